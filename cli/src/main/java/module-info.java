@@ -1,0 +1,4 @@
+/** The command line. */
+module dev.octet.cli {
+    requires dev.octet.converter;
+}

@@ -1,0 +1,17 @@
+package dev.octet.formats.error;
+
+import java.io.Serial;
+
+/** A well-formed model uses something Octet does not handle at all (an unknown opset, a future element type). Exit code 3. */
+public final class UnsupportedModelException extends OctetException {
+    @Serial
+    private static final long serialVersionUID = 1L;
+
+    public UnsupportedModelException(String what, String where, String fix) {
+        super(what, where, fix, null);
+    }
+
+    public UnsupportedModelException(String what, String where, String fix, Throwable cause) {
+        super(what, where, fix, cause);
+    }
+}

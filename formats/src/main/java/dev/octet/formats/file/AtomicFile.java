@@ -1,0 +1,93 @@
+package dev.octet.formats.file;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.WritableByteChannel;
+import java.nio.file.AtomicMoveNotSupportedException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+
+/**
+ * A file being written under a sibling temporary name; {@link #commit()} syncs it to disk and renames it over the final name.
+ * Closing without a commit removes the temporary file, so a failure leaves what was there before.
+ */
+public final class AtomicFile implements WritableByteChannel {
+    private final Path target;
+    private final Path temporary;
+    private final FileChannel channel;
+    private boolean committed;
+
+    private AtomicFile(Path target, Path temporary, FileChannel channel) {
+        this.target = target;
+        this.temporary = temporary;
+        this.channel = channel;
+    }
+
+    /**
+     * Starts writing what will become {@code target}. The temporary file lies in the same folder (a rename across file systems is
+     * not atomic) and is named {@code .<name>.<pid>.tmp}.
+     *
+     * @throws IOException when the folder does not exist or is not writable
+     */
+    public static AtomicFile create(Path target) throws IOException {
+        Path absolute = target.toAbsolutePath();
+        Path name = absolute.getFileName();
+        Path parent = absolute.getParent();
+        if (name == null || parent == null || Files.isDirectory(absolute)) {
+            throw new FileAlreadyExistsException(target.toString(), null, "is a directory");
+        }
+        Path temporary = parent.resolve("." + name + "." + ProcessHandle.current().pid() + ".tmp");
+        FileChannel channel = FileChannel.open(
+                temporary,
+                StandardOpenOption.CREATE,
+                StandardOpenOption.TRUNCATE_EXISTING,
+                StandardOpenOption.READ,
+                StandardOpenOption.WRITE);
+        return new AtomicFile(absolute, temporary, channel);
+    }
+
+    /** Writes all of {@code source}, unlike a bare channel. */
+    @Override
+    public int write(ByteBuffer source) throws IOException {
+        int n = source.remaining();
+        while (source.hasRemaining()) {
+            channel.write(source);
+        }
+        return n;
+    }
+
+    /** Bytes written so far. */
+    public long position() throws IOException {
+        return channel.position();
+    }
+
+    @Override
+    public boolean isOpen() {
+        return channel.isOpen();
+    }
+
+    /** Makes the file durable and visible under its final name. */
+    public void commit() throws IOException {
+        channel.force(true);
+        channel.close();
+        try {
+            Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        } catch (AtomicMoveNotSupportedException e) {
+            Files.move(temporary, target, StandardCopyOption.REPLACE_EXISTING);
+        }
+        committed = true;
+    }
+
+    /** Removes the temporary file unless {@link #commit()} succeeded. */
+    @Override
+    public void close() throws IOException {
+        channel.close();
+        if (!committed) {
+            Files.deleteIfExists(temporary);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+package dev.octet.formats.graph;
+
+import java.util.List;
+
+/**
+ * A named parameter of a node.
+ *
+ * @param unknown fields passed through untouched
+ */
+public record Attribute(String name, Value value, String doc, Bytes unknown) {
+    /** What the attribute holds; one case per ONNX AttributeType. */
+    public sealed interface Value {}
+
+    public record OfInt(long value) implements Value {}
+
+    public record OfFloat(float value) implements Value {}
+
+    public record OfText(Bytes value) implements Value {}
+
+    public record OfTensor(Initializer value) implements Value {}
+
+    public record OfGraph(Graph value) implements Value {}
+
+    public record OfType(ValueType value) implements Value {}
+
+    public record OfInts(List<Long> values) implements Value {
+        public OfInts {
+            values = List.copyOf(values);
+        }
+    }
+
+    public record OfFloats(List<Float> values) implements Value {
+        public OfFloats {
+            values = List.copyOf(values);
+        }
+    }
+
+    public record OfTexts(List<Bytes> values) implements Value {
+        public OfTexts {
+            values = List.copyOf(values);
+        }
+    }
+
+    public record OfTensors(List<Initializer> values) implements Value {
+        public OfTensors {
+            values = List.copyOf(values);
+        }
+    }
+
+    public record OfGraphs(List<Graph> values) implements Value {
+        public OfGraphs {
+            values = List.copyOf(values);
+        }
+    }
+
+    public record OfTypes(List<ValueType> values) implements Value {
+        public OfTypes {
+            values = List.copyOf(values);
+        }
+    }
+
+    /** Inside a function body: stands for the caller's attribute {@code parameter}; {@code type} is ONNX's AttributeType number. */
+    public record Reference(String parameter, int type) implements Value {}
+
+    public Attribute(String name, Value value) {
+        this(name, value, "", Bytes.EMPTY);
+    }
+
+    public static Attribute of(String name, long value) {
+        return new Attribute(name, new OfInt(value));
+    }
+
+    public static Attribute of(String name, float value) {
+        return new Attribute(name, new OfFloat(value));
+    }
+
+    public static Attribute of(String name, String value) {
+        return new Attribute(name, new OfText(Bytes.ofText(value)));
+    }
+
+    public static Attribute of(String name, List<Long> values) {
+        return new Attribute(name, new OfInts(values));
+    }
+
+    public static Attribute of(String name, Initializer value) {
+        return new Attribute(name, new OfTensor(value));
+    }
+}

@@ -1,0 +1,71 @@
+package dev.octet.formats.graph;
+
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Nodes in an order in which each comes after the producers of its inputs, with the graph's inputs, outputs and constants.
+ *
+ * <p>{@link GraphCheck} tells whether a graph is legal; the constructor does not, so that broken files can be diagnosed.
+ *
+ * @param initializers by name, in file order
+ * @param valueInfos types of inner values where known, by name, in file order
+ * @param unknown fields passed through untouched
+ */
+public record Graph(
+        String name,
+        List<Node> nodes,
+        Map<String, Initializer> initializers,
+        List<ValueInfo> inputs,
+        List<ValueInfo> outputs,
+        Map<String, ValueInfo> valueInfos,
+        String doc,
+        Map<String, String> metadata,
+        Bytes unknown) {
+    public Graph {
+        nodes = List.copyOf(nodes);
+        initializers = Ordered.copyOf(initializers);
+        inputs = List.copyOf(inputs);
+        outputs = List.copyOf(outputs);
+        valueInfos = Ordered.copyOf(valueInfos);
+        metadata = Ordered.copyOf(metadata);
+    }
+
+    /** A graph of what it computes, with nothing else known. */
+    public static Graph of(
+            String name, List<Node> nodes, List<Initializer> initializers, List<ValueInfo> inputs, List<ValueInfo> outputs) {
+        Map<String, Initializer> map = new LinkedHashMap<>();
+        initializers.forEach(i -> map.put(i.name(), i));
+        return new Graph(name, nodes, map, inputs, outputs, Map.of(), "", Map.of(), Bytes.EMPTY);
+    }
+
+    /** Names that this graph (and what is nested in it) uses but does not define: values of the enclosing graph. */
+    public Set<String> captures() {
+        Set<String> defined = new HashSet<>(initializers.keySet());
+        inputs.forEach(i -> defined.add(i.name()));
+        nodes.forEach(n -> defined.addAll(n.outputs()));
+        Set<String> captured = new LinkedHashSet<>();
+        nodes.forEach(n -> captured.addAll(n.uses()));
+        outputs.forEach(o -> captured.add(o.name()));
+        captured.removeAll(defined);
+        captured.remove("");
+        return captured;
+    }
+
+    /** Inputs the caller has to feed: those that no initializer gives a default (IR 3 lists every initializer as an input). */
+    public List<ValueInfo> requiredInputs() {
+        return inputs.stream().filter(i -> !initializers.containsKey(i.name())).toList();
+    }
+
+    public Graph withValueInfos(Map<String, ValueInfo> newValueInfos) {
+        return new Graph(name, nodes, initializers, inputs, outputs, newValueInfos, doc, metadata, unknown);
+    }
+
+    public Graph withMetadata(Map<String, String> newMetadata) {
+        return new Graph(name, nodes, initializers, inputs, outputs, valueInfos, doc, newMetadata, unknown);
+    }
+}

@@ -1,0 +1,51 @@
+package dev.octet.formats.graph;
+
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * A constant of a graph (ONNX initializer, or the tensor of an attribute).
+ *
+ * @param unknown fields passed through untouched
+ */
+public record Initializer(String name, Data data, String doc, Map<String, String> metadata, Bytes unknown) {
+    /** The elements. */
+    public sealed interface Data {}
+
+    /** Numbers in memory; the tensor's own name is not looked at. */
+    public record Dense(Tensor tensor) implements Data {}
+
+    /** Text elements, row-major. */
+    public record Strings(Shape shape, List<Bytes> values) implements Data {
+        public Strings {
+            values = List.copyOf(values);
+            if (values.size() != shape.elementCount()) {
+                throw new IllegalArgumentException(shape + " needs " + shape.elementCount() + " strings, got " + values.size());
+            }
+        }
+    }
+
+    /** A sparse tensor (ONNX SparseTensorProto): {@code values} at {@code indices} (linear or per-axis I64) of {@code shape}. */
+    public record Sparse(Shape shape, Tensor values, Tensor indices) implements Data {}
+
+    public Initializer {
+        metadata = Ordered.copyOf(metadata);
+    }
+
+    /** A dense constant under the tensor's own name. */
+    public static Initializer of(Tensor tensor) {
+        return new Initializer(tensor.name(), new Dense(tensor), "", Map.of(), Bytes.EMPTY);
+    }
+
+    /** The tensor, when the constant is dense. */
+    public Optional<Tensor> tensor() {
+        return data instanceof Dense d ? Optional.of(d.tensor()) : Optional.empty();
+    }
+
+    public Initializer withName(String newName) {
+        return new Initializer(newName, data, doc, metadata, unknown);
+    }
+}

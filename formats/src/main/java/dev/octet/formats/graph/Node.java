@@ -1,0 +1,181 @@
+package dev.octet.formats.graph;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * One operation. {@code inputs} and {@code outputs} are value names; an empty name is an absent optional one.
+ *
+ * @param name may be empty and need not be unique (ONNX); {@link #id()} always tells nodes apart
+ * @param domain empty for ONNX's own operators
+ * @param unknown fields passed through untouched
+ */
+public record Node(
+        String name,
+        String opType,
+        String domain,
+        String overload,
+        List<String> inputs,
+        List<String> outputs,
+        Map<String, Attribute> attributes,
+        String doc,
+        Map<String, String> metadata,
+        Bytes unknown) {
+    /** Domain of Octet's own operators ({@code Linear}, {@code Fp8Linear}, {@code Fp8LayerNorm}). */
+    public static final String OCTET_DOMAIN = "dev.octet";
+
+    public Node {
+        inputs = List.copyOf(inputs);
+        outputs = List.copyOf(outputs);
+        attributes = Ordered.copyOf(attributes);
+        metadata = Ordered.copyOf(metadata);
+        // "ai.onnx" is the default domain's other spelling
+        domain = domain.equals("ai.onnx") ? "" : domain;
+    }
+
+    /** A node of the default domain. */
+    public static Node of(String name, String opType, List<String> inputs, List<String> outputs, Attribute... attributes) {
+        return of(name, opType, "", inputs, outputs, attributes);
+    }
+
+    public static Node of(
+            String name, String opType, String domain, List<String> inputs, List<String> outputs, Attribute... attributes) {
+        Map<String, Attribute> map = new LinkedHashMap<>();
+        Arrays.stream(attributes).forEach(a -> map.put(a.name(), a));
+        return new Node(name, opType, domain, "", inputs, outputs, map, "", Map.of(), Bytes.EMPTY);
+    }
+
+    /** Whether this is {@code opType} of ONNX's own domain. */
+    public boolean is(String wanted) {
+        return domain.isEmpty() && opType.equals(wanted);
+    }
+
+    /** Whether this is {@code opType} of Octet's domain. */
+    public boolean isOctet(String wanted) {
+        return domain.equals(OCTET_DOMAIN) && opType.equals(wanted);
+    }
+
+    /** Something to call the node in messages: its name, or its first output with its type. */
+    public String id() {
+        return name.isEmpty() ? opType + "(" + (outputs.isEmpty() ? "" : outputs.getFirst()) + ")" : name;
+    }
+
+    /** Input {@code i}, or the empty name when absent. */
+    public String input(int i) {
+        return i < inputs.size() ? inputs.get(i) : "";
+    }
+
+    public boolean hasInput(int i) {
+        return !input(i).isEmpty();
+    }
+
+    /** Output {@code i}, or the empty name when absent. */
+    public String output(int i) {
+        return i < outputs.size() ? outputs.get(i) : "";
+    }
+
+    /** The first output. */
+    public String output() {
+        return outputs.getFirst();
+    }
+
+    public Optional<Attribute.Value> attribute(String attributeName) {
+        return Optional.ofNullable(attributes.get(attributeName)).map(Attribute::value);
+    }
+
+    /** Integer attribute, or {@code fallback} when absent or of another type. */
+    public long intAttribute(String attributeName, long fallback) {
+        return attribute(attributeName).orElse(null) instanceof Attribute.OfInt a ? a.value() : fallback;
+    }
+
+    public float floatAttribute(String attributeName, float fallback) {
+        return attribute(attributeName).orElse(null) instanceof Attribute.OfFloat a ? a.value() : fallback;
+    }
+
+    public String textAttribute(String attributeName, String fallback) {
+        return attribute(attributeName).orElse(null) instanceof Attribute.OfText a ? a.value().text() : fallback;
+    }
+
+    public Optional<List<Long>> intsAttribute(String attributeName) {
+        return attribute(attributeName).orElse(null) instanceof Attribute.OfInts a ? Optional.of(a.values()) : Optional.empty();
+    }
+
+    /** All graphs nested directly in this node's attributes. */
+    public List<Graph> subgraphs() {
+        List<Graph> found = new ArrayList<>();
+        for (Attribute a : attributes.values()) {
+            switch (a.value()) {
+                case Attribute.OfGraph s -> found.add(s.value());
+                case Attribute.OfGraphs s -> found.addAll(s.values());
+                case Attribute.OfInt _,
+                        Attribute.OfFloat _,
+                        Attribute.OfText _,
+                        Attribute.OfTensor _,
+                        Attribute.OfType _,
+                        Attribute.OfInts _,
+                        Attribute.OfFloats _,
+                        Attribute.OfTexts _,
+                        Attribute.OfTensors _,
+                        Attribute.OfTypes _,
+                        Attribute.Reference _ -> {}
+            }
+        }
+        return found;
+    }
+
+    /** Names this node needs from its graph: its inputs, and what its subgraphs capture from outside. Absent inputs left out. */
+    public Set<String> uses() {
+        Set<String> used = new LinkedHashSet<>(inputs);
+        for (Graph g : subgraphs()) {
+            used.addAll(g.captures());
+        }
+        used.remove("");
+        return used;
+    }
+
+    public Node withInputs(List<String> newInputs) {
+        return new Node(name, opType, domain, overload, newInputs, outputs, attributes, doc, metadata, unknown);
+    }
+
+    public Node withOutputs(List<String> newOutputs) {
+        return new Node(name, opType, domain, overload, inputs, newOutputs, attributes, doc, metadata, unknown);
+    }
+
+    public Node withName(String newName) {
+        return new Node(newName, opType, domain, overload, inputs, outputs, attributes, doc, metadata, unknown);
+    }
+
+    public Node withAttributes(Map<String, Attribute> newAttributes) {
+        return new Node(name, opType, domain, overload, inputs, outputs, newAttributes, doc, metadata, unknown);
+    }
+
+    /** With one attribute added or replaced. */
+    public Node with(Attribute attribute) {
+        Map<String, Attribute> map = new LinkedHashMap<>(attributes);
+        map.put(attribute.name(), attribute);
+        return withAttributes(map);
+    }
+
+    /** Without one attribute. */
+    public Node without(String attributeName) {
+        Map<String, Attribute> map = new LinkedHashMap<>(attributes);
+        map.remove(attributeName);
+        return withAttributes(map);
+    }
+
+    public Node withMetadata(Map<String, String> newMetadata) {
+        return new Node(name, opType, domain, overload, inputs, outputs, attributes, doc, newMetadata, unknown);
+    }
+
+    /** As {@code /layer/MatMul: MatMul(x, w) -> y}. */
+    @Override
+    public String toString() {
+        return id() + ": " + (domain.isEmpty() ? "" : domain + ".") + opType + inputs + " -> " + outputs;
+    }
+}

@@ -1,0 +1,96 @@
+package dev.octet.formats.tensor;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.ByteOrder;
+
+/**
+ * A view of a tensor's bytes: little-endian, row-major, contiguous, {@code spec.byteSize()} bytes.
+ *
+ * <p>The view owns nothing. Whoever opened the file (or allocated the memory) owns the {@link Arena}; after it is closed every
+ * access throws {@link IllegalStateException}. Segments may be read-only (mapped files) and need not be aligned, so access
+ * goes through the unaligned little-endian layouts of this class.
+ */
+public record Tensor(TensorSpec spec, MemorySegment bytes) {
+    /** Unaligned little-endian layouts: no file format promises alignment. */
+    public static final ValueLayout.OfFloat F32_LE = ValueLayout.JAVA_FLOAT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+
+    public static final ValueLayout.OfDouble F64_LE =
+            ValueLayout.JAVA_DOUBLE_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    public static final ValueLayout.OfShort I16_LE = ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    public static final ValueLayout.OfInt I32_LE = ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    public static final ValueLayout.OfLong I64_LE = ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+
+    public Tensor {
+        if (bytes.byteSize() != spec.byteSize()) {
+            throw new IllegalArgumentException(
+                    spec + " takes " + spec.byteSize() + " bytes, the segment has " + bytes.byteSize());
+        }
+    }
+
+    public String name() {
+        return spec.name();
+    }
+
+    public DType dtype() {
+        return spec.dtype();
+    }
+
+    public Shape shape() {
+        return spec.shape();
+    }
+
+    /** The same bytes under another name. */
+    public Tensor withName(String name) {
+        return new Tensor(spec.withName(name), bytes);
+    }
+
+    /** A new zero-filled tensor in {@code arena}, aligned to 64 bytes (one cache line, one AVX-512 vector). */
+    public static Tensor allocate(Arena arena, TensorSpec spec) {
+        return new Tensor(spec, arena.allocate(spec.byteSize(), 64));
+    }
+
+    /** A new F32 tensor in {@code arena} with the given elements. */
+    public static Tensor ofFloats(Arena arena, String name, Shape shape, float... values) {
+        Tensor t = allocate(arena, new TensorSpec(name, DType.F32, shape));
+        MemorySegment.copy(values, 0, t.bytes, F32_LE, 0, checkedLength(t, values.length));
+        return t;
+    }
+
+    /** A new I64 tensor in {@code arena} with the given elements. */
+    public static Tensor ofLongs(Arena arena, String name, Shape shape, long... values) {
+        Tensor t = allocate(arena, new TensorSpec(name, DType.I64, shape));
+        MemorySegment.copy(values, 0, t.bytes, I64_LE, 0, checkedLength(t, values.length));
+        return t;
+    }
+
+    private static int checkedLength(Tensor t, int length) {
+        if (length != t.shape().elementCount()) {
+            throw new IllegalArgumentException(t.spec + " needs " + t.shape().elementCount() + " values, got " + length);
+        }
+        return length;
+    }
+
+    /**
+     * All elements of an F32 tensor, copied to the heap; for small tensors and tests.
+     *
+     * @throws IllegalArgumentException for another type
+     */
+    public float[] toFloats() {
+        require(DType.F32);
+        return bytes.toArray(F32_LE);
+    }
+
+    /** All elements of an I64 tensor, copied to the heap; for shapes and indices. */
+    public long[] toLongs() {
+        require(DType.I64);
+        return bytes.toArray(I64_LE);
+    }
+
+    private void require(DType dtype) {
+        if (spec.dtype() != dtype) {
+            throw new IllegalArgumentException(spec + " is not " + dtype);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+/** Number types, tensors, graphs, and the files they live in. */
+module dev.octet.formats {
+    requires transitive org.jspecify;
+    requires com.fasterxml.jackson.core;
+    requires com.google.protobuf;
+
+    exports dev.octet.formats.error;
+    exports dev.octet.formats.tensor;
+    exports dev.octet.formats.graph;
+    exports dev.octet.formats.model;
+    exports dev.octet.formats.file to
+            dev.octet.quant,
+            dev.octet.converter,
+            dev.octet.cli;
+}

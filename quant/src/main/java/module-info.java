@@ -1,0 +1,5 @@
+/** The numerics of FP8: casts, scales, recipes, statistics, error measures. */
+module dev.octet.quant {
+    requires transitive dev.octet.formats;
+    requires static jdk.incubator.vector;
+}
