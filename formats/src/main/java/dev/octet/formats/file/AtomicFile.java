@@ -40,7 +40,8 @@ public final class AtomicFile implements WritableByteChannel {
         if (name == null || parent == null || Files.isDirectory(absolute)) {
             throw new FileAlreadyExistsException(target.toString(), null, "is a directory");
         }
-        Path temporary = parent.resolve("." + name + "." + ProcessHandle.current().pid() + ".tmp");
+        Path temporary =
+                parent.resolve("." + name + "." + ProcessHandle.current().pid() + ".tmp");
         FileChannel channel = FileChannel.open(
                 temporary,
                 StandardOpenOption.CREATE,

@@ -37,7 +37,11 @@ public record Graph(
 
     /** A graph of what it computes, with nothing else known. */
     public static Graph of(
-            String name, List<Node> nodes, List<Initializer> initializers, List<ValueInfo> inputs, List<ValueInfo> outputs) {
+            String name,
+            List<Node> nodes,
+            List<Initializer> initializers,
+            List<ValueInfo> inputs,
+            List<ValueInfo> outputs) {
         Map<String, Initializer> map = new LinkedHashMap<>();
         initializers.forEach(i -> map.put(i.name(), i));
         return new Graph(name, nodes, map, inputs, outputs, Map.of(), "", Map.of(), Bytes.EMPTY);

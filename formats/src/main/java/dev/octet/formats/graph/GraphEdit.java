@@ -73,7 +73,9 @@ public final class GraphEdit {
             }
         }
         for (String u : n.uses()) {
-            consumers.computeIfAbsent(u, k -> Collections.newSetFromMap(new IdentityHashMap<>())).add(n);
+            consumers
+                    .computeIfAbsent(u, k -> Collections.newSetFromMap(new IdentityHashMap<>()))
+                    .add(n);
             names.add(u);
         }
     }
@@ -252,7 +254,8 @@ public final class GraphEdit {
 
     /** The node with every name it reads (inputs, and captures of its subgraphs) mapped. */
     static Node renameUses(Node n, UnaryOperator<String> map) {
-        Node renamed = n.withInputs(n.inputs().stream().map(s -> s.isEmpty() ? s : map.apply(s)).toList());
+        Node renamed = n.withInputs(
+                n.inputs().stream().map(s -> s.isEmpty() ? s : map.apply(s)).toList());
         if (n.subgraphs().isEmpty()) {
             return renamed;
         }
@@ -262,7 +265,8 @@ public final class GraphEdit {
             if (v instanceof Attribute.OfGraph s) {
                 v = new Attribute.OfGraph(renameCaptures(s.value(), map));
             } else if (v instanceof Attribute.OfGraphs s) {
-                v = new Attribute.OfGraphs(s.values().stream().map(g -> renameCaptures(g, map)).toList());
+                v = new Attribute.OfGraphs(
+                        s.values().stream().map(g -> renameCaptures(g, map)).toList());
             }
             attributes.put(k, new Attribute(a.name(), v, a.doc(), a.unknown()));
         });

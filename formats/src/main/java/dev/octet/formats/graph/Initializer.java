@@ -23,7 +23,8 @@ public record Initializer(String name, Data data, String doc, Map<String, String
         public Strings {
             values = List.copyOf(values);
             if (values.size() != shape.elementCount()) {
-                throw new IllegalArgumentException(shape + " needs " + shape.elementCount() + " strings, got " + values.size());
+                throw new IllegalArgumentException(
+                        shape + " needs " + shape.elementCount() + " strings, got " + values.size());
             }
         }
     }

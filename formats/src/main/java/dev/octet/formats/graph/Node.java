@@ -40,12 +40,18 @@ public record Node(
     }
 
     /** A node of the default domain. */
-    public static Node of(String name, String opType, List<String> inputs, List<String> outputs, Attribute... attributes) {
+    public static Node of(
+            String name, String opType, List<String> inputs, List<String> outputs, Attribute... attributes) {
         return of(name, opType, "", inputs, outputs, attributes);
     }
 
     public static Node of(
-            String name, String opType, String domain, List<String> inputs, List<String> outputs, Attribute... attributes) {
+            String name,
+            String opType,
+            String domain,
+            List<String> inputs,
+            List<String> outputs,
+            Attribute... attributes) {
         Map<String, Attribute> map = new LinkedHashMap<>();
         Arrays.stream(attributes).forEach(a -> map.put(a.name(), a));
         return new Node(name, opType, domain, "", inputs, outputs, map, "", Map.of(), Bytes.EMPTY);
@@ -99,11 +105,15 @@ public record Node(
     }
 
     public String textAttribute(String attributeName, String fallback) {
-        return attribute(attributeName).orElse(null) instanceof Attribute.OfText a ? a.value().text() : fallback;
+        return attribute(attributeName).orElse(null) instanceof Attribute.OfText a
+                ? a.value().text()
+                : fallback;
     }
 
     public Optional<List<Long>> intsAttribute(String attributeName) {
-        return attribute(attributeName).orElse(null) instanceof Attribute.OfInts a ? Optional.of(a.values()) : Optional.empty();
+        return attribute(attributeName).orElse(null) instanceof Attribute.OfInts a
+                ? Optional.of(a.values())
+                : Optional.empty();
     }
 
     /** All graphs nested directly in this node's attributes. */

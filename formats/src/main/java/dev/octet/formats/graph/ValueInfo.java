@@ -4,7 +4,8 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /** Name and type of a value. {@code unknown}: fields passed through untouched. */
-public record ValueInfo(String name, @Nullable ValueType type, String doc, Map<String, String> metadata, Bytes unknown) {
+public record ValueInfo(
+        String name, @Nullable ValueType type, String doc, Map<String, String> metadata, Bytes unknown) {
     public ValueInfo {
         metadata = Ordered.copyOf(metadata);
     }

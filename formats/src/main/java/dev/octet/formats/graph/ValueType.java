@@ -12,7 +12,8 @@ public sealed interface ValueType {
      * @param dtype null when the model does not say
      * @param dims null when not even the rank is known
      */
-    record TensorType(@Nullable DType dtype, @Nullable List<Dim> dims, String denotation, Bytes unknown) implements ValueType {
+    record TensorType(@Nullable DType dtype, @Nullable List<Dim> dims, String denotation, Bytes unknown)
+            implements ValueType {
         public TensorType {
             dims = dims == null ? null : List.copyOf(dims);
         }

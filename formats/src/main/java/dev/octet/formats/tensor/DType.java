@@ -97,8 +97,18 @@ public enum DType {
     /** Whether values are real numbers with a fraction (so not integers, truth values, complex numbers, text). */
     public boolean isFloat() {
         return switch (this) {
-            case F4_E2M1, F6_E2M3, F6_E3M2, F8_E5M2, F8_E4M3FN, F8_E8M0, F8_E4M3FNUZ, F8_E5M2FNUZ, F16, BF16, F32, F64 ->
-                true;
+            case F4_E2M1,
+                    F6_E2M3,
+                    F6_E3M2,
+                    F8_E5M2,
+                    F8_E4M3FN,
+                    F8_E8M0,
+                    F8_E4M3FNUZ,
+                    F8_E5M2FNUZ,
+                    F16,
+                    BF16,
+                    F32,
+                    F64 -> true;
             case BOOL, U2, I2, U4, I4, U8, I8, I16, U16, I32, U32, C64, I64, U64, C128, STRING -> false;
         };
     }

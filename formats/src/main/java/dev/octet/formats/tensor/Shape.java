@@ -27,7 +27,8 @@ public final class Shape {
         if (dims.length == 0) {
             return SCALAR;
         }
-        // A zero makes the product 0, but the rest must still not overflow: readers of other languages multiply in order.
+        // A zero makes the product 0, but the rest must still not overflow: readers of other languages multiply in
+        // order.
         long product = 1;
         for (long d : dims) {
             if (d < 0) {

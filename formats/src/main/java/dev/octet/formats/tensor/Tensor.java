@@ -14,11 +14,13 @@ import java.nio.ByteOrder;
  */
 public record Tensor(TensorSpec spec, MemorySegment bytes) {
     /** Unaligned little-endian layouts: no file format promises alignment. */
-    public static final ValueLayout.OfFloat F32_LE = ValueLayout.JAVA_FLOAT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    public static final ValueLayout.OfFloat F32_LE =
+            ValueLayout.JAVA_FLOAT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     public static final ValueLayout.OfDouble F64_LE =
             ValueLayout.JAVA_DOUBLE_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
-    public static final ValueLayout.OfShort I16_LE = ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    public static final ValueLayout.OfShort I16_LE =
+            ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
     public static final ValueLayout.OfInt I32_LE = ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
     public static final ValueLayout.OfLong I64_LE = ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
@@ -67,7 +69,8 @@ public record Tensor(TensorSpec spec, MemorySegment bytes) {
 
     private static int checkedLength(Tensor t, int length) {
         if (length != t.shape().elementCount()) {
-            throw new IllegalArgumentException(t.spec + " needs " + t.shape().elementCount() + " values, got " + length);
+            throw new IllegalArgumentException(
+                    t.spec + " needs " + t.shape().elementCount() + " values, got " + length);
         }
         return length;
     }
