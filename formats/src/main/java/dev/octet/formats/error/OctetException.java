@@ -9,7 +9,11 @@ import org.jspecify.annotations.Nullable;
  * <p>Subclasses name the kind of failure (and so the exit code of the command line); they add nothing else.
  */
 public abstract sealed class OctetException extends RuntimeException
-        permits MalformedModelException, UnsupportedModelException, InvalidDataException, UnavailableException {
+        permits MalformedModelException,
+                UnsupportedModelException,
+                InvalidDataException,
+                InvalidOptionException,
+                UnavailableException {
     @Serial
     private static final long serialVersionUID = 1L;
 
