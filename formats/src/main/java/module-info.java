@@ -4,6 +4,7 @@ module dev.octet.formats {
     requires com.fasterxml.jackson.core;
     requires com.google.protobuf;
 
+    exports dev.octet.formats;
     exports dev.octet.formats.error;
     exports dev.octet.formats.tensor;
     exports dev.octet.formats.graph;
