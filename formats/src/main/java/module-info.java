@@ -9,8 +9,6 @@ module dev.octet.formats {
     exports dev.octet.formats.tensor;
     exports dev.octet.formats.graph;
     exports dev.octet.formats.model;
-    exports dev.octet.formats.file to
-            dev.octet.quant,
-            dev.octet.converter,
-            dev.octet.cli;
+    exports dev.octet.formats.safetensors;
+    exports dev.octet.formats.file;
 }

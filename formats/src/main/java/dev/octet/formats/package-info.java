@@ -1,4 +1,4 @@
-/** The entry to files: open a model whatever its format, save one. The only class of the module that knows all formats. */
+/** The door of this module: {@link dev.octet.formats.ModelFile} opens and saves models of every format, {@link dev.octet.formats.OctetVersion} says who wrote them. */
 @NullMarked
 package dev.octet.formats;
 

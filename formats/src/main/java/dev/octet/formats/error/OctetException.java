@@ -17,15 +17,46 @@ public abstract sealed class OctetException extends RuntimeException
     @Serial
     private static final long serialVersionUID = 1L;
 
+    /** Longest line of a message, in UTF-16 units; a name can be as long as a header. */
+    private static final int MAX_LINE_CHARS = 1000;
+
     private final String what;
     private final String where;
     private final String fix;
 
     protected OctetException(String what, String where, String fix, @Nullable Throwable cause) {
-        super(what + System.lineSeparator() + "  where: " + where + System.lineSeparator() + "  fix:   " + fix, cause);
-        this.what = what;
-        this.where = where;
-        this.fix = fix;
+        super(
+                oneLine(what)
+                        + System.lineSeparator()
+                        + "  where: "
+                        + oneLine(where)
+                        + System.lineSeparator()
+                        + "  fix:   "
+                        + oneLine(fix),
+                cause);
+        this.what = oneLine(what);
+        this.where = oneLine(where);
+        this.fix = oneLine(fix);
+    }
+
+    /**
+     * Names that come out of a hostile file end up in these lines: control characters (line breaks, terminal escapes) are shown as
+     * their code (backslash, u, four hex digits), and of an overlong line its ends are kept.
+     */
+    private static String oneLine(String text) {
+        String shown = text.length() <= MAX_LINE_CHARS
+                ? text
+                : text.substring(0, MAX_LINE_CHARS / 2) + " ... " + text.substring(text.length() - MAX_LINE_CHARS / 2);
+        StringBuilder line = new StringBuilder(shown.length());
+        for (int i = 0; i < shown.length(); i++) {
+            char c = shown.charAt(i);
+            if (Character.isISOControl(c) || c == 0x2028 || c == 0x2029) {
+                line.append(String.format("\\%c%04x", 'u', (int) c));
+            } else {
+                line.append(c);
+            }
+        }
+        return line.toString();
     }
 
     /** What is wrong, with the numbers in it. One line. */

@@ -1,6 +1,7 @@
 package dev.octet.formats.file;
 
 import java.io.IOException;
+import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.channels.WritableByteChannel;
@@ -15,7 +16,10 @@ import java.nio.file.StandardOpenOption;
  * A file being written under a sibling temporary name; {@link #commit()} syncs it to disk and renames it over the final name.
  * Closing without a commit removes the temporary file, so a failure leaves what was there before.
  */
-public final class AtomicFile implements WritableByteChannel {
+public final class AtomicFile implements WritableByteChannel, ByteSink {
+    private static final long HEAP_CHUNK_BYTES = 1 << 20;
+    private static final long NATIVE_CHUNK_BYTES = 1 << 30;
+
     private final Path target;
     private final Path temporary;
     private final FileChannel channel;
@@ -59,6 +63,17 @@ public final class AtomicFile implements WritableByteChannel {
             channel.write(source);
         }
         return n;
+    }
+
+    /** Writes all of {@code bytes}, however many gigabytes. */
+    @Override
+    public void write(MemorySegment bytes) throws IOException {
+        // A heap segment is copied into a direct buffer of the size of each write, which the JDK keeps per thread.
+        long chunkBytes = bytes.heapBase().isPresent() ? HEAP_CHUNK_BYTES : NATIVE_CHUNK_BYTES;
+        for (long from = 0; from < bytes.byteSize(); from += chunkBytes) {
+            write(bytes.asSlice(from, Math.min(chunkBytes, bytes.byteSize() - from))
+                    .asByteBuffer());
+        }
     }
 
     /** Bytes written so far. */

@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.Tensor;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.NoSuchElementException;
 import java.util.Optional;
 
 /**
@@ -16,6 +17,19 @@ public record Model(Map<String, Tensor> tensors, Optional<GraphModel> graph, Map
     public Model {
         tensors = Collections.unmodifiableMap(new LinkedHashMap<>(tensors));
         metadata = Collections.unmodifiableMap(new LinkedHashMap<>(metadata));
+    }
+
+    /**
+     * The tensor of this name.
+     *
+     * @throws NoSuchElementException when there is none
+     */
+    public Tensor tensor(String name) {
+        Tensor tensor = tensors.get(name);
+        if (tensor == null) {
+            throw new NoSuchElementException("there is no tensor '" + name + "'");
+        }
+        return tensor;
     }
 
     /** A model of a graph: its tensors are the graph's dense initializers. */

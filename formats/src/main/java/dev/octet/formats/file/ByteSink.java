@@ -1,0 +1,15 @@
+package dev.octet.formats.file;
+
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+
+/** Somewhere bytes go, one after the other. */
+@FunctionalInterface
+public interface ByteSink {
+    /**
+     * Takes all of {@code bytes}; the segment may be reused afterwards.
+     *
+     * @throws IOException when they cannot be written
+     */
+    void write(MemorySegment bytes) throws IOException;
+}

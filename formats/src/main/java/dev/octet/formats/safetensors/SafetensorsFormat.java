@@ -1,0 +1,199 @@
+package dev.octet.formats.safetensors;
+
+import static dev.octet.formats.safetensors.SafetensorsRule.AMBIGUOUS_FOLDER;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.exc.StreamReadException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.MappedFile;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.model.ModelFormat;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.charset.MalformedInputException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+
+/**
+ * safetensors models: one file, an index with its shards, or a folder that holds either. Files are mapped, tensors are views:
+ * opening touches the headers only. A graph is neither read nor written, this format has none.
+ *
+ * @param limits what a header may take
+ */
+public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
+    private static final String EXTENSION = ".safetensors";
+    private static final JsonFactory JSON = new JsonFactory();
+
+    /** With {@link HeaderLimits#DEFAULT}. */
+    public SafetensorsFormat() {
+        this(HeaderLimits.DEFAULT);
+    }
+
+    @Override
+    public String name() {
+        return "safetensors";
+    }
+
+    /**
+     * A file whose 9th byte starts a JSON object after a plausible length, an index (a JSON object with a weight_map), or a folder
+     * with a {@code .safetensors} file.
+     */
+    @Override
+    public boolean recognises(Path path) throws IOException {
+        if (Files.isDirectory(path)) {
+            return Files.exists(path.resolve(ShardIndex.FILE_NAME))
+                    || !safetensorsFiles(path).isEmpty();
+        }
+        byte[] head = MappedFile.head(path, SafetensorsHeader.LENGTH_BYTES + 1);
+        return isFileHead(head) || isIndex(path, head);
+    }
+
+    private boolean isFileHead(byte[] head) {
+        if (head.length <= SafetensorsHeader.LENGTH_BYTES) {
+            return false;
+        }
+        MemorySegment bytes = MemorySegment.ofArray(head);
+        long headerBytes = bytes.get(Tensor.I64_LE, 0);
+        byte first = bytes.get(ValueLayout.JAVA_BYTE, SafetensorsHeader.LENGTH_BYTES);
+        return headerBytes > 0
+                && headerBytes <= limits.maxHeaderBytes()
+                && (first == '{' || first == ' ' || first == '\t' || first == '\r' || first == '\n');
+    }
+
+    private static boolean isIndex(Path path, byte[] head) throws IOException {
+        if (!new String(head, StandardCharsets.ISO_8859_1).stripLeading().startsWith("{")) {
+            return false;
+        }
+        try (var in = Files.newInputStream(path);
+                JsonParser parser = JSON.createParser(in)) {
+            parser.nextToken();
+            while (parser.nextToken() == JsonToken.FIELD_NAME) {
+                if (parser.currentName().equals("weight_map")) {
+                    return true;
+                }
+                parser.nextToken();
+                parser.skipChildren();
+            }
+            return false;
+        } catch (StreamReadException | MalformedInputException e) {
+            return false; // some other text that starts with a brace
+        }
+    }
+
+    /**
+     * {@inheritDoc}
+     *
+     * <p>Tensors come in the order of their bytes, shard after shard. Metadata is that of the file, of shards merged, the first to name a
+     * key winning.
+     */
+    @Override
+    public Model read(Path path, Arena arena) throws IOException {
+        if (Files.isDirectory(path)) {
+            return read(modelFile(path), arena);
+        }
+        if (isIndex(path, MappedFile.head(path, SafetensorsHeader.LENGTH_BYTES + 1))) {
+            return readShards(path, arena);
+        }
+        return model(List.of(part(path, arena)));
+    }
+
+    /** One mapped file. */
+    private record Part(MemorySegment file, SafetensorsHeader header) {}
+
+    private Part part(Path path, Arena arena) throws IOException {
+        MemorySegment file = MappedFile.map(path, arena);
+        return new Part(file, SafetensorsHeader.parse(file, path.toString(), limits));
+    }
+
+    private Model readShards(Path index, Arena arena) throws IOException {
+        ShardIndex shardIndex = ShardIndex.read(index);
+        List<Part> parts = new ArrayList<>();
+        Map<String, SafetensorsHeader> headers = new LinkedHashMap<>();
+        for (Map.Entry<String, Path> shard : shardIndex.shardPaths(index).entrySet()) {
+            Part part = part(shard.getValue(), arena);
+            parts.add(part);
+            headers.put(shard.getKey(), part.header());
+        }
+        shardIndex.check(headers, index);
+        return model(parts);
+    }
+
+    private static Model model(List<Part> parts) {
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        Map<String, String> metadata = new LinkedHashMap<>();
+        for (Part part : parts) {
+            SafetensorsHeader header = part.header();
+            MemorySegment data = part.file().asSlice(header.dataStart());
+            header.metadata().forEach(metadata::putIfAbsent);
+            for (SafetensorsHeader.Entry e : header.entries()) {
+                tensors.put(
+                        e.spec().name(),
+                        new Tensor(e.spec(), data.asSlice(e.begin(), e.spec().byteSize())));
+            }
+        }
+        return Model.of(tensors, metadata);
+    }
+
+    /** The one file or index in a folder that stands for its model. */
+    private static Path modelFile(Path folder) throws IOException {
+        Path index = folder.resolve(ShardIndex.FILE_NAME);
+        Path single = folder.resolve(SafetensorsWriter.SINGLE_FILE);
+        if (Files.exists(index) && Files.exists(single)) {
+            throw AMBIGUOUS_FOLDER.broken(
+                    "there are an index and a " + SafetensorsWriter.SINGLE_FILE + ", loaders disagree which counts",
+                    folder.toString());
+        }
+        if (Files.exists(index)) {
+            return index;
+        }
+        if (Files.exists(single)) {
+            return single;
+        }
+        List<Path> files = safetensorsFiles(folder);
+        if (files.size() == 1) {
+            return files.getFirst();
+        }
+        if (files.isEmpty()) {
+            throw new UnsupportedModelException(
+                    "there is no safetensors model in this folder",
+                    folder.toString(),
+                    "give a folder with model.safetensors or " + ShardIndex.FILE_NAME);
+        }
+        throw AMBIGUOUS_FOLDER.broken(
+                "there are " + files.size() + " safetensors files and no " + ShardIndex.FILE_NAME, folder.toString());
+    }
+
+    private static List<Path> safetensorsFiles(Path folder) throws IOException {
+        try (Stream<Path> files = Files.list(folder)) {
+            return files.filter(f -> f.toString().endsWith(EXTENSION)).toList();
+        }
+    }
+
+    /**
+     * {@inheritDoc}
+     *
+     * <p>An existing folder gets {@code model.safetensors}, or shards with an index above {@link SafetensorsWriter#DEFAULT_SHARD_BYTES}.
+     *
+     * @throws UnsupportedModelException when safetensors cannot hold one of the tensors
+     */
+    @Override
+    public void write(Model model, Path path) throws IOException {
+        if (Files.isDirectory(path)) {
+            SafetensorsWriter.writeFolder(
+                    path, model.tensors(), model.metadata(), SafetensorsWriter.DEFAULT_SHARD_BYTES);
+        } else {
+            SafetensorsWriter.write(path, model.tensors(), model.metadata());
+        }
+    }
+}

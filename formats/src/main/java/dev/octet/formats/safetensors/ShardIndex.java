@@ -1,0 +1,275 @@
+package dev.octet.formats.safetensors;
+
+import static dev.octet.formats.safetensors.SafetensorsRule.DUPLICATE_KEY;
+import static dev.octet.formats.safetensors.SafetensorsRule.INVALID_INDEX;
+import static dev.octet.formats.safetensors.SafetensorsRule.LIMIT_EXCEEDED;
+import static dev.octet.formats.safetensors.SafetensorsRule.MISSING_SHARD;
+import static dev.octet.formats.safetensors.SafetensorsRule.MISSING_TENSOR;
+import static dev.octet.formats.safetensors.SafetensorsRule.SHARD_OUTSIDE;
+import static dev.octet.formats.safetensors.SafetensorsRule.STALE_TENSOR;
+import static dev.octet.formats.safetensors.SafetensorsRule.TENSOR_IN_TWO_SHARDS;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.core.util.DefaultIndenter;
+import com.fasterxml.jackson.core.util.DefaultPrettyPrinter;
+import com.fasterxml.jackson.core.util.Separators;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.AtomicFile;
+import java.io.BufferedInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.lang.foreign.MemorySegment;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.SequencedMap;
+import java.util.Set;
+import java.util.TreeMap;
+
+/**
+ * {@code model.safetensors.index.json}: which tensor lies in which file of the folder.
+ *
+ * <p>Source: huggingface_hub, serialization/_base.py. The metadata's total_size is optional, because not every writer fills it in
+ * (DeepSeek's cast script leaves the metadata empty), and it is not checked, because some count another element type.
+ *
+ * @param weightMap file name by tensor name, in the order of the index
+ * @param totalSize bytes of all tensors, headers not counted, as the index claims
+ */
+public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) {
+    /** Name of the index in a folder. */
+    public static final String FILE_NAME = "model.safetensors.index.json";
+
+    /** Longest index in bytes; as many tensors as one header may have. */
+    public static final long MAX_INDEX_BYTES = HeaderLimits.MAX_HEADER_BYTES;
+
+    private static final JsonFactory JSON = JsonFactory.builder()
+            .disable(JsonFactory.Feature.CANONICALIZE_FIELD_NAMES)
+            .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
+            .streamReadConstraints(StreamReadConstraints.builder()
+                    .maxNestingDepth(HeaderLimits.MAX_NESTING)
+                    .maxNameLength(HeaderLimits.MAX_NAME_CHARS)
+                    .maxStringLength(HeaderLimits.MAX_NAME_CHARS)
+                    .build())
+            .build();
+
+    public ShardIndex {
+        weightMap = Collections.unmodifiableMap(new LinkedHashMap<>(weightMap));
+    }
+
+    /** The files of the index, each once, in the order they first occur. */
+    public Set<String> shardNames() {
+        return Collections.unmodifiableSet(new LinkedHashSet<>(weightMap.values()));
+    }
+
+    /**
+     * Reads an index.
+     *
+     * @throws MalformedModelException when it is not of the form, longer than {@link #MAX_INDEX_BYTES}, or names a tensor twice
+     * @throws IOException when the file cannot be read
+     */
+    public static ShardIndex read(Path path) throws IOException {
+        if (Files.size(path) > MAX_INDEX_BYTES) {
+            throw LIMIT_EXCEEDED.broken(
+                    "the index has " + Files.size(path) + " bytes, the limit is " + MAX_INDEX_BYTES, path.toString());
+        }
+        try (InputStreamReader reader = new InputStreamReader(
+                        new BufferedInputStream(Files.newInputStream(path)), StandardCharsets.UTF_8.newDecoder());
+                JsonParser parser = JSON.createParser(reader)) {
+            return read(parser, path);
+        } catch (CharacterCodingException e) {
+            throw INVALID_INDEX.broken("the index is not UTF-8 text", path.toString(), e);
+        } catch (JsonProcessingException e) {
+            throw INVALID_INDEX.broken("the index is not JSON: " + e.getOriginalMessage(), path.toString(), e);
+        }
+    }
+
+    private static ShardIndex read(JsonParser parser, Path path) throws IOException {
+        require(parser.nextToken() == JsonToken.START_OBJECT, "the index is not a JSON object", path);
+        Map<String, String> weightMap = new LinkedHashMap<>();
+        OptionalLong totalSize = OptionalLong.empty();
+        boolean found = false;
+        while (parser.nextToken() == JsonToken.FIELD_NAME) {
+            String field = parser.currentName();
+            parser.nextToken();
+            if (field.equals("weight_map")) {
+                require(!found, "the index has two weight_maps", path);
+                found = true;
+                readWeightMap(parser, weightMap, path);
+            } else if (field.equals("metadata") && parser.currentToken() == JsonToken.START_OBJECT) {
+                totalSize = readTotalSize(parser);
+            } else {
+                parser.skipChildren();
+            }
+        }
+        require(found, "the index has no weight_map", path);
+        require(parser.nextToken() == null, "something follows the index's object", path);
+        return new ShardIndex(weightMap, totalSize);
+    }
+
+    private static void readWeightMap(JsonParser parser, Map<String, String> weightMap, Path path) throws IOException {
+        require(parser.currentToken() == JsonToken.START_OBJECT, "weight_map is not an object", path);
+        // The same few file names come a million times over.
+        Map<String, String> files = new HashMap<>();
+        while (parser.nextToken() == JsonToken.FIELD_NAME) {
+            String tensor = parser.currentName();
+            if (parser.nextToken() != JsonToken.VALUE_STRING) {
+                throw INVALID_INDEX.broken("weight_map has no file name for '" + tensor + "'", path.toString());
+            }
+            String file = files.computeIfAbsent(parser.getText(), name -> name);
+            if (weightMap.put(tensor, file) != null) {
+                throw DUPLICATE_KEY.broken("weight_map has two entries '" + tensor + "'", path.toString());
+            }
+        }
+    }
+
+    /** The number, when it is one that can be true. */
+    private static OptionalLong readTotalSize(JsonParser parser) throws IOException {
+        OptionalLong totalSize = OptionalLong.empty();
+        while (parser.nextToken() == JsonToken.FIELD_NAME) {
+            boolean wanted = parser.currentName().equals("total_size");
+            JsonToken value = parser.nextToken();
+            if (wanted
+                    && value == JsonToken.VALUE_NUMBER_INT
+                    && parser.getNumberType() != JsonParser.NumberType.BIG_INTEGER
+                    && parser.getLongValue() >= 0) {
+                totalSize = OptionalLong.of(parser.getLongValue());
+            }
+            parser.skipChildren();
+        }
+        return totalSize;
+    }
+
+    private static void require(boolean holds, String otherwise, Path path) {
+        if (!holds) {
+            throw INVALID_INDEX.broken(otherwise, path.toString());
+        }
+    }
+
+    /**
+     * Where the shards lie, by name. A name must be that of a file in the index's own folder; a link is followed if it stays there,
+     * or if the index itself is a link to the same other folder (how Hugging Face's download cache lays out its snapshots).
+     *
+     * @throws MalformedModelException when a shard is missing or lies elsewhere
+     * @throws IOException when a link cannot be followed
+     */
+    public SequencedMap<String, Path> shardPaths(Path index) throws IOException {
+        Path folder = index.toAbsolutePath().normalize().getParent();
+        if (folder == null) {
+            throw INVALID_INDEX.broken("the index lies in no folder", index.toString());
+        }
+        Set<Path> allowed = Set.of(folder.toRealPath(), realFolder(index, folder));
+        SequencedMap<String, Path> paths = new LinkedHashMap<>();
+        for (String name : shardNames()) {
+            requirePlain(name, index);
+            Path path = folder.resolve(name);
+            if (!Files.exists(path)) {
+                throw MISSING_SHARD.broken("there is no file " + name + " that the index names", path.toString());
+            }
+            Path parent = path.toRealPath().getParent();
+            if (parent == null || !allowed.contains(parent)) {
+                throw SHARD_OUTSIDE.broken(
+                        "the shard " + name + " is a link to " + path.toRealPath() + ", outside of its folder",
+                        path.toString());
+            }
+            paths.put(name, path);
+        }
+        return paths;
+    }
+
+    private static Path realFolder(Path index, Path folder) throws IOException {
+        Path parent = index.toRealPath().getParent();
+        return parent == null ? folder.toRealPath() : parent;
+    }
+
+    private static void requirePlain(String name, Path index) {
+        // Judged as text, the same on every system: a backslash separates on Windows only, a colon names a drive there.
+        boolean plain = !name.isBlank()
+                && !name.equals(".")
+                && !name.equals("..")
+                && name.chars().noneMatch(c -> c == '/' || c == '\\' || c == ':' || Character.isISOControl(c));
+        if (!plain) {
+            throw SHARD_OUTSIDE.broken(
+                    "the index names the shard '" + name + "', not a plain file name", index.toString());
+        }
+    }
+
+    /**
+     * Checks the index against the headers of all its shards: the same tensors, each in the one file that the index says.
+     *
+     * @param headers by file name
+     * @throws MalformedModelException naming the first tensor that is missing, stale or in two shards
+     */
+    public void check(Map<String, SafetensorsHeader> headers, Path index) {
+        Map<String, String> found = new HashMap<>();
+        headers.forEach((file, header) -> {
+            for (SafetensorsHeader.Entry entry : header.entries()) {
+                String tensor = entry.spec().name();
+                String other = found.put(tensor, file);
+                if (other != null) {
+                    throw TENSOR_IN_TWO_SHARDS.broken(
+                            "tensor '" + tensor + "' is in " + other + " and in " + file, index.toString());
+                }
+                if (!weightMap.containsKey(tensor)) {
+                    throw STALE_TENSOR.broken(
+                            "tensor '" + tensor + "' of " + file + " is not in the index", index.toString());
+                }
+            }
+        });
+        weightMap.forEach((tensor, file) -> {
+            if (!file.equals(found.get(tensor))) {
+                throw MISSING_TENSOR.broken(
+                        "tensor '" + tensor + "' is not in " + file + " as the index says"
+                                + (found.containsKey(tensor) ? ", but in " + found.get(tensor) : ""),
+                        index.toString());
+            }
+        });
+    }
+
+    /**
+     * Writes the index as Hugging Face's libraries do: indented by 2, keys sorted, total_size under metadata.
+     *
+     * @throws IOException when it cannot be written; what was there before stays
+     */
+    public void write(Path path) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        try (JsonGenerator json = JSON.createGenerator(bytes)) {
+            DefaultIndenter indenter = new DefaultIndenter("  ", "\n");
+            json.setPrettyPrinter(new DefaultPrettyPrinter(Separators.createDefaultInstance()
+                            .withObjectFieldValueSpacing(Separators.Spacing.AFTER)
+                            .withObjectEmptySeparator(""))
+                    .withObjectIndenter(indenter));
+            json.writeStartObject();
+            json.writeObjectFieldStart("metadata");
+            if (totalSize.isPresent()) {
+                json.writeNumberField("total_size", totalSize.getAsLong());
+            }
+            json.writeEndObject();
+            json.writeObjectFieldStart("weight_map");
+            Map<String, String> sorted = new TreeMap<>(Surrogates::compareCodePoints);
+            sorted.putAll(weightMap);
+            for (Map.Entry<String, String> e : sorted.entrySet()) {
+                json.writeStringField(e.getKey(), e.getValue());
+            }
+            json.writeEndObject();
+            json.writeEndObject();
+        }
+        bytes.write('\n');
+        try (AtomicFile file = AtomicFile.create(path)) {
+            file.write(MemorySegment.ofArray(bytes.toByteArray()));
+            file.commit();
+        }
+    }
+}
