@@ -1,4 +1,13 @@
 /** The command line. */
 module dev.octet.cli {
     requires dev.octet.converter;
+    requires org.apache.commons.cli;
+    requires progressbar;
+    requires com.fasterxml.jackson.databind;
+
+    exports dev.octet.cli;
+
+    // JSON answers are records of this package
+    opens dev.octet.cli to
+            com.fasterxml.jackson.databind;
 }

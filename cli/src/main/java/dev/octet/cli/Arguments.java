@@ -1,0 +1,211 @@
+package dev.octet.cli;
+
+import dev.octet.formats.error.InvalidOptionException;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.commons.cli.AlreadySelectedException;
+import org.apache.commons.cli.AmbiguousOptionException;
+import org.apache.commons.cli.CommandLine;
+import org.apache.commons.cli.DefaultParser;
+import org.apache.commons.cli.MissingArgumentException;
+import org.apache.commons.cli.Option;
+import org.apache.commons.cli.Options;
+import org.apache.commons.cli.ParseException;
+import org.apache.commons.cli.UnrecognizedOptionException;
+
+/** What the user typed after the verb, checked: every getter throws {@link InvalidOptionException} naming what would be valid. */
+public final class Arguments {
+    private final Command command;
+    private final CommandLine line;
+
+    private Arguments(Command command, CommandLine line) {
+        this.command = command;
+        this.line = line;
+    }
+
+    /**
+     * Parses {@code words} against the options of {@code command}. Abbreviated options are not accepted: a script that uses one
+     * would break when the next option is added.
+     */
+    static Arguments parse(Command command, List<String> words) {
+        List<Option> known = Flags.of(command);
+        Options options = new Options();
+        // option objects carry the values they were given, so each parse gets its own
+        known.forEach(o -> options.addOption((Option) o.clone()));
+        DefaultParser parser =
+                DefaultParser.builder().setAllowPartialMatching(false).get();
+        try {
+            CommandLine line = parser.parse(options, words.toArray(String[]::new));
+            return new Arguments(command, line);
+        } catch (ParseException e) {
+            throw explain(command, known, e);
+        }
+    }
+
+    private static InvalidOptionException explain(Command command, List<Option> known, ParseException e) {
+        List<String> names = known.stream().map(o -> "--" + o.getLongOpt()).toList();
+        String where = "octet " + command.name();
+        return switch (e) {
+            case AmbiguousOptionException a ->
+                new InvalidOptionException(
+                        "ambiguous option " + a.getOption(), where, "one of " + a.getMatchingOptions(), e);
+            case UnrecognizedOptionException u -> {
+                String typed = u.getOption().split("=", 2)[0];
+                yield new InvalidOptionException("unknown option " + typed, where, Nearest.advice(typed, names), e);
+            }
+            case MissingArgumentException m -> {
+                Option option = m.getOption();
+                yield new InvalidOptionException(
+                        "option " + typed(option) + " needs a value",
+                        where,
+                        "give it as " + typed(option) + " " + option.getArgName(),
+                        e);
+            }
+            case AlreadySelectedException a ->
+                new InvalidOptionException("options exclude each other: " + a.getMessage(), where, "give one", e);
+            default -> new InvalidOptionException(e.getMessage(), where, "see octet " + command.name() + " --help", e);
+        };
+    }
+
+    private static String typed(Option option) {
+        return "--" + option.getLongOpt();
+    }
+
+    /** Checks that as many operands were given as the verb takes. */
+    Arguments requireOperands() {
+        List<String> wanted = command.operands();
+        List<String> given = line.getArgList();
+        if (given.size() < wanted.size()) {
+            throw usage(
+                    "missing " + String.join(" ", wanted.subList(given.size(), wanted.size())),
+                    "usage: octet " + command.name() + " " + String.join(" ", wanted) + " [options]");
+        }
+        if (given.size() > wanted.size()) {
+            String extra = given.get(wanted.size());
+            throw usage(
+                    "one argument too many: '" + extra + "'",
+                    extra.startsWith("-") ? "options come as --name VALUE" : "quote names that contain blanks");
+        }
+        return this;
+    }
+
+    /** An exception about this command line. */
+    InvalidOptionException usage(String what, String fix) {
+        return new InvalidOptionException(what, "octet " + command.name(), fix);
+    }
+
+    boolean has(Option option) {
+        return line.hasOption(option.getLongOpt());
+    }
+
+    /** Operand {@code i} as a path. */
+    Path operand(int i) {
+        return path(line.getArgList().get(i));
+    }
+
+    Optional<String> text(Option option) {
+        return Optional.ofNullable(line.getOptionValue(option.getLongOpt()));
+    }
+
+    /** All values of a repeatable option, in order. */
+    List<String> texts(Option option) {
+        String[] values = line.getOptionValues(option.getLongOpt());
+        return values == null ? List.of() : List.copyOf(Arrays.asList(values));
+    }
+
+    Optional<Path> path(Option option) {
+        return text(option).map(this::path);
+    }
+
+    /** The value of an option that must be given. */
+    Path requiredPath(Option option) {
+        return path(option)
+                .orElseThrow(() -> usage(
+                        "missing " + typed(option) + " " + option.getArgName(),
+                        "say where: " + typed(option) + " " + option.getArgName()));
+    }
+
+    private Path path(String text) {
+        try {
+            return Path.of(text);
+        } catch (InvalidPathException e) {
+            throw new InvalidOptionException(
+                    "not a path: " + text, "octet " + command.name(), "use a name this system allows", e);
+        }
+    }
+
+    /** An integer from {@code min} to {@code max}, or {@code fallback} when the option was not given. */
+    int integer(Option option, int fallback, int min, int max) {
+        String value = line.getOptionValue(option.getLongOpt());
+        if (value == null) {
+            return fallback;
+        }
+        try {
+            int number = Integer.parseInt(value);
+            if (number >= min && number <= max) {
+                return number;
+            }
+        } catch (NumberFormatException e) {
+            throw new InvalidOptionException(
+                    typed(option) + " needs a whole number, got '" + value + "'",
+                    "octet " + command.name(),
+                    "give one from " + min + " to " + max,
+                    e);
+        }
+        throw usage(typed(option) + " " + value + " is out of range", "give one from " + min + " to " + max);
+    }
+
+    /** A number from {@code min} to {@code max}, when the option was given. */
+    Optional<Double> number(Option option, double min, double max) {
+        String value = line.getOptionValue(option.getLongOpt());
+        if (value == null) {
+            return Optional.empty();
+        }
+        try {
+            double number = Double.parseDouble(value);
+            if (number >= min && number <= max) {
+                return Optional.of(number);
+            }
+        } catch (NumberFormatException e) {
+            throw new InvalidOptionException(
+                    typed(option) + " needs a number, got '" + value + "'",
+                    "octet " + command.name(),
+                    String.format(Locale.ROOT, "give one from %s to %s", min, max),
+                    e);
+        }
+        throw usage(
+                typed(option) + " " + value + " is out of range",
+                String.format(Locale.ROOT, "give one from %s to %s", min, max));
+    }
+
+    /** One of {@code choices} by its name, or {@code fallback} when the option was not given. */
+    <T> T choice(Option option, Map<String, T> choices, T fallback) {
+        String value = line.getOptionValue(option.getLongOpt());
+        if (value == null) {
+            return fallback;
+        }
+        T chosen = choices.get(value);
+        if (chosen == null) {
+            throw usage("unknown " + option.getLongOpt() + " '" + value + "'", Nearest.advice(value, choices.keySet()));
+        }
+        return chosen;
+    }
+
+    /** Threads to use: {@code --threads}, or one for each core. */
+    int threads() {
+        int cores = Runtime.getRuntime().availableProcessors();
+        return integer(Flags.THREADS, cores, 1, 4096);
+    }
+
+    /** How to show progress. */
+    ProgressStyle progressStyle(Screen screen) {
+        ProgressStyle usual = screen.terminal() ? ProgressStyle.BAR : ProgressStyle.PLAIN;
+        ProgressStyle asked = choice(Flags.PROGRESS, ProgressStyle.CHOICES, usual);
+        return has(Flags.QUIET) ? ProgressStyle.NONE : asked;
+    }
+}

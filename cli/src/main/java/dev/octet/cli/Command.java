@@ -1,0 +1,31 @@
+package dev.octet.cli;
+
+import java.io.IOException;
+import java.util.List;
+import org.apache.commons.cli.Option;
+
+/** One verb: parses its arguments, calls one public method of the library, prints the answer. Stateless. */
+public interface Command {
+    /** What the user types: {@code inspect}. */
+    String name();
+
+    /** One line for the list of verbs. */
+    String summary();
+
+    /** Names of the arguments without a dash, in order, as shown in the usage line: {@code MODEL}. */
+    List<String> operands();
+
+    /** Options of this verb beside those that every verb has; descriptions name the default. */
+    List<Option> options();
+
+    /** Two or more command lines that work as they stand. */
+    List<String> examples();
+
+    /**
+     * Does the work.
+     *
+     * @throws dev.octet.formats.error.OctetException as the library does
+     * @throws IOException when reading or writing fails
+     */
+    ExitCode run(Arguments arguments, Screen screen) throws IOException;
+}

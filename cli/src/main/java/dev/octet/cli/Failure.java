@@ -1,0 +1,125 @@
+package dev.octet.cli;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.OctetException;
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.error.UnsupportedModelException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.NotDirectoryException;
+import java.util.Locale;
+import java.util.Objects;
+
+/**
+ * Why a run ended without its result, in three lines, with the exit code that goes with it.
+ *
+ * @param what what is wrong, one line
+ * @param where where it was found, one line
+ * @param fix what the user can do, one line
+ */
+record Failure(ExitCode code, String what, String where, String fix) {
+    private static final String ISSUES = "https://github.com/octet-fp8/octet/issues";
+
+    Failure {
+        what = oneLine(what);
+        where = oneLine(where);
+        fix = oneLine(fix);
+    }
+
+    /** The kind of failure that {@code thrown} stands for. Anything that Octet did not foresee is a bug of Octet. */
+    static Failure of(Throwable thrown) {
+        return switch (thrown) {
+            case OctetException e -> ofOctet(e);
+            case UncheckedIOException e -> ofIo(Objects.requireNonNullElse(e.getCause(), new IOException(e)));
+            case IOException e -> ofIo(e);
+            case OutOfMemoryError e -> ofMemory(e);
+            default -> ofBug(thrown);
+        };
+    }
+
+    private static Failure ofOctet(OctetException e) {
+        ExitCode code = switch (e) {
+            case InvalidOptionException _ -> ExitCode.USAGE;
+            case MalformedModelException _, UnsupportedModelException _, InvalidDataException _ -> ExitCode.INPUT;
+            case UnavailableException _ -> ExitCode.UNAVAILABLE;
+        };
+        return new Failure(code, e.what(), e.where(), e.fix());
+    }
+
+    private static Failure ofIo(IOException e) {
+        String file = e instanceof FileSystemException f && f.getFile() != null ? f.getFile() : "input or output";
+        String reason = message(e);
+        return switch (e) {
+            case NoSuchFileException _ ->
+                io("no such file or folder", file, "check the path; a relative one starts at the current folder");
+            case AccessDeniedException _ ->
+                io("permission denied", file, "check the owner and mode of it and its folder");
+            case FileAlreadyExistsException _ ->
+                io("a file or folder is in the way", file, "choose another name, or remove it");
+            case NotDirectoryException _ -> io("not a folder", file, "give the path of a folder");
+            case DirectoryNotEmptyException _ -> io("the folder is not empty", file, "choose another one, or empty it");
+            default ->
+                reason.contains("No space left on device")
+                        ? io("no space left on device", file, "free some space, or write to another disk")
+                        : io(reason, file, "check the disk and the path, then run again");
+        };
+    }
+
+    private static Failure io(String what, String where, String fix) {
+        return new Failure(ExitCode.IO, what, where, fix);
+    }
+
+    private static Failure ofMemory(OutOfMemoryError e) {
+        return new Failure(
+                ExitCode.UNAVAILABLE,
+                "not enough memory: " + message(e),
+                String.format(
+                        Locale.ROOT,
+                        "Java heap, limit %d MiB",
+                        Runtime.getRuntime().maxMemory() >> 20),
+                "give the JVM more: OCTET_JAVA_OPTIONS=-Xmx4g ./octet ...");
+    }
+
+    private static Failure ofBug(Throwable e) {
+        StackTraceElement[] trace = e.getStackTrace();
+        String where = trace.length == 0 ? "unknown place" : trace[0].toString();
+        return new Failure(
+                ExitCode.BUG,
+                "a bug in Octet: " + e.getClass().getSimpleName() + ": " + message(e),
+                where,
+                "run again with OCTET_DEBUG=1 and report the output at " + ISSUES);
+    }
+
+    private static String message(Throwable e) {
+        String message = e.getMessage();
+        return message == null || message.isBlank() ? e.getClass().getSimpleName() : message;
+    }
+
+    /** Names from hostile files end up in messages: control characters would break the three lines (or a terminal). */
+    private static String oneLine(String text) {
+        StringBuilder line = new StringBuilder(text.length());
+        text.codePoints().forEach(c -> {
+            if (c == '\n' || c == '\r' || c == '\t') {
+                line.append(' ');
+            } else if (Character.isISOControl(c)) {
+                line.append(String.format(Locale.ROOT, "\\u%04x", c));
+            } else {
+                line.appendCodePoint(c);
+            }
+        });
+        return line.toString();
+    }
+
+    /** The three lines, without a line break at the end. */
+    String text() {
+        String newLine = System.lineSeparator();
+        return "octet: " + what + newLine + "  where: " + where + newLine + "  fix:   " + fix;
+    }
+}

@@ -1,0 +1,57 @@
+package dev.octet.cli;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.commons.cli.Option;
+
+/** Options that several verbs share, so that they are spelled and described once. */
+final class Flags {
+    static final Option HELP = flag("help", "show this page");
+    static final Option JSON = flag("json", "print one JSON object on standard output, and nothing else there");
+    static final Option QUIET = flag("quiet", "no progress on standard error");
+    static final Option PROGRESS = value(
+            "progress",
+            "json|plain|none",
+            "how to show progress (default: a bar on a terminal, plain lines elsewhere)");
+    static final Option THREADS = value("threads", "N", "threads to use (default: all cores)");
+    static final Option FORCE = flag("force", "overwrite the output if it exists (default: refuse)");
+    static final Option DRY_RUN = flag("dry-run", "do everything but write the output");
+    static final Option OUTPUT = Option.builder("o")
+            .longOpt("output")
+            .hasArg()
+            .argName("FILE")
+            .desc("where to write the result")
+            .get();
+
+    private Flags() {}
+
+    /** What every verb takes. */
+    static List<Option> common() {
+        return List.of(JSON, QUIET, PROGRESS, HELP);
+    }
+
+    /** All options of {@code command}, its own first. */
+    static List<Option> of(Command command) {
+        List<Option> all = new ArrayList<>(command.options());
+        all.addAll(common());
+        return all;
+    }
+
+    static Option flag(String name, String description) {
+        return Option.builder().longOpt(name).desc(description).get();
+    }
+
+    static Option value(String name, String argument, String description) {
+        return Option.builder()
+                .longOpt(name)
+                .hasArg()
+                .argName(argument)
+                .desc(description)
+                .get();
+    }
+
+    /** An option that may be given several times. */
+    static Option repeatable(String name, String argument, String description) {
+        return value(name, argument, description + " (repeatable)");
+    }
+}

@@ -1,0 +1,113 @@
+package dev.octet.cli;
+
+import dev.octet.formats.error.InvalidOptionException;
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.stream.Stream;
+
+/** The program: picks the verb, runs it, turns failures into three lines and an exit code. */
+public final class Octet {
+    /** Every verb, in the order of the help page. One more verb: its class, and a line here. */
+    static final List<Command> COMMANDS = List.of(new InspectCommand());
+
+    private Octet() {}
+
+    /** Entry point of the launcher {@code ./octet}. Ends the process with the exit code of {@link #run}. */
+    public static void main(String[] args) {
+        NativeStderr.restore(System.getenv());
+        PrintStream out = stream(FileDescriptor.out);
+        PrintStream err = stream(FileDescriptor.err);
+        Screen screen = new Screen(out, err, Boolean.getBoolean("octet.terminal"), debugLevel(System.getenv()));
+        ExitCode code = run(Arrays.asList(args), screen);
+        out.flush();
+        err.flush();
+        System.exit(code.number());
+    }
+
+    private static PrintStream stream(FileDescriptor descriptor) {
+        // buffered and UTF-8 whatever the locale; println flushes
+        return new PrintStream(new FileOutputStream(descriptor), true, StandardCharsets.UTF_8);
+    }
+
+    /** The number in OCTET_DEBUG; 1 for any other text, 0 when unset or empty. */
+    private static int debugLevel(Map<String, String> environment) {
+        String value = environment.getOrDefault("OCTET_DEBUG", "");
+        return value.isEmpty() ? 0 : value.matches("\\d{1,3}") ? Integer.parseInt(value) : 1;
+    }
+
+    /** Runs one command line and prints what comes of it. Never throws for anything that an input can cause. */
+    public static ExitCode run(List<String> words, Screen screen) {
+        try {
+            return dispatch(words, screen);
+        } catch (IOException | RuntimeException | StackOverflowError | OutOfMemoryError e) {
+            Failure failure = Failure.of(e);
+            screen.err().println(failure.text());
+            if (screen.debug() > 0) {
+                e.printStackTrace(screen.err());
+            }
+            return failure.code();
+        }
+    }
+
+    private static ExitCode dispatch(List<String> words, Screen screen) throws IOException {
+        String verb = words.isEmpty() ? "--help" : words.getFirst();
+        switch (verb) {
+            case "--version", "-V", "version" -> {
+                // before anything of the option parser is loaded: this must be as quick as a JVM can be
+                screen.out().println("octet " + version());
+                return ExitCode.OK;
+            }
+            case "--help", "-h", "help" -> {
+                return help(words.subList(words.isEmpty() ? 0 : 1, words.size()), screen);
+            }
+            default -> {
+                return verb(verb, words.subList(1, words.size()), screen);
+            }
+        }
+    }
+
+    private static ExitCode help(List<String> words, Screen screen) {
+        screen.out().print(words.isEmpty() ? HelpPage.ofAll(COMMANDS) : HelpPage.of(command(words.getFirst())));
+        return ExitCode.OK;
+    }
+
+    private static ExitCode verb(String name, List<String> words, Screen screen) throws IOException {
+        Command command = command(name);
+        if (words.contains("--help") || words.contains("-h")) {
+            screen.out().print(HelpPage.of(command));
+            return ExitCode.OK;
+        }
+        return command.run(Arguments.parse(command, words).requireOperands(), screen);
+    }
+
+    private static Command command(String name) {
+        return COMMANDS.stream()
+                .filter(c -> c.name().equals(name))
+                .findFirst()
+                .orElseThrow(() -> new InvalidOptionException(
+                        (name.startsWith("-") ? "unknown option " : "unknown verb ") + name,
+                        "first argument of octet",
+                        Nearest.advice(
+                                name,
+                                Stream.concat(COMMANDS.stream().map(Command::name), Stream.of("--help", "--version"))
+                                        .toList())));
+    }
+
+    /** The version of this build, as in the pom. */
+    static String version() throws IOException {
+        try (InputStream in = Objects.requireNonNull(Octet.class.getResourceAsStream("version.txt"));
+                BufferedReader reader = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))) {
+            return Objects.requireNonNullElse(reader.readLine(), "unknown").strip();
+        }
+    }
+}
