@@ -1,8 +1,9 @@
 /** The command line. */
 module dev.octet.cli {
+    requires transitive org.jspecify;
     requires dev.octet.converter;
     requires org.apache.commons.cli;
-    requires progressbar;
+    requires me.tongfei.progressbar;
     requires com.fasterxml.jackson.databind;
 
     exports dev.octet.cli;

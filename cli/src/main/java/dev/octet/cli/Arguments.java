@@ -19,7 +19,7 @@ import org.apache.commons.cli.ParseException;
 import org.apache.commons.cli.UnrecognizedOptionException;
 
 /** What the user typed after the verb, checked: every getter throws {@link InvalidOptionException} naming what would be valid. */
-public final class Arguments {
+final class Arguments {
     private final Command command;
     private final CommandLine line;
 
@@ -68,7 +68,9 @@ public final class Arguments {
             }
             case AlreadySelectedException a ->
                 new InvalidOptionException("options exclude each other: " + a.getMessage(), where, "give one", e);
-            default -> new InvalidOptionException(e.getMessage(), where, "see octet " + command.name() + " --help", e);
+            default ->
+                new InvalidOptionException(
+                        String.valueOf(e.getMessage()), where, "see octet " + command.name() + " --help", e);
         };
     }
 

@@ -5,7 +5,7 @@ import java.util.List;
 import org.apache.commons.cli.Option;
 
 /** One verb: parses its arguments, calls one public method of the library, prints the answer. Stateless. */
-public interface Command {
+interface Command {
     /** What the user types: {@code inspect}. */
     String name();
 

@@ -52,7 +52,7 @@ final class HelpPage {
             page.append('\n').append(gap);
         }
         int used = gap.length();
-        for (String word : text.split(" ")) {
+        for (String word : text.split(" ", -1)) {
             if (used + word.length() > WIDTH) {
                 page.append('\n').append(gap);
                 used = gap.length();

@@ -1,18 +1,15 @@
 package dev.octet.cli;
 
+import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidOptionException;
-import java.io.BufferedReader;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.stream.Stream;
 
 /** The program: picks the verb, runs it, turns failures into three lines and an exit code. */
@@ -61,19 +58,15 @@ public final class Octet {
 
     private static ExitCode dispatch(List<String> words, Screen screen) throws IOException {
         String verb = words.isEmpty() ? "--help" : words.getFirst();
-        switch (verb) {
+        // "--version" comes before anything of the option parser is loaded: it must be as quick as a JVM can be
+        return switch (verb) {
             case "--version", "-V", "version" -> {
-                // before anything of the option parser is loaded: this must be as quick as a JVM can be
-                screen.out().println("octet " + version());
-                return ExitCode.OK;
+                screen.out().println("octet " + OctetVersion.current());
+                yield ExitCode.OK;
             }
-            case "--help", "-h", "help" -> {
-                return help(words.subList(words.isEmpty() ? 0 : 1, words.size()), screen);
-            }
-            default -> {
-                return verb(verb, words.subList(1, words.size()), screen);
-            }
-        }
+            case "--help", "-h", "help" -> help(words.subList(words.isEmpty() ? 0 : 1, words.size()), screen);
+            default -> verb(verb, words.subList(1, words.size()), screen);
+        };
     }
 
     private static ExitCode help(List<String> words, Screen screen) {
@@ -101,13 +94,5 @@ public final class Octet {
                                 name,
                                 Stream.concat(COMMANDS.stream().map(Command::name), Stream.of("--help", "--version"))
                                         .toList())));
-    }
-
-    /** The version of this build, as in the pom. */
-    static String version() throws IOException {
-        try (InputStream in = Objects.requireNonNull(Octet.class.getResourceAsStream("version.txt"));
-                BufferedReader reader = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))) {
-            return Objects.requireNonNullElse(reader.readLine(), "unknown").strip();
-        }
     }
 }
