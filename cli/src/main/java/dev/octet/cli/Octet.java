@@ -80,7 +80,9 @@ public final class Octet {
             screen.out().print(HelpPage.of(command));
             return ExitCode.OK;
         }
-        return command.run(Arguments.parse(command, words).requireOperands(), screen);
+        Arguments arguments = Arguments.parse(command, words).requireOperands();
+        arguments.progressStyle(screen); // a wrong style is refused even where no progress is shown
+        return command.run(arguments, screen);
     }
 
     private static Command command(String name) {

@@ -1,0 +1,75 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.error.UnsupportedModelException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileSystemException;
+import java.nio.file.NoSuchFileException;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class FailureTest {
+    static Stream<Arguments> failures() {
+        return Stream.of(
+                Arguments.of(new InvalidOptionException("a", "b", "c"), 2),
+                Arguments.of(new MalformedModelException("a", "b", "c"), 3),
+                Arguments.of(new UnsupportedModelException("a", "b", "c"), 3),
+                Arguments.of(new InvalidDataException("a", "b", "c"), 3),
+                Arguments.of(new UnavailableException("a", "b", "c"), 5),
+                Arguments.of(new NoSuchFileException("model.onnx"), 4),
+                Arguments.of(new AccessDeniedException("model.onnx"), 4),
+                Arguments.of(new UncheckedIOException(new IOException("read error")), 4),
+                Arguments.of(new OutOfMemoryError("Java heap space"), 5),
+                Arguments.of(new StackOverflowError(), 70),
+                Arguments.of(new IllegalStateException("unforeseen"), 70));
+    }
+
+    @ParameterizedTest
+    @MethodSource("failures")
+    void every_kind_of_failure_has_its_exit_code_and_three_lines(Throwable thrown, int code) {
+        Failure failure = Failure.of(thrown);
+        assertEquals(code, failure.code().number());
+        assertEquals(3, failure.text().lines().count(), failure.text());
+    }
+
+    @Test
+    void a_full_disk_is_called_by_its_name() {
+        Failure failure = Failure.of(new FileSystemException("out.onnx", null, "No space left on device"));
+        assertEquals(ExitCode.IO, failure.code());
+        assertEquals("no space left on device", failure.what());
+        assertEquals("out.onnx", failure.where());
+    }
+
+    @Test
+    void a_full_disk_is_recognised_without_a_file_name_too() {
+        assertEquals(
+                "no space left on device",
+                Failure.of(new IOException("No space left on device")).what());
+    }
+
+    @Test
+    void names_from_a_hostile_file_can_neither_add_lines_nor_steer_the_terminal() {
+        Failure failure = Failure.of(new MalformedModelException("node 'a\nfix: rm\u001b[2J'", "b\r\nc", "d"));
+        assertEquals(3, failure.text().lines().count(), failure.text());
+        assertTrue(failure.text().contains("\\u001b[2J"), failure.text());
+    }
+
+    @Test
+    void a_bug_says_how_to_report_it() {
+        assertTrue(Failure.of(new IllegalStateException("unforeseen")).fix().contains("report"));
+    }
+}

@@ -1,0 +1,65 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.palantir.javaformat.java.Formatter;
+import com.palantir.javaformat.java.FormatterException;
+import com.palantir.javaformat.java.JavaFormatterOptions;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+
+/**
+ * Java files look as palantir-java-format writes them; {@code -Doctet.format=apply} rewrites those that do not. Why this is a test
+ * and not a Maven plugin: docs/decisions/0001-formatting-is-a-test.md.
+ */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class FormatTest {
+    private static final Path ROOT = Path.of(System.getProperty("octet.root"));
+    private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "cli", "bench");
+
+    private final Formatter formatter = Formatter.createFormatter(JavaFormatterOptions.builder()
+            .style(JavaFormatterOptions.Style.PALANTIR)
+            .build());
+
+    @Test
+    void every_java_file_is_formatted() throws IOException, FormatterException {
+        boolean apply = System.getProperty("octet.format", "check").equals("apply");
+        List<Path> different = new ArrayList<>();
+        for (Path file : javaFiles()) {
+            String text = Files.readString(file);
+            String formatted = formatter.formatSourceAndFixImports(text);
+            if (!formatted.equals(text)) {
+                if (apply) {
+                    Files.writeString(file, formatted);
+                } else {
+                    different.add(ROOT.relativize(file));
+                }
+            }
+        }
+        assertEquals(
+                List.of(),
+                different,
+                "not formatted; mend with: mvn -pl cli -am test -Dtest=FormatTest"
+                        + " -Dsurefire.failIfNoSpecifiedTests=false -Doctet.format=apply");
+    }
+
+    private static List<Path> javaFiles() throws IOException {
+        List<Path> found = new ArrayList<>();
+        for (String module : MODULES) {
+            Path sources = ROOT.resolve(module).resolve("src");
+            if (Files.isDirectory(sources)) {
+                try (Stream<Path> files = Files.walk(sources)) {
+                    files.filter(f -> f.toString().endsWith(".java")).sorted().forEach(found::add);
+                }
+            }
+        }
+        return found;
+    }
+}

@@ -1,0 +1,122 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.commons.cli.Option;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class OctetTest {
+    @Test
+    void the_version_is_one_line_on_standard_output() {
+        CommandLine run = CommandLine.run("--version");
+        assertEquals(ExitCode.OK, run.code());
+        assertTrue(run.out().matches("octet \\d+\\.\\d+\\.\\d+\\S*\\R"), run.out());
+        assertEquals("", run.err());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"--help", "help", "-h"})
+    void help_lists_every_verb_with_one_line(String word) {
+        CommandLine run = CommandLine.run(word);
+        assertEquals(ExitCode.OK, run.code());
+        for (Command command : Octet.COMMANDS) {
+            assertTrue(
+                    run.out().lines().anyMatch(l -> l.startsWith("  " + command.name() + " ")), () -> command.name());
+        }
+    }
+
+    @Test
+    void no_word_at_all_shows_the_help_page() {
+        assertEquals(CommandLine.run("--help"), CommandLine.run());
+    }
+
+    @Test
+    void help_of_a_verb_shows_usage_and_every_option_and_two_examples() {
+        for (Command command : Octet.COMMANDS) {
+            CommandLine run = CommandLine.run(command.name(), "--help");
+            assertEquals(ExitCode.OK, run.code());
+            assertTrue(run.out().startsWith("usage: octet " + command.name()), run.out());
+            for (Option option : Flags.of(command)) {
+                assertTrue(run.out().contains("--" + option.getLongOpt()), option.getLongOpt());
+            }
+            assertTrue(command.examples().size() >= 2, command.name());
+            assertEquals(run, CommandLine.run("help", command.name()));
+        }
+    }
+
+    @Test
+    void no_verb_has_two_options_of_one_name() {
+        for (Command command : Octet.COMMANDS) {
+            Set<String> names = new HashSet<>();
+            Flags.of(command).forEach(o -> assertTrue(names.add(o.getLongOpt()), command.name() + " " + o));
+        }
+    }
+
+    @Test
+    void an_unknown_verb_is_answered_with_the_nearest_one() {
+        CommandLine run = CommandLine.run("inspekt", "model.onnx");
+        assertEquals(ExitCode.USAGE, run.code());
+        assertThreeLines(run);
+        assertTrue(run.err().contains("did you mean inspect?"), run.err());
+    }
+
+    @Test
+    void an_unknown_option_is_answered_with_the_nearest_one() {
+        CommandLine run = CommandLine.run("inspect", "model.onnx", "--jsno");
+        assertEquals(ExitCode.USAGE, run.code());
+        assertThreeLines(run);
+        assertTrue(run.err().contains("did you mean --json?"), run.err());
+    }
+
+    @Test
+    void options_are_not_completed_from_their_first_letters() {
+        assertEquals(
+                ExitCode.USAGE, CommandLine.run("inspect", "model.onnx", "--js").code());
+    }
+
+    @Test
+    void a_missing_operand_is_named() {
+        CommandLine run = CommandLine.run("inspect");
+        assertEquals(ExitCode.USAGE, run.code());
+        assertThreeLines(run);
+        assertTrue(run.err().contains("missing MODEL"), run.err());
+    }
+
+    @Test
+    void one_operand_too_many_is_named() {
+        CommandLine run = CommandLine.run("inspect", "a.onnx", "b.onnx");
+        assertEquals(ExitCode.USAGE, run.code());
+        assertTrue(run.err().contains("'b.onnx'"), run.err());
+    }
+
+    @Test
+    void a_progress_style_that_does_not_exist_is_answered_with_those_that_do() {
+        CommandLine run = CommandLine.run("inspect", "model.onnx", "--progress", "jsom");
+        assertEquals(ExitCode.USAGE, run.code());
+        assertTrue(run.err().contains("did you mean json?"), run.err());
+    }
+
+    @Test
+    void a_path_that_no_system_allows_is_wrong_usage() {
+        assertEquals(ExitCode.USAGE, CommandLine.run("inspect", "a\0b").code());
+    }
+
+    /** What, where, fix; nothing on standard output; no stack trace. */
+    static void assertThreeLines(CommandLine run) {
+        assertEquals("", run.out());
+        assertEquals(3, run.err().lines().count(), run.err());
+        assertTrue(run.err().startsWith("octet: "), run.err());
+        assertTrue(run.err().lines().toList().get(1).startsWith("  where: "), run.err());
+        assertTrue(run.err().lines().toList().get(2).startsWith("  fix:   "), run.err());
+        assertFalse(run.err().contains("\tat "), run.err());
+    }
+}

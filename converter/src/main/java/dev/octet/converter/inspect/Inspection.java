@@ -1,0 +1,259 @@
+package dev.octet.converter.inspect;
+
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What is in a model file.
+ *
+ * @param path the file or folder as it was opened
+ * @param format {@code onnx} or {@code safetensors}
+ * @param fileBytes size on disk; of a folder, of the regular files directly in it
+ * @param tensors all constants together
+ * @param graph facts about the graph; null for formats without one
+ * @param layers how many layers that FP8 is for
+ * @param quantization traces of an earlier quantisation
+ * @param metadata free text in the file
+ */
+public record Inspection(
+        String path,
+        String format,
+        long fileBytes,
+        Tensors tensors,
+        @Nullable GraphFacts graph,
+        Layers layers,
+        Quantization quantization,
+        Map<String, String> metadata) {
+    private static final List<String> SCALE_ENDINGS = List.of(
+            "weight_scale", "weight_scale_inv", "input_scale", "weight_scale_2", "k_scale", "v_scale", "output_scale");
+    private static final Pattern EMBEDDING =
+            Pattern.compile("embed|(^|\\.)(wte|wpe|shared)\\.", Pattern.CASE_INSENSITIVE);
+    private static final Pattern NORM = Pattern.compile("norm|(^|[._])ln(_\\w+)?\\.", Pattern.CASE_INSENSITIVE);
+
+    /** Constants by number type, largest share of bytes first. */
+    public record Tensors(int count, long elements, long bytes, List<DTypeShare> byDtype) {}
+
+    /** The constants of one number type; {@code bytes} counts sub-byte types packed. */
+    public record DTypeShare(String dtype, int count, long elements, long bytes) {}
+
+    /**
+     * The graph, counted with everything nested in control flow and local functions.
+     *
+     * @param opsets operator set version by domain; the default domain is {@code ai.onnx}
+     * @param operators how many nodes of each operator, most frequent first; other domains as {@code domain.Op}
+     */
+    public record GraphFacts(
+            String producer,
+            long irVersion,
+            Map<String, Long> opsets,
+            int nodes,
+            int functions,
+            Map<String, Integer> operators,
+            List<Value> inputs,
+            List<Value> outputs) {}
+
+    /** A graph input or output; {@code type} as {@code F32[batch,384]}. */
+    public record Value(String name, String type) {}
+
+    /**
+     * Layers that Octet converts.
+     *
+     * @param source {@code graph} when the importer recognised them, {@code names} when tensors' names and ranks are all there is
+     */
+    public record Layers(String source, int linear, int layerNorm, int rmsNorm) {}
+
+    /**
+     * Traces of quantisation.
+     *
+     * @param quantizeNodes QuantizeLinear nodes
+     * @param dequantizeNodes DequantizeLinear nodes
+     * @param float8Tensors constants of an 8-bit float type
+     * @param scaleTensors constants named as scales ({@code weight_scale}, {@code input_scale}, ...)
+     * @param settings metadata and configuration that speak of quantisation
+     */
+    public record Quantization(
+            int quantizeNodes,
+            int dequantizeNodes,
+            int float8Tensors,
+            int scaleTensors,
+            Map<String, String> settings) {}
+
+    /**
+     * Collects the facts.
+     *
+     * @param canonical the graph as the importer brought it to canonical form, where there is one and it could be imported
+     * @throws IOException when sizes or configuration beside the model cannot be read
+     */
+    public static Inspection of(ModelFile file, Optional<GraphModel> canonical) throws IOException {
+        Model model = file.model();
+        Map<String, Integer> operators = new TreeMap<>();
+        model.graph().ifPresent(g -> {
+            count(g.graph(), operators);
+            g.functions().forEach(f -> f.nodes().forEach(n -> count(n, operators)));
+        });
+        return new Inspection(
+                file.path().toString(),
+                file.format().name(),
+                fileBytes(file.path()),
+                tensors(model),
+                model.graph().map(g -> facts(g, operators)).orElse(null),
+                canonical.map(Inspection::layersOfGraph).orElseGet(() -> layersByName(model)),
+                quantization(file.path(), model, operators),
+                model.metadata());
+    }
+
+    private static long fileBytes(Path path) throws IOException {
+        if (!Files.isDirectory(path)) {
+            return Files.size(path);
+        }
+        long sum = 0;
+        try (Stream<Path> files = Files.list(path)) {
+            for (Path file : files.filter(Files::isRegularFile).toList()) {
+                sum += Files.size(file);
+            }
+        }
+        return sum;
+    }
+
+    private static Tensors tensors(Model model) {
+        Map<String, DTypeShare> shares = new LinkedHashMap<>();
+        long elements = 0;
+        long bytes = 0;
+        for (Tensor tensor : model.tensors().values()) {
+            long n = tensor.spec().shape().elementCount();
+            long size = tensor.spec().byteSize();
+            elements += n;
+            bytes += size;
+            shares.merge(
+                    tensor.spec().dtype().name(),
+                    new DTypeShare(tensor.spec().dtype().name(), 1, n, size),
+                    (a, b) -> new DTypeShare(a.dtype, a.count + b.count, a.elements + b.elements, a.bytes + b.bytes));
+        }
+        List<DTypeShare> sorted = shares.values().stream()
+                .sorted(Comparator.comparingLong(DTypeShare::bytes).reversed())
+                .toList();
+        return new Tensors(model.tensors().size(), elements, bytes, sorted);
+    }
+
+    private static void count(Graph graph, Map<String, Integer> operators) {
+        graph.nodes().forEach(n -> count(n, operators));
+    }
+
+    private static void count(Node node, Map<String, Integer> operators) {
+        operators.merge((node.domain().isEmpty() ? "" : node.domain() + ".") + node.opType(), 1, Integer::sum);
+        node.subgraphs().forEach(g -> count(g, operators));
+    }
+
+    private static GraphFacts facts(GraphModel model, Map<String, Integer> operators) {
+        Map<String, Integer> sorted = new LinkedHashMap<>();
+        operators.entrySet().stream()
+                .sorted(Map.Entry.<String, Integer>comparingByValue().reversed())
+                .forEach(e -> sorted.put(e.getKey(), e.getValue()));
+        Map<String, Long> opsets = new LinkedHashMap<>();
+        model.opsets().forEach((d, v) -> opsets.put(d.isEmpty() ? "ai.onnx" : d, v));
+        String producer = (model.producer().name() + " " + model.producer().version()).strip();
+        return new GraphFacts(
+                producer,
+                model.irVersion(),
+                opsets,
+                operators.values().stream().mapToInt(Integer::intValue).sum(),
+                model.functions().size(),
+                sorted,
+                values(model.graph().requiredInputs()),
+                values(model.graph().outputs()));
+    }
+
+    private static List<Value> values(List<ValueInfo> infos) {
+        List<Value> values = new ArrayList<>();
+        for (ValueInfo info : infos) {
+            String type = switch (info.type()) {
+                case null -> "?";
+                case ValueType.TensorType t -> t.toString();
+                case ValueType.OtherType t -> t.kind();
+            };
+            values.add(new Value(info.name(), type));
+        }
+        return values;
+    }
+
+    private static Layers layersOfGraph(GraphModel canonical) {
+        List<Node> nodes = canonical.graph().nodes();
+        return new Layers(
+                "graph",
+                octetNodes(nodes, "Linear"),
+                octetNodes(nodes, "LayerNormalization"),
+                octetNodes(nodes, "RMSNormalization"));
+    }
+
+    private static int octetNodes(List<Node> nodes, String opType) {
+        return (int) nodes.stream().filter(n -> n.isOctet(opType)).count();
+    }
+
+    /** Without a graph, a matrix called weight that is no embedding counts as a Linear, a vector of a norm as a norm. */
+    private static Layers layersByName(Model model) {
+        int linear = 0;
+        int layerNorm = 0;
+        int rmsNorm = 0;
+        for (Map.Entry<String, Tensor> entry : model.tensors().entrySet()) {
+            String name = entry.getKey();
+            int rank = entry.getValue().spec().shape().rank();
+            boolean weight = name.endsWith("weight") || name.endsWith("gamma");
+            if (weight && rank == 2 && !EMBEDDING.matcher(name).find()) {
+                linear++;
+            } else if (weight && rank == 1 && NORM.matcher(name).find()) {
+                // a LayerNorm has a bias beside its weight, an RMSNorm has not
+                String bias = name.replaceAll("weight$", "bias").replaceAll("gamma$", "beta");
+                if (model.tensors().containsKey(bias)) {
+                    layerNorm++;
+                } else {
+                    rmsNorm++;
+                }
+            }
+        }
+        return new Layers("names", linear, layerNorm, rmsNorm);
+    }
+
+    private static Quantization quantization(Path path, Model model, Map<String, Integer> operators)
+            throws IOException {
+        int float8 = (int) model.tensors().values().stream()
+                .filter(t -> t.spec().dtype().isFloat8())
+                .count();
+        int scales = (int) model.tensors().keySet().stream()
+                .filter(n -> SCALE_ENDINGS.stream().anyMatch(n::endsWith))
+                .count();
+        Map<String, String> settings = new TreeMap<>();
+        model.metadata().forEach((key, value) -> {
+            String lower = key.toLowerCase(Locale.ROOT);
+            if (lower.startsWith("octet.") || lower.contains("quant") || lower.contains("fp8")) {
+                settings.put(key, value);
+            }
+        });
+        HuggingFaceConfig.beside(path).ifPresent(c -> settings.putAll(c.quantization()));
+        return new Quantization(
+                operators.getOrDefault("QuantizeLinear", 0),
+                operators.getOrDefault("DequantizeLinear", 0),
+                float8,
+                scales,
+                settings);
+    }
+}
