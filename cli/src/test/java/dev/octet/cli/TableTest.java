@@ -1,0 +1,34 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class TableTest {
+    @Test
+    void numbers_stand_right_and_words_left() {
+        String text = new Table()
+                .row("dtype", "count")
+                .row("F32", 5)
+                .row("F8_E4M3FN", 12)
+                .text(2);
+        assertEquals("  dtype      count\n  F32            5\n  F8_E4M3FN     12\n", text);
+    }
+
+    @Test
+    void bytes_are_shown_with_one_decimal() {
+        assertEquals("999 B", Table.bytes(999));
+        assertEquals("1.0 kB", Table.bytes(1000));
+        assertEquals("90.4 MB", Table.bytes(90_387_606));
+        assertEquals("1.0 MB", Table.bytes(999_999));
+        assertEquals("9.2 EB", Table.bytes(Long.MAX_VALUE));
+    }
+
+    @Test
+    void control_characters_are_shown_not_obeyed() {
+        assertEquals("a\\u001b[2Jb\n", new Table().row("a\u001b[2Jb").text(0));
+    }
+}
