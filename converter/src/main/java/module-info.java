@@ -5,8 +5,12 @@ module dev.octet.converter {
     requires com.fasterxml.jackson.databind;
 
     exports dev.octet.converter.inspect;
+    exports dev.octet.converter.report;
 
     // the command line prints these records as JSON
     opens dev.octet.converter.inspect to
+            com.fasterxml.jackson.databind;
+    // the report's data goes into its page as JSON
+    opens dev.octet.converter.report to
             com.fasterxml.jackson.databind;
 }
