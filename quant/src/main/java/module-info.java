@@ -2,4 +2,9 @@
 module dev.octet.quant {
     requires transitive dev.octet.formats;
     requires static jdk.incubator.vector;
+
+    exports dev.octet.quant;
+    exports dev.octet.quant.number;
+    exports dev.octet.quant.cast;
+    exports dev.octet.quant.scale;
 }

@@ -1,0 +1,83 @@
+package dev.octet.quant.cast;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Overflow;
+import java.lang.foreign.MemorySegment;
+
+/**
+ * Bulk casts between floats and codes. {@link #best()} is the entry; both twins give the same bytes.
+ *
+ * <p><b>Scale.</b> Always the dequantisation multiplier, {@code real = code * scale}. On the way in the float is <em>divided</em> by
+ * it in FP32 (round to nearest even), then rounded to the format: {@code code = round(fp32(x) / scale)}. That is what ONNX
+ * {@code QuantizeLinear} does, and it is not the same as multiplying by the FP32 reciprocal unless the scale is a power of two. On the
+ * way out the product of code and scale is rounded once to FP32 and, for BF16 and F16, from there to the target. Scales must be
+ * positive and finite; casts do not check what they read from memory.
+ *
+ * <p><b>Memory.</b> Little-endian, any alignment, native or on the heap; the number of elements follows from the segment of codes:
+ * one byte each for every format, {@link Minifloat#E2M1} included (its pairs are packed by {@link Nibbles}). Sources and targets
+ * must not overlap.
+ *
+ * <p>All methods throw {@link IllegalArgumentException} when a float type is not F32, BF16 or F16, when the segments' sizes
+ * disagree, or when a scale is not positive and finite.
+ */
+public sealed interface Cast permits CastReference {
+    /** The fastest twin this JVM can run, chosen once. Says in one log line when that is not the vector twin, and why. */
+    static Cast best() {
+        return BestCast.INSTANCE;
+    }
+
+    /** How the twin is called in logs and results. */
+    String name();
+
+    /**
+     * Encodes with one scale.
+     *
+     * @param type F32, BF16 or F16: the type of {@code source}
+     * @param source as many floats as {@code codes} has bytes
+     * @param scale the dequantisation multiplier
+     * @param codes takes one code per byte
+     */
+    void encode(
+            DType type, MemorySegment source, float scale, Minifloat format, Overflow overflow, MemorySegment codes);
+
+    /**
+     * Encodes with a scale of its own for each element.
+     *
+     * @param scales as many F32 as {@code codes} has bytes, dequantisation multipliers
+     */
+    void encodeEach(
+            DType type,
+            MemorySegment source,
+            MemorySegment scales,
+            Minifloat format,
+            Overflow overflow,
+            MemorySegment codes);
+
+    /**
+     * Decodes with one scale.
+     *
+     * @param codes one code per byte
+     * @param scale the dequantisation multiplier
+     * @param type F32, BF16 or F16: the type of {@code target}
+     * @param target takes as many floats as {@code codes} has bytes
+     */
+    void decode(Minifloat format, MemorySegment codes, float scale, DType type, MemorySegment target);
+
+    /** Decodes with a scale of its own for each element; {@code scales} holds as many F32 as {@code codes} has bytes. */
+    void decodeEach(Minifloat format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target);
+
+    /**
+     * The largest magnitude, exact; 0 for no elements, NaN when any element is NaN, else infinity when any is infinite.
+     *
+     * @param source a whole number of floats of {@code type}
+     */
+    float amax(DType type, MemorySegment source);
+
+    /**
+     * Raises each running largest magnitude to that of the element beside it, with the order of {@link #amax}: finite, infinity, NaN.
+     *
+     * @param running as many F32 as {@code source} has floats, none negative; read and written
+     */
+    void amaxEach(DType type, MemorySegment source, MemorySegment running);
+}

@@ -1,0 +1,55 @@
+package dev.octet.quant.cast;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/**
+ * Packs four-bit codes two to a byte, the earlier element in the low nibble (safetensors F4, ONNX FLOAT4E2M1, OCP MX in memory).
+ */
+public final class Nibbles {
+    private static final int LOW = 0xF;
+
+    private Nibbles() {}
+
+    /**
+     * Packs codes.
+     *
+     * @param codes one code per byte, upper nibbles 0
+     * @param packed takes {@code ceil(codes / 2)} bytes; with an odd count the last upper nibble is 0
+     * @throws IllegalArgumentException when the sizes disagree
+     */
+    public static void pack(MemorySegment codes, MemorySegment packed) {
+        long count = codes.byteSize();
+        requireSizes(count, packed);
+        for (long i = 0; i + 1 < count; i += 2) {
+            int low = codes.get(ValueLayout.JAVA_BYTE, i);
+            int high = codes.get(ValueLayout.JAVA_BYTE, i + 1);
+            packed.set(ValueLayout.JAVA_BYTE, i / 2, (byte) (low | (high << 4)));
+        }
+        if (count % 2 == 1) {
+            packed.set(ValueLayout.JAVA_BYTE, count / 2, codes.get(ValueLayout.JAVA_BYTE, count - 1));
+        }
+    }
+
+    /**
+     * Unpacks codes.
+     *
+     * @param packed {@code ceil(codes / 2)} bytes
+     * @param codes takes one code per byte
+     * @throws IllegalArgumentException when the sizes disagree
+     */
+    public static void unpack(MemorySegment packed, MemorySegment codes) {
+        long count = codes.byteSize();
+        requireSizes(count, packed);
+        for (long i = 0; i < count; i++) {
+            int pair = packed.get(ValueLayout.JAVA_BYTE, i / 2);
+            codes.set(ValueLayout.JAVA_BYTE, i, (byte) (i % 2 == 0 ? pair & LOW : (pair >> 4) & LOW));
+        }
+    }
+
+    private static void requireSizes(long codes, MemorySegment packed) {
+        if (packed.byteSize() != Math.ceilDiv(codes, 2L)) {
+            throw new IllegalArgumentException(codes + " nibbles beside " + packed.byteSize() + " packed bytes");
+        }
+    }
+}

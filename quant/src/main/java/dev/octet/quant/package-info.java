@@ -1,0 +1,8 @@
+/**
+ * The numerics of FP8 in one class: {@link dev.octet.quant.Quantizer} turns float tensors into codes with scales and back. The
+ * rooms below hold the nouns (number, scale) and the doers (cast, measure).
+ */
+@NullMarked
+package dev.octet.quant;
+
+import org.jspecify.annotations.NullMarked;
