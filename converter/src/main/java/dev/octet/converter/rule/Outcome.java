@@ -1,0 +1,39 @@
+package dev.octet.converter.rule;
+
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import java.util.List;
+
+/** What a rule says about one node. Refusing is a value, not an error: it ends up in the report. */
+public sealed interface Outcome {
+    /** The node has nothing to do with the rule. */
+    record NoMatch() implements Outcome {}
+
+    /**
+     * The pattern is there and may be replaced.
+     *
+     * @param matched nodes to take away; the last computes the value that {@code fused} computes instead
+     * @param fused the canonical node, at the place of the last matched one
+     * @param constants new constants that {@code fused} reads
+     */
+    record Fused(List<Node> matched, Node fused, List<Initializer> constants) implements Outcome {
+        public Fused {
+            matched = List.copyOf(matched);
+            constants = List.copyOf(constants);
+        }
+    }
+
+    /**
+     * The pattern is nearly there, and stays as it is.
+     *
+     * @param node {@link Node#id()} of the node that the rule looked at
+     * @param reason one line
+     */
+    record Refused(String node, String reason) implements Outcome {}
+
+    NoMatch NO_MATCH = new NoMatch();
+
+    static Refused refused(Node node, String reason) {
+        return new Refused(node.id(), reason);
+    }
+}
