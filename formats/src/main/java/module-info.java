@@ -10,5 +10,6 @@ module dev.octet.formats {
     exports dev.octet.formats.graph;
     exports dev.octet.formats.model;
     exports dev.octet.formats.safetensors;
+    exports dev.octet.formats.onnx;
     exports dev.octet.formats.file;
 }

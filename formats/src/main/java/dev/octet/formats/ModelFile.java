@@ -4,6 +4,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.ModelFormat;
+import dev.octet.formats.onnx.OnnxFormat;
 import dev.octet.formats.safetensors.SafetensorsFormat;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -23,7 +24,7 @@ import java.util.stream.Collectors;
  */
 public final class ModelFile implements AutoCloseable {
     /** All formats, in the order they are asked whether they recognise a file. */
-    public static final List<ModelFormat> FORMATS = List.of(new SafetensorsFormat());
+    public static final List<ModelFormat> FORMATS = List.of(new SafetensorsFormat(), new OnnxFormat());
 
     private static final byte[] GIT_LFS_POINTER =
             "version https://git-lfs.github.com/spec/".getBytes(StandardCharsets.US_ASCII);

@@ -62,6 +62,13 @@ public record Attribute(String name, Value value, String doc, Bytes unknown) {
     /** Inside a function body: stands for the caller's attribute {@code parameter}; {@code type} is ONNX's AttributeType number. */
     public record Reference(String parameter, int type) implements Value {}
 
+    /**
+     * A value of an AttributeType that Octet does not know: it lies in {@link Attribute#unknown()} and is passed through.
+     *
+     * @param type ONNX's AttributeType number
+     */
+    public record OfOther(int type) implements Value {}
+
     public Attribute(String name, Value value) {
         this(name, value, "", Bytes.EMPTY);
     }

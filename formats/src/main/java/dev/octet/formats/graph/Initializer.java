@@ -2,6 +2,7 @@ package dev.octet.formats.graph;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -31,6 +32,14 @@ public record Initializer(String name, Data data, String doc, Map<String, String
 
     /** A sparse tensor (ONNX SparseTensorProto): {@code values} at {@code indices} (linear or per-axis I64) of {@code shape}. */
     public record Sparse(Shape shape, Tensor values, Tensor indices) implements Data {}
+
+    /**
+     * Elements of a type Octet does not compute with (a future ONNX type, or FP6 that does not end at a byte border), passed through.
+     *
+     * @param elementType ONNX's TensorProto.DataType number
+     * @param bytes as stored; empty when the elements lie in another field, which then is in {@link Initializer#unknown()}
+     */
+    public record Opaque(int elementType, Shape shape, MemorySegment bytes) implements Data {}
 
     public Initializer {
         metadata = Ordered.copyOf(metadata);

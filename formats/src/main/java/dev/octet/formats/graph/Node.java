@@ -133,6 +133,7 @@ public record Node(
                         Attribute.OfTexts _,
                         Attribute.OfTensors _,
                         Attribute.OfTypes _,
+                        Attribute.OfOther _,
                         Attribute.Reference _ -> {}
             }
         }

@@ -1,0 +1,116 @@
+package dev.octet.formats.onnx;
+
+import com.google.protobuf.Descriptors.FieldDescriptor;
+import com.google.protobuf.WireFormat;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.model.ModelFormat;
+import dev.octet.formats.onnx.proto.ModelProto;
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** ONNX as a model format: a graph with its tensors. */
+public final class OnnxFormat implements ModelFormat {
+    private static final int HEAD_BYTES = 4096;
+    private static final int MAX_IR_VERSION = 1000;
+
+    /** Makes the format; it has no state. */
+    public OnnxFormat() {}
+
+    @Override
+    public String name() {
+        return "onnx";
+    }
+
+    /**
+     * Whether the file begins like a ModelProto. ONNX has no magic number: every field up to the first large one must be one that
+     * ModelProto has, of the right wire type, and either the IR version or the graph must be among them. A file that is cut off is
+     * still recognised, so that reading it tells what is wrong.
+     */
+    @Override
+    public boolean recognises(Path path) throws IOException {
+        if (!Files.isRegularFile(path)) {
+            return false;
+        }
+        byte[] head;
+        try (InputStream in = Files.newInputStream(path)) {
+            head = in.readNBytes(HEAD_BYTES);
+        }
+        return new Head(head).isModel();
+    }
+
+    @Override
+    public Model read(Path path, Arena arena) throws IOException {
+        return Model.of(OnnxReader.read(path, arena));
+    }
+
+    /**
+     * Writes the model's graph; its initializers are the tensors.
+     *
+     * @throws UnsupportedModelException when the model has no graph
+     */
+    @Override
+    public void write(Model model, Path path) throws IOException {
+        GraphModel graph = model.graph()
+                .orElseThrow(() -> new UnsupportedModelException(
+                        "the model has tensors but no graph, and ONNX is a graph",
+                        path.toString(),
+                        "write it as safetensors, or start from an ONNX model"));
+        OnnxWriter.write(graph, path);
+    }
+
+    /** The first bytes of a file, looked at field by field. */
+    private static final class Head {
+        private final byte[] bytes;
+        private long position;
+
+        Head(byte[] bytes) {
+            this.bytes = bytes;
+        }
+
+        boolean isModel() {
+            boolean found = false;
+            while (position < bytes.length) {
+                long tag = varint();
+                FieldDescriptor field = tag < 0 || tag > 0xFFFF_FFFFL
+                        ? null
+                        : ModelProto.getDescriptor().findFieldByNumber((int) (tag >>> 3));
+                if (field == null || field.getLiteType().getWireType() != (tag & 7)) {
+                    return found && position >= bytes.length;
+                }
+                long value = varint();
+                if (value < 0) {
+                    return found;
+                }
+                if (field.getNumber() == ModelProto.IR_VERSION_FIELD_NUMBER) {
+                    if (value == 0 || value > MAX_IR_VERSION) {
+                        return false;
+                    }
+                    found = true;
+                }
+                found |= field.getNumber() == ModelProto.GRAPH_FIELD_NUMBER;
+                if ((tag & 7) == WireFormat.WIRETYPE_LENGTH_DELIMITED) {
+                    position += value;
+                }
+            }
+            return found;
+        }
+
+        /** The next number; -1 when the bytes end within it or it has more than 63 bits. */
+        private long varint() {
+            long value = 0;
+            for (int shift = 0; shift < 63 && position < bytes.length; shift += 7) {
+                byte b = bytes[(int) position++];
+                value |= (long) (b & 0x7F) << shift;
+                if (b >= 0) {
+                    return value;
+                }
+            }
+            return -1;
+        }
+    }
+}

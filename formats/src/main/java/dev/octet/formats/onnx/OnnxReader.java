@@ -1,0 +1,71 @@
+package dev.octet.formats.onnx;
+
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.onnx.proto.ModelProto;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Reads ONNX models of up to 2 GiB (more in external data). The file is mapped; tensors whose elements are stored as they are in
+ * memory (raw, external, packed float and double lists) become views of the mapping, so heap use does not depend on their size.
+ *
+ * <p><b>Lossless</b>: reading and writing a model gives a ModelProto with the same content, unknown fields of any message included.
+ * These may change their form, none of them the meaning:
+ * <ul>
+ *   <li>Numbers of tensors go to {@code raw_data} or external data, whichever field or file they came from; {@code external_data}
+ *       keys other than location, offset and length (checksums) go with the old file.
+ *   <li>An optional field that is present with its default value becomes an absent one or the other way round; an attribute
+ *       without a type (IR 1) gets the one its value has.
+ *   <li>The default domain is spelled as the empty string, also where the file says {@code ai.onnx}; an operator set that is
+ *       imported twice in the same version is imported once.
+ *   <li>In the shape of a value, a negative size or empty symbol becomes an unknown dimension.
+ *   <li>In metadata and value infos, entries that repeat a key come after all others.
+ * </ul>
+ */
+public final class OnnxReader {
+    private OnnxReader() {}
+
+    /** Reads with {@link OnnxLimits#DEFAULT}. */
+    public static GraphModel read(Path path, Arena arena) throws IOException {
+        return read(path, arena, OnnxLimits.DEFAULT);
+    }
+
+    /**
+     * Reads a model.
+     *
+     * @param arena owns the mapped files; tensors die with it
+     * @throws dev.octet.formats.error.MalformedModelException when the file breaks a rule of ONNX or goes beyond a limit
+     * @throws dev.octet.formats.error.UnsupportedModelException when training_info has external data
+     * @throws IOException when the file, or a data file it names, cannot be read
+     */
+    public static GraphModel read(Path path, Arena arena, OnnxLimits limits) throws IOException {
+        Place place = Place.file(path.toString());
+        MemorySegment file;
+        try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
+            long size = channel.size();
+            if (size == 0) {
+                throw place.malformed("the file is empty", "download or export the model again");
+            }
+            if (size > OnnxLimits.MAX_FILE_BYTES) {
+                throw place.malformed(
+                        "the file has " + size + " bytes, protobuf ends at " + OnnxLimits.MAX_FILE_BYTES,
+                        "save the model with external data");
+            }
+            file = channel.map(FileChannel.MapMode.READ_ONLY, 0, size, arena);
+        }
+        return parse(file, place, path.toAbsolutePath().getParent(), arena, limits);
+    }
+
+    /** Reads a model from memory. {@code folder}: where external data lie; null when there can be none. */
+    static GraphModel parse(MemorySegment file, Place place, @Nullable Path folder, Arena arena, OnnxLimits limits)
+            throws IOException {
+        ModelProto proto = Skeleton.parse(file, place, limits);
+        TensorDecoder tensors = new TensorDecoder(file, new ExternalFiles(folder, arena), arena, limits);
+        return new GraphDecoder(tensors).model(proto, place);
+    }
+}

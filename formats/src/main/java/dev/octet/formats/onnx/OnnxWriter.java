@@ -1,0 +1,89 @@
+package dev.octet.formats.onnx;
+
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.onnx.proto.ModelProto;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+
+/**
+ * Writes ONNX models: streaming, tensor data straight from the segments they lie in, never all on the heap. All numbers go to
+ * {@code raw_data} or to external data.
+ */
+public final class OnnxWriter {
+    private OnnxWriter() {}
+
+    /** Writes {@code model} with {@link OnnxWriteOptions#DEFAULT}. */
+    public static void write(GraphModel model, Path path) throws IOException {
+        write(model, path, OnnxWriteOptions.DEFAULT);
+    }
+
+    /**
+     * Writes {@code model} to {@code path}, which holds either the whole new model or what it held before. A data file beside it
+     * is written and named before the model is, so a model never names data that do not exist. (Where both replace older files, a
+     * power cut between the two renames leaves the old model with new data; give the data another name to rule that out.)
+     *
+     * @throws UnsupportedModelException when what cannot go to a data file (text, sparse tensors, attributes) does not fit in 2 GiB
+     * @throws IOException when there is no space or no permission; nothing half-written is left
+     */
+    public static void write(GraphModel model, Path path, OnnxWriteOptions options) throws IOException {
+        if (options.external() == OnnxWriteOptions.External.WHEN_NEEDED) {
+            SplicedMessage whole = encode(model, ExternalLayout.none());
+            if (whole.size() <= OnnxLimits.MAX_FILE_BYTES) {
+                writeModel(whole, path);
+                return;
+            }
+        }
+        Path name = path.getFileName();
+        String dataName = options.dataFileName() != null ? options.dataFileName() : name + ".data";
+        if (name == null || dataName.equals(name.toString())) {
+            throw new IllegalArgumentException("model and data file have the same name: " + path);
+        }
+        ExternalLayout layout = ExternalLayout.to(dataName, options.minTensorBytes(), options.alignment());
+        SplicedMessage message = encode(model, layout);
+        if (message.size() > OnnxLimits.MAX_FILE_BYTES) {
+            throw new UnsupportedModelException(
+                    "the model without its external data takes " + message.size() + " bytes, a protobuf file holds "
+                            + OnnxLimits.MAX_FILE_BYTES,
+                    path.toString(),
+                    "turn large tensors in attributes (Constant nodes) into initializers, lower minTensorBytes");
+        }
+        if (layout.items().isEmpty()) {
+            writeModel(message, path);
+            return;
+        }
+        try (AtomicFile data = AtomicFile.create(path.resolveSibling(dataName));
+                AtomicFile file = AtomicFile.create(path)) {
+            writeData(layout, data, options.alignment());
+            message.writeTo(file);
+            data.commit();
+            file.commit();
+        }
+    }
+
+    private static SplicedMessage encode(GraphModel model, ExternalLayout layout) {
+        TensorEncoder tensors = new TensorEncoder();
+        ModelProto proto = new GraphEncoder(tensors, layout).model(model);
+        return SplicedMessage.of(proto, tensors.segments());
+    }
+
+    private static void writeModel(SplicedMessage message, Path path) throws IOException {
+        try (AtomicFile file = AtomicFile.create(path)) {
+            message.writeTo(file);
+            file.commit();
+        }
+    }
+
+    private static void writeData(ExternalLayout layout, AtomicFile file, int alignment) throws IOException {
+        ByteBuffer zeros = ByteBuffer.allocate(alignment);
+        for (ExternalLayout.Item item : layout.items()) {
+            int gap = (int) (item.offset() - file.position()); // less than the alignment
+            file.write(zeros.clear().limit(gap));
+            MemorySegment bytes = item.bytes();
+            SplicedMessage.writeSegment(bytes, file);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+package dev.octet.formats.onnx;
+
+import com.google.protobuf.CodedOutputStream;
+import com.google.protobuf.Descriptors.FieldDescriptor;
+import com.google.protobuf.Message;
+import com.google.protobuf.WireFormat;
+import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.onnx.proto.TensorProto;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.lang.foreign.MemorySegment;
+import java.nio.channels.Channels;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A message whose {@code held} entries are written as the bytes they stand for, straight from their segments: the opposite of
+ * {@link Skeleton}. Fields with such entries inside follow after the rest of their message; protobuf does not care for the order of
+ * different fields.
+ */
+final class SplicedMessage {
+    private static final int CHUNK = 1 << 24;
+
+    private final Message plain;
+    private final List<Part> parts;
+    private final long size;
+
+    private sealed interface Part {}
+
+    private record Child(int field, SplicedMessage message) implements Part {}
+
+    private record Data(int field, MemorySegment bytes) implements Part {}
+
+    private SplicedMessage(Message plain, List<Part> parts) {
+        this.plain = plain;
+        this.parts = parts;
+        long sum = plain.getSerializedSize();
+        for (Part p : parts) {
+            sum += switch (p) {
+                case Child c -> header(c.field(), c.message().size) + c.message().size;
+                case Data d ->
+                    header(d.field(), d.bytes().byteSize()) + d.bytes().byteSize();
+            };
+        }
+        this.size = sum;
+    }
+
+    /** {@code segments}: what positions in {@code held} index. */
+    static SplicedMessage of(Message m, List<MemorySegment> segments) {
+        SplicedMessage spliced = find(m, segments);
+        return spliced == null ? new SplicedMessage(m, List.of()) : spliced;
+    }
+
+    /** Null when there is nothing held in {@code m}. */
+    private static @Nullable SplicedMessage find(Message m, List<MemorySegment> segments) {
+        if (m instanceof TensorProto t) {
+            return t.getHeldCount() == 0 ? null : tensor(t, segments);
+        }
+        Message.Builder plain = null;
+        List<Part> parts = new ArrayList<>();
+        for (Map.Entry<FieldDescriptor, Object> e : m.getAllFields().entrySet()) {
+            FieldDescriptor field = e.getKey();
+            if (field.getJavaType() != FieldDescriptor.JavaType.MESSAGE) {
+                continue;
+            }
+            List<Part> found = children(field, e.getValue(), segments);
+            if (!found.isEmpty()) {
+                plain = plain == null ? m.toBuilder() : plain;
+                plain.clearField(field);
+                parts.addAll(found);
+            }
+        }
+        return plain == null ? null : new SplicedMessage(plain.buildPartial(), parts);
+    }
+
+    /** All messages of one field, when any of them has something held; they must stay in order. */
+    private static List<Part> children(FieldDescriptor field, Object value, List<MemorySegment> segments) {
+        List<?> messages = value instanceof List<?> l ? l : List.of(value);
+        List<Part> parts = new ArrayList<>(messages.size());
+        boolean any = false;
+        for (Object o : messages) {
+            Message child = (Message) o;
+            SplicedMessage spliced = find(child, segments);
+            any |= spliced != null;
+            parts.add(new Child(field.getNumber(), spliced == null ? new SplicedMessage(child, List.of()) : spliced));
+        }
+        return any ? parts : List.of();
+    }
+
+    private static SplicedMessage tensor(TensorProto t, List<MemorySegment> segments) {
+        List<Part> parts = new ArrayList<>();
+        for (TensorProto.Held h : t.getHeldList()) {
+            parts.add(new Data(h.getField(), segments.get((int) h.getPosition())));
+        }
+        return new SplicedMessage(t.toBuilder().clearHeld().build(), parts);
+    }
+
+    private static long header(int field, long length) {
+        return (long) CodedOutputStream.computeTagSize(field) + CodedOutputStream.computeUInt64SizeNoTag(length);
+    }
+
+    /** Bytes of the whole message. */
+    long size() {
+        return size;
+    }
+
+    /** Writes the whole message. */
+    void writeTo(AtomicFile file) throws IOException {
+        OutputStream stream = Channels.newOutputStream(file);
+        CodedOutputStream out = CodedOutputStream.newInstance(stream, 1 << 16);
+        write(out, file);
+        out.flush();
+    }
+
+    private void write(CodedOutputStream out, AtomicFile file) throws IOException {
+        plain.writeTo(out);
+        for (Part p : parts) {
+            switch (p) {
+                case Child c -> {
+                    out.writeTag(c.field(), WireFormat.WIRETYPE_LENGTH_DELIMITED);
+                    out.writeUInt64NoTag(c.message().size);
+                    c.message().write(out, file);
+                }
+                case Data d -> {
+                    out.writeTag(d.field(), WireFormat.WIRETYPE_LENGTH_DELIMITED);
+                    out.writeUInt64NoTag(d.bytes().byteSize());
+                    out.flush();
+                    writeSegment(d.bytes(), file);
+                }
+            }
+        }
+    }
+
+    /** Writes bytes from where they lie, a piece at a time: a ByteBuffer holds less than 2 GiB. */
+    static void writeSegment(MemorySegment bytes, AtomicFile file) throws IOException {
+        for (long at = 0; at < bytes.byteSize(); at += CHUNK) {
+            file.write(bytes.asSlice(at, Math.min(CHUNK, bytes.byteSize() - at)).asByteBuffer());
+        }
+    }
+}

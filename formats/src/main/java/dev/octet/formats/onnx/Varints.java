@@ -1,0 +1,46 @@
+package dev.octet.formats.onnx;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/** Packed lists of protobuf varints: seven bits a byte, lowest first, the top bit saying that more follow. */
+final class Varints {
+    private static final int MAX_BYTES = 10;
+
+    private final MemorySegment bytes;
+    private long position;
+
+    Varints(MemorySegment bytes) {
+        this.bytes = bytes;
+    }
+
+    /** Numbers in {@code bytes}: each ends with a byte whose top bit is clear. */
+    static long count(MemorySegment bytes) {
+        long n = 0;
+        for (long i = 0; i < bytes.byteSize(); i++) {
+            n += bytes.get(ValueLayout.JAVA_BYTE, i) >= 0 ? 1 : 0;
+        }
+        return n;
+    }
+
+    boolean hasNext() {
+        return position < bytes.byteSize();
+    }
+
+    /**
+     * The next number.
+     *
+     * @throws IllegalStateException when the list ends within it or it is longer than 10 bytes
+     */
+    long next() {
+        long value = 0;
+        for (int i = 0; i < MAX_BYTES && position < bytes.byteSize(); i++) {
+            byte b = bytes.get(ValueLayout.JAVA_BYTE, position++);
+            value |= (long) (b & 0x7F) << (7 * i);
+            if (b >= 0) {
+                return value;
+            }
+        }
+        throw new IllegalStateException("broken varint");
+    }
+}
