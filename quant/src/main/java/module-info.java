@@ -1,10 +1,12 @@
 /** The numerics of FP8: casts, scales, recipes, statistics, error measures. */
 module dev.octet.quant {
     requires transitive dev.octet.formats;
+    requires com.fasterxml.jackson.core;
     requires static jdk.incubator.vector;
 
     exports dev.octet.quant;
     exports dev.octet.quant.number;
     exports dev.octet.quant.cast;
     exports dev.octet.quant.scale;
+    exports dev.octet.quant.statistics;
 }

@@ -1,0 +1,102 @@
+package dev.octet.quant.statistics;
+
+/**
+ * What was seen of one tensor over some samples. Immutable; {@link StatisticsAccumulator} makes them.
+ *
+ * @param count elements seen, all kinds
+ * @param zeros elements that were +0 or -0
+ * @param nans elements that were NaN
+ * @param infinities elements that were infinite, of either sign
+ * @param min least finite element; 0 when there is none
+ * @param max greatest finite element; 0 when there is none
+ * @param sumOfSquares of the finite elements, in double precision
+ * @param histogram of the finite magnitudes other than zero
+ */
+public record TensorStatistics(
+        long count,
+        long zeros,
+        long nans,
+        long infinities,
+        float min,
+        float max,
+        double sumOfSquares,
+        LogHistogram histogram) {
+    /** Nothing seen yet. */
+    public static final TensorStatistics EMPTY = new TensorStatistics(0, 0, 0, 0, 0, 0, 0, LogHistogram.EMPTY);
+
+    public TensorStatistics {
+        if (zeros < 0 || nans < 0 || infinities < 0) {
+            throw new IllegalArgumentException(
+                    "negative count: zeros " + zeros + ", NaNs " + nans + ", infinities " + infinities);
+        }
+        long parts = Math.addExact(Math.addExact(Math.addExact(zeros, nans), infinities), histogram.total());
+        if (count != parts) {
+            throw new IllegalArgumentException(
+                    "count is " + count + ", but zeros, NaNs, infinities and histogram make " + parts);
+        }
+        if (!(Float.isFinite(min) && Float.isFinite(max) && min <= max)) {
+            throw new IllegalArgumentException("no range: min " + min + ", max " + max);
+        }
+        if (!(Double.isFinite(sumOfSquares) && sumOfSquares >= 0)) {
+            throw new IllegalArgumentException("not a sum of squares: " + sumOfSquares);
+        }
+        checkRangeAgainstHistogram(min, max, histogram);
+    }
+
+    private static void checkRangeAgainstHistogram(float min, float max, LogHistogram histogram) {
+        float amax = Math.max(-min, max);
+        int last = histogram.lastBin();
+        if (last < 0 ? amax != 0 : amax == 0 || LogHistogram.binOf(amax) != last) {
+            throw new IllegalArgumentException(
+                    "greatest magnitude is " + amax + ", but the histogram has " + histogram);
+        }
+    }
+
+    /** Greatest finite magnitude; 0 when there is none. */
+    public float amax() {
+        return Math.max(-min, max);
+    }
+
+    /** Elements that were finite, zeros among them. */
+    public long finiteCount() {
+        return count - nans - infinities;
+    }
+
+    /** Root of the mean square of the finite elements; 0 when there is none. */
+    public double rms() {
+        return finiteCount() == 0 ? 0 : Math.sqrt(sumOfSquares / finiteCount());
+    }
+
+    /**
+     * Share (0..1) of the finite elements whose magnitude is above {@code limit}, estimated: exact but for the bin that
+     * {@code limit} lies in, whose elements are taken to be spread evenly.
+     */
+    public double shareAbove(double limit) {
+        if (finiteCount() == 0 || limit >= amax()) {
+            return 0;
+        }
+        double above = 0;
+        for (int b = histogram.lastBin(); b >= 0 && LogHistogram.upperEdge(b) > limit; b--) {
+            double low = LogHistogram.lowerEdge(b);
+            double high = Math.min(LogHistogram.upperEdge(b), Math.max(amax(), low));
+            double part = limit <= low || high <= low ? 1 : (high - limit) / (high - low);
+            above += histogram.count(b) * Math.clamp(part, 0, 1);
+        }
+        return above / finiteCount();
+    }
+
+    /** Of both sets of samples together. Counts and range are exact; the sum of squares rounds once. */
+    public TensorStatistics merge(TensorStatistics other) {
+        boolean mine = finiteCount() > 0;
+        boolean theirs = other.finiteCount() > 0;
+        return new TensorStatistics(
+                Math.addExact(count, other.count),
+                zeros + other.zeros,
+                nans + other.nans,
+                infinities + other.infinities,
+                !theirs || (mine && min <= other.min) ? min : other.min,
+                !theirs || (mine && max >= other.max) ? max : other.max,
+                sumOfSquares + other.sumOfSquares,
+                histogram.plus(other.histogram));
+    }
+}

@@ -1,0 +1,198 @@
+package dev.octet.quant.statistics;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.FloatBuffer;
+import java.util.BitSet;
+import java.util.SplittableRandom;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+final class StatisticsAccumulatorTest {
+    /** Any bits at all, one in eight of them special: zeros, infinities, NaNs, subnormals, the greatest number. */
+    private static float[] anyFloats(int n, long seed) {
+        SplittableRandom random = new SplittableRandom(seed);
+        float[] special = {
+            0f,
+            -0f,
+            Float.NaN,
+            Float.POSITIVE_INFINITY,
+            Float.NEGATIVE_INFINITY,
+            Float.MIN_VALUE,
+            -Float.MAX_VALUE,
+            Float.MAX_VALUE
+        };
+        float[] x = new float[n];
+        for (int i = 0; i < n; i++) {
+            x[i] = random.nextInt(8) == 0
+                    ? special[random.nextInt(special.length)]
+                    : Float.intBitsToFloat(random.nextInt());
+        }
+        return x;
+    }
+
+    /** The definition, element by element. */
+    private static TensorStatistics reference(float[] x) {
+        long zeros = 0;
+        long nans = 0;
+        long infinities = 0;
+        float min = Float.POSITIVE_INFINITY;
+        float max = Float.NEGATIVE_INFINITY;
+        double squares = 0;
+        long[] bins = new long[LogHistogram.BIN_COUNT];
+        for (float v : x) {
+            if (Float.isNaN(v)) {
+                nans++;
+            } else if (Float.isInfinite(v)) {
+                infinities++;
+            } else {
+                min = Math.min(min, v);
+                max = Math.max(max, v);
+                squares += (double) v * v;
+                if (v == 0) {
+                    zeros++;
+                } else {
+                    bins[LogHistogram.binOf(v)]++;
+                }
+            }
+        }
+        boolean finite = nans + infinities < x.length;
+        return new TensorStatistics(
+                x.length, zeros, nans, infinities, finite ? min : 0, finite ? max : 0, squares, LogHistogram.of(bins));
+    }
+
+    private static void assertSame(TensorStatistics expected, TensorStatistics actual) {
+        // Sums of n terms in another order differ by n roundings at most
+        assertEquals(expected.sumOfSquares(), actual.sumOfSquares(), expected.sumOfSquares() * 1e-12);
+        assertEquals(withoutSquares(expected), withoutSquares(actual));
+    }
+
+    private static TensorStatistics withoutSquares(TensorStatistics t) {
+        return new TensorStatistics(t.count(), t.zeros(), t.nans(), t.infinities(), t.min(), t.max(), 0, t.histogram());
+    }
+
+    private static TensorStatistics of(float... x) {
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        a.add(FloatBuffer.wrap(x));
+        return a.snapshot();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1, 2, 3, 13, 207, 4095, 4096, 4097, 20_001})
+    void any_floats_are_counted_as_the_definition_says(int n) {
+        float[] x = anyFloats(n, n);
+        assertSame(reference(x), of(x));
+    }
+
+    @Test
+    void finite_floats_in_a_native_unaligned_segment_are_counted_too() {
+        float[] x = new SplittableRandom(7)
+                .doubles(9999, -5, 5)
+                .boxed()
+                .map(Double::floatValue)
+                .collect(() -> FloatBuffer.allocate(9999), FloatBuffer::put, FloatBuffer::put)
+                .array();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment s = arena.allocate(x.length * 4L + 1).asSlice(1);
+            MemorySegment.copy(x, 0, s, ValueLayout.JAVA_FLOAT_UNALIGNED, 0, x.length);
+            StatisticsAccumulator a = new StatisticsAccumulator();
+            a.add(s);
+            assertSame(reference(x), a.snapshot());
+        }
+    }
+
+    @Test
+    void rows_that_are_not_kept_leave_no_trace_even_with_huge_values() {
+        float[] real = anyFloats(6 * 5, 3);
+        float[] padded = new float[10 * 5];
+        BitSet kept = new BitSet();
+        int[] at = {0, 1, 4, 5, 6, 9};
+        java.util.Arrays.fill(padded, 1e38f);
+        for (int r = 0; r < at.length; r++) {
+            System.arraycopy(real, r * 5, padded, at[r] * 5, 5);
+            kept.set(at[r]);
+        }
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        a.add(MemorySegment.ofArray(padded), 5, kept);
+        assertSame(reference(real), a.snapshot());
+    }
+
+    @Test
+    void elements_that_are_no_whole_rows_are_refused() {
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        MemorySegment ten = MemorySegment.ofArray(new float[10]);
+        assertThrows(IllegalArgumentException.class, () -> a.add(ten, 4, new BitSet()));
+        assertThrows(IllegalArgumentException.class, () -> a.add(ten, 0, new BitSet()));
+        assertThrows(IllegalArgumentException.class, () -> a.add(MemorySegment.ofArray(new byte[6])));
+    }
+
+    @Test
+    void going_on_from_a_snapshot_ends_with_the_same_bits() {
+        float[] first = anyFloats(5000, 1);
+        float[] second = anyFloats(777, 2);
+        StatisticsAccumulator whole = new StatisticsAccumulator();
+        whole.add(FloatBuffer.wrap(first));
+        whole.add(FloatBuffer.wrap(second));
+        StatisticsAccumulator resumed = new StatisticsAccumulator(of(first));
+        resumed.add(FloatBuffer.wrap(second));
+        assertEquals(whole.snapshot(), resumed.snapshot());
+    }
+
+    @Test
+    void merging_counts_as_one_run_would() {
+        float[] first = anyFloats(5000, 1);
+        float[] second = anyFloats(777, 2);
+        float[] both = java.util.Arrays.copyOf(first, 5777);
+        System.arraycopy(second, 0, both, 5000, 777);
+        assertSame(of(both), of(first).merge(of(second)));
+        assertEquals(of(first).merge(of(second)), of(second).merge(of(first)));
+        assertEquals(of(first), of(first).merge(TensorStatistics.EMPTY));
+    }
+
+    @Test
+    void a_range_on_one_side_of_zero_stays_there() {
+        TensorStatistics negative = of(-3f, -2f).merge(TensorStatistics.EMPTY);
+        assertEquals(-3f, negative.min());
+        assertEquals(-2f, negative.max());
+        assertEquals(3f, negative.amax());
+        assertEquals(Math.sqrt(6.5), negative.rms());
+    }
+
+    @Test
+    void the_share_above_a_limit_is_right_within_a_bin() {
+        float[] x = new float[1000];
+        for (int i = 0; i < x.length; i++) {
+            x[i] = i * (i % 2 == 0 ? 1 : -1);
+        }
+        TensorStatistics t = of(x);
+        for (double limit : new double[] {0, 0.5, 1, 100, 511, 512, 700, 990, 999, 2000}) {
+            long above = 0;
+            for (float v : x) {
+                above += Math.abs(v) > limit ? 1 : 0;
+            }
+            assertEquals(above / 1000.0, t.shareAbove(limit), 0.003, "limit " + limit);
+        }
+        assertEquals(0, TensorStatistics.EMPTY.shareAbove(1));
+    }
+
+    @Test
+    void bins_meet_at_their_edges_and_cover_every_finite_float() {
+        for (int b = 0; b < LogHistogram.BIN_COUNT; b++) {
+            assertTrue(LogHistogram.lowerEdge(b) < LogHistogram.upperEdge(b));
+            assertEquals(b, LogHistogram.binOf((float) LogHistogram.lowerEdge(b)));
+            assertEquals(b, LogHistogram.binOf(Math.nextDown((float) LogHistogram.upperEdge(b))));
+        }
+        assertEquals(LogHistogram.BIN_COUNT - 1, LogHistogram.binOf(-Float.MAX_VALUE));
+        assertThrows(IllegalArgumentException.class, () -> LogHistogram.binOf(Float.NaN));
+        assertThrows(IllegalArgumentException.class, () -> LogHistogram.binOf(Float.NEGATIVE_INFINITY));
+    }
+}
