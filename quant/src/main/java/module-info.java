@@ -9,4 +9,5 @@ module dev.octet.quant {
     exports dev.octet.quant.cast;
     exports dev.octet.quant.scale;
     exports dev.octet.quant.statistics;
+    exports dev.octet.quant.calibrate;
 }
