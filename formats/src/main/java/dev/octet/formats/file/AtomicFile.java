@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * A file being written under a sibling temporary name; {@link #commit()} syncs it to disk and renames it over the final name.
@@ -19,6 +20,9 @@ import java.nio.file.StandardOpenOption;
 public final class AtomicFile implements WritableByteChannel, ByteSink {
     private static final long HEAP_CHUNK_BYTES = 1 << 20;
     private static final long NATIVE_CHUNK_BYTES = 1 << 30;
+
+    /** Files begun by this process. */
+    private static final AtomicLong COUNT = new AtomicLong();
 
     private final Path target;
     private final Path temporary;
@@ -33,7 +37,7 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
 
     /**
      * Starts writing what will become {@code target}. The temporary file lies in the same folder (a rename across file systems is
-     * not atomic) and is named {@code .<name>.<pid>.tmp}.
+     * not atomic) and is named {@code .<name>.<pid>-<count>.tmp}, so that no two writers share one.
      *
      * @throws IOException when the folder does not exist or is not writable
      */
@@ -44,14 +48,12 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         if (name == null || parent == null || Files.isDirectory(absolute)) {
             throw new FileAlreadyExistsException(target.toString(), null, "is a directory");
         }
-        Path temporary =
-                parent.resolve("." + name + "." + ProcessHandle.current().pid() + ".tmp");
+        Path temporary = parent.resolve(
+                "." + name + "." + ProcessHandle.current().pid() + "-" + COUNT.incrementAndGet() + ".tmp");
+        // Left behind by a killed process that had our number; creating anew also refuses to follow a planted link.
+        Files.deleteIfExists(temporary);
         FileChannel channel = FileChannel.open(
-                temporary,
-                StandardOpenOption.CREATE,
-                StandardOpenOption.TRUNCATE_EXISTING,
-                StandardOpenOption.READ,
-                StandardOpenOption.WRITE);
+                temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
         return new AtomicFile(absolute, temporary, channel);
     }
 

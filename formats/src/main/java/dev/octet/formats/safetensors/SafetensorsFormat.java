@@ -130,7 +130,8 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
     }
 
     private static Model model(List<Part> parts) {
-        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        int count = parts.stream().mapToInt(p -> p.header().entries().size()).sum();
+        Map<String, Tensor> tensors = LinkedHashMap.newLinkedHashMap(count);
         Map<String, String> metadata = new LinkedHashMap<>();
         for (Part part : parts) {
             SafetensorsHeader header = part.header();

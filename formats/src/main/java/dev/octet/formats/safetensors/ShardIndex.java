@@ -32,12 +32,13 @@ import java.nio.file.Path;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.SequencedMap;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 
 /**
  * {@code model.safetensors.index.json}: which tensor lies in which file of the folder.
@@ -69,9 +70,9 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
         weightMap = Collections.unmodifiableMap(new LinkedHashMap<>(weightMap));
     }
 
-    /** The files of the index, each once, in the order they first occur. */
+    /** The files of the index, each once, sorted: an index lists tensors by name, which says nothing about the order of its files. */
     public Set<String> shardNames() {
-        return Collections.unmodifiableSet(new LinkedHashSet<>(weightMap.values()));
+        return Collections.unmodifiableSet(new TreeSet<>(weightMap.values()));
     }
 
     /**
@@ -170,7 +171,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
         if (folder == null) {
             throw INVALID_INDEX.broken("the index lies in no folder", index.toString());
         }
-        Set<Path> allowed = Set.of(folder.toRealPath(), realFolder(index, folder));
+        List<Path> allowed = List.of(folder.toRealPath(), realFolder(index, folder));
         SequencedMap<String, Path> paths = new LinkedHashMap<>();
         for (String name : shardNames()) {
             requirePlain(name, index);
