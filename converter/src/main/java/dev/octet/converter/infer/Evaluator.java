@@ -64,9 +64,7 @@ final class Evaluator {
             Map.entry("NonZero", one((n, x, in) -> Movement.nonZero(x))),
             Map.entry("Size", one((n, x, in) -> KnownValue.of(DType.I64, Shape.SCALAR, x.size()))),
             Map.entry("Cast", one((n, x, in) -> cast(n, x))),
-            Map.entry(
-                    "CastLike",
-                    one((n, x, in) -> castLike(x, at(in, 1)))),
+            Map.entry("CastLike", one((n, x, in) -> castLike(x, at(in, 1)))),
             Map.entry("Add", binary()),
             Map.entry("Sub", binary()),
             Map.entry("Mul", binary()),

@@ -22,12 +22,17 @@ class UpgradeTableTest {
     private static Map<String, List<Integer>> operators() throws IOException {
         Map<String, List<Integer>> operators = new TreeMap<>();
         try (InputStream in = Objects.requireNonNull(UpgradeTableTest.class.getResourceAsStream("operators.csv"))) {
-            new String(in.readAllBytes(), StandardCharsets.UTF_8).lines().filter(l -> !l.startsWith("#")).forEach(l -> {
-                String[] cells = l.split(",", 2);
-                operators.put(
-                        cells[0],
-                        Arrays.stream(cells[1].split(" ")).map(Integer::valueOf).toList());
-            });
+            new String(in.readAllBytes(), StandardCharsets.UTF_8)
+                    .lines()
+                    .filter(l -> !l.startsWith("#"))
+                    .forEach(l -> {
+                        String[] cells = l.split(",", 2);
+                        operators.put(
+                                cells[0],
+                                Arrays.stream(cells[1].split(" "))
+                                        .map(Integer::valueOf)
+                                        .toList());
+                    });
         }
         return operators;
     }
