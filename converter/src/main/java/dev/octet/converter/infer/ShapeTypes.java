@@ -72,7 +72,8 @@ final class ShapeTypes {
                     t.set(0, DType.F32, List.of(Dim.of(v.values().size())));
                 case Attribute.OfTexts v ->
                     t.set(0, DType.STRING, List.of(Dim.of(v.values().size())));
-                case Attribute.OfGraph _,
+                case Attribute.OfOther _,
+                        Attribute.OfGraph _,
                         Attribute.OfType _,
                         Attribute.OfTensors _,
                         Attribute.OfGraphs _,

@@ -66,7 +66,8 @@ public final class ConstantNodes implements Pass {
                 case Attribute.OfFloats v -> floats(name, v.values());
                 case Attribute.OfText v -> strings(name, Shape.SCALAR, List.of(v.value()));
                 case Attribute.OfTexts v -> strings(name, Shape.of(v.values().size()), v.values());
-                case Attribute.OfGraph _,
+                case Attribute.OfOther _,
+                        Attribute.OfGraph _,
                         Attribute.OfType _,
                         Attribute.OfTensors _,
                         Attribute.OfGraphs _,
@@ -89,7 +90,7 @@ public final class ConstantNodes implements Pass {
                         value.doc(),
                         value.metadata(),
                         value.unknown());
-            case Initializer.Strings _ -> value.withName(name);
+            case Initializer.Strings _, Initializer.Opaque _ -> value.withName(name);
             case Initializer.Sparse _ -> null;
         };
     }
