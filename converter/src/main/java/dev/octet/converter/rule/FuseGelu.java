@@ -122,6 +122,6 @@ final class FuseGelu implements FusionRule {
                         List.of(x),
                         List.of(y),
                         Attribute.of("approximate", approximate))
-                .withMetadata(anchor.metadata());
+                .withMetadata(ModulePath.metadataFor(anchor));
     }
 }

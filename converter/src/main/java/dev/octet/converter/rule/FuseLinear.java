@@ -223,7 +223,7 @@ final class FuseLinear implements FusionRule {
                         inputs,
                         List.of(matched.getLast().output()),
                         Attribute.of("transB", w.transposed() ? 1 : 0))
-                .withMetadata(product.metadata());
+                .withMetadata(ModulePath.metadataFor(product));
         return new Outcome.Fused(matched, linear, made);
     }
 

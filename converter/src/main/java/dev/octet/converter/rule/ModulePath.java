@@ -2,7 +2,9 @@ package dev.octet.converter.rule;
 
 import dev.octet.formats.graph.Node;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -22,6 +24,9 @@ import org.jspecify.annotations.Nullable;
  * @param steps names of modules, outermost first; never empty
  */
 record ModulePath(List<String> steps) {
+    /** Key in a node's metadata under which {@link #dotted()} is kept through rewriting. */
+    static final String METADATA_KEY = "dev.octet.module";
+
     private static final String SCOPES = "pkg.torch.onnx.name_scopes";
     private static final Pattern QUOTED = Pattern.compile("'((?:[^'\\\\]|\\\\.)*)'");
 
@@ -64,6 +69,17 @@ record ModulePath(List<String> steps) {
             }
         }
         return steps.isEmpty() ? null : new ModulePath(steps);
+    }
+
+    /** Metadata of the node that replaces the pattern around {@code node}: what that one had, and its module. */
+    static Map<String, String> metadataFor(Node node) {
+        ModulePath path = of(node);
+        if (path == null) {
+            return node.metadata();
+        }
+        Map<String, String> metadata = new LinkedHashMap<>(node.metadata());
+        metadata.put(METADATA_KEY, path.dotted());
+        return metadata;
     }
 
     /** As the original program writes it: {@code encoder.layer.0.attention.self.query}. */

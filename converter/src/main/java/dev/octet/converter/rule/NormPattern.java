@@ -197,7 +197,7 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
                         List.of(output),
                         Attribute.of("axis", -1),
                         Attribute.of("epsilon", epsilon))
-                .withMetadata(anchor.metadata());
+                .withMetadata(ModulePath.metadataFor(anchor));
     }
 
     /** The outcome of a whole pattern: fused unless a value inside is needed elsewhere. */

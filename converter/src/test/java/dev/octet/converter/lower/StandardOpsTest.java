@@ -1,0 +1,120 @@
+package dev.octet.converter.lower;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import ai.onnxruntime.OrtException;
+import dev.octet.converter.TinyModels;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.rule.FusePatterns;
+import dev.octet.converter.rule.RecoverNames;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class StandardOpsTest {
+    /**
+     * Largest deviation allowed, as a share of the largest logit: 17 F32 roundings (2^-23 each). A fused norm sums in another order than
+     * the nodes it replaces, nothing else may differ.
+     */
+    private static final double ROUNDING = 2e-6;
+    /** PyTorch against ONNX Runtime, the same weights: measured 5e-7 for the exports as they are. */
+    private static final double GOLDEN = 1e-5;
+
+    private static GraphModel canonical(GraphModel model) {
+        PassLog log = new PassLog();
+        return new RecoverNames().apply(new FusePatterns().apply(model, log), log);
+    }
+
+    private static GraphModel lowered(GraphModel model) {
+        return new StandardOps().apply(model, new PassLog());
+    }
+
+    @ParameterizedTest
+    @MethodSource("dev.octet.converter.TinyModels#names")
+    void an_export_made_canonical_and_back_computes_the_same(String name, @TempDir Path folder)
+            throws IOException, OrtException {
+        try (ModelFile file = TinyModels.open(name);
+                ModelFile golden = TinyModels.golden(name)) {
+            GraphModel model = TinyModels.graph(file);
+            GraphModel back = lowered(canonical(model));
+            assertFalse(back.opsets().containsKey(Node.OCTET_DOMAIN));
+            assertTrue(back.graph().nodes().stream().noneMatch(n -> n.domain().equals(Node.OCTET_DOMAIN)));
+            int rows = TinyModels.rows(name);
+            float[] before = TinyModels.logits(model, golden, rows, folder.resolve("before.onnx"));
+            float[] after = TinyModels.logits(back, golden, rows, folder.resolve("after.onnx"));
+            assertEquals(before.length, after.length);
+            assertTrue(
+                    TinyModels.relativeError(after, before) <= ROUNDING,
+                    () -> "relative error " + TinyModels.relativeError(after, before));
+            float[] torch =
+                    Arrays.copyOf(TinyModels.tensor(golden, "out.logits").toFloats(), after.length);
+            assertTrue(
+                    TinyModels.relativeError(after, torch) <= GOLDEN,
+                    () -> "relative error to PyTorch " + TinyModels.relativeError(after, torch));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("dev.octet.converter.TinyModels#names")
+    void what_was_lowered_is_found_again_under_the_same_names(String name) throws IOException {
+        try (ModelFile file = TinyModels.open(name)) {
+            GraphModel once = canonical(TinyModels.graph(file));
+            GraphModel twice = canonical(lowered(once));
+            assertEquals(nodes(once), nodes(twice));
+        }
+    }
+
+    private static List<String> nodes(GraphModel model) {
+        return model.graph().nodes().stream()
+                .filter(n -> n.domain().equals(Node.OCTET_DOMAIN))
+                .map(n -> n.name() + " " + n.opType() + n.inputs() + n.outputs() + n.attributes())
+                .toList();
+    }
+
+    @Test
+    void a_model_without_canonical_nodes_comes_back_as_it_is() {
+        GraphModel model = model(Node.of("r", "Relu", List.of("x"), List.of("y")));
+        assertSame(model, lowered(model));
+    }
+
+    @Test
+    void operators_of_other_lowerings_stay_with_their_domain() {
+        GraphModel model = model(
+                        Node.of("g", "Gelu", Node.OCTET_DOMAIN, List.of("x"), List.of("z")),
+                        Node.of("q", "Fp8Quantize", Node.OCTET_DOMAIN, List.of("z", "s"), List.of("y")))
+                .withOpset(Node.OCTET_DOMAIN, 1, 8);
+        GraphModel back = lowered(model);
+        assertTrue(back.opsets().containsKey(Node.OCTET_DOMAIN));
+        assertTrue(back.graph().nodes().getLast().isOctet("Fp8Quantize"));
+        assertTrue(back.graph().nodes().stream().noneMatch(n -> n.isOctet("Gelu")));
+    }
+
+    @Test
+    void a_canonical_node_that_lacks_an_input_is_malformed() {
+        GraphModel model = model(Node.of("l", "Linear", Node.OCTET_DOMAIN, List.of("x"), List.of("y")));
+        MalformedModelException e = assertThrows(MalformedModelException.class, () -> lowered(model));
+        assertEquals("dev.octet.Linear lacks input 1", e.what());
+        assertEquals("node 'l'", e.where());
+    }
+
+    private static GraphModel model(Node... nodes) {
+        return GraphModel.of(Graph.of("g", List.of(nodes), List.of(), List.of(), List.of()), 8, 17);
+    }
+}
