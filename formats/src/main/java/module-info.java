@@ -11,6 +11,5 @@ module dev.octet.formats {
     exports dev.octet.formats.model;
     exports dev.octet.formats.safetensors;
     exports dev.octet.formats.onnx;
-    exports dev.octet.formats.npy;
     exports dev.octet.formats.file;
 }

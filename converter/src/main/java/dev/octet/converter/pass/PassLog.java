@@ -21,6 +21,9 @@ public final class PassLog {
 
     private final List<Note> notes = new ArrayList<>();
 
+    /** An empty log. */
+    public PassLog() {}
+
     /** Adds a remark. */
     public void note(String pass, String node, String text) {
         notes.add(new Note(pass, node, text));

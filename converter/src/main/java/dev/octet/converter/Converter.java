@@ -1,0 +1,170 @@
+package dev.octet.converter;
+
+import dev.octet.converter.lower.Lowering;
+import dev.octet.converter.lower.StandardOps;
+import dev.octet.converter.pass.ImportPasses;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.pass.UniqueNodeNames;
+import dev.octet.converter.plan.ActivationScales;
+import dev.octet.converter.plan.Fp8Rewrite;
+import dev.octet.converter.plan.Plan;
+import dev.octet.converter.plan.Planner;
+import dev.octet.converter.plan.RoundToNearest;
+import dev.octet.converter.rule.FusePatterns;
+import dev.octet.converter.rule.RecoverNames;
+import dev.octet.formats.OctetVersion;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.model.Model;
+import dev.octet.quant.Quantizer;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.statistics.Statistics;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Converts one model: import to canonical form, plan, rewrite to FP8, lower to a target.
+ *
+ * <pre>{@code
+ * try (ModelFile file = ModelFile.open(path); Converter converter = Converter.of(file.model())) {
+ *     Plan plan = converter.plan(Recipes.FP8, List.of());
+ *     Statistics statistics = Calibration.run(converter, plan, data, CalibrationOptions.defaults());
+ *     converter.convert(plan, statistics, ConversionOptions.defaults()).save(out);
+ * }
+ * }</pre>
+ *
+ * <p>Owns the memory of what it makes: conversions live until {@link #close()}, and read from the model file, which must stay open
+ * as long. Not thread-safe.
+ */
+public final class Converter implements AutoCloseable {
+    private final GraphModel source;
+    private final GraphModel canonical;
+    private final PassLog log;
+    private final Arena arena;
+
+    private Converter(GraphModel source, GraphModel canonical, PassLog log, Arena arena) {
+        this.source = source;
+        this.canonical = canonical;
+        this.log = log;
+        this.arena = arena;
+    }
+
+    /**
+     * Imports a model: upgrades its opset, folds constants, fuses patterns to canonical operators, recovers weight names.
+     *
+     * @throws UnsupportedModelException when the model has no graph (a checkpoint of tensors only), or an opset Octet cannot upgrade
+     * @throws dev.octet.formats.error.MalformedModelException when the graph contradicts itself
+     */
+    public static Converter of(Model model) {
+        GraphModel source = model.graph()
+                .orElseThrow(() -> new UnsupportedModelException(
+                        "the model has tensors but no graph",
+                        model.tensors().size() + " tensors",
+                        "give an .onnx file; checkpoints without a graph cannot be rewritten yet"));
+        PassLog log = new PassLog();
+        GraphModel m = ImportPasses.apply(source, log);
+        m = new FusePatterns().apply(m, log);
+        m = new RecoverNames().apply(m, log);
+        m = new UniqueNodeNames().apply(m, log);
+        return new Converter(source, m, log, Arena.ofShared());
+    }
+
+    /** The model as it was given. */
+    public GraphModel source() {
+        return source;
+    }
+
+    /** The model in canonical form: opset 21 or later, Linear and normalisations in Octet's domain. */
+    public GraphModel canonical() {
+        return canonical;
+    }
+
+    /** What the import did, and what it left alone and why. */
+    public List<PassLog.Note> notes() {
+        return log.notes();
+    }
+
+    /** The canonical model in standard operators: what statistics are taken on, with the same value names. */
+    public GraphModel runnable() {
+        return new StandardOps().apply(canonical, new PassLog());
+    }
+
+    /**
+     * Decides about each layer.
+     *
+     * @param keep layers whose node id or weight name one of these finds a match in stay as they are
+     * @throws dev.octet.formats.error.InvalidOptionException when a pattern matches no layer
+     */
+    public Plan plan(Recipe recipe, List<Pattern> keep) {
+        return Planner.plan(canonical.graph(), recipe, keep);
+    }
+
+    /**
+     * Carries a plan out.
+     *
+     * @param statistics of {@link Plan#taps()}; may be null for a recipe that needs none
+     * @throws InvalidDataException when statistics are missing, incomplete or of another plan
+     */
+    public Conversion convert(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
+        ActivationScales solved = solve(plan, statistics, options);
+        RoundToNearest rounding = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
+        Fp8Rewrite.Result rewritten = Fp8Rewrite.apply(canonical, solved.plan(), solved.scales(), rounding, arena);
+        PassLog lowering = new PassLog();
+        GraphModel lowered = Lowering.lower(rewritten.model(), options.target(), arena, lowering);
+        List<PassLog.Note> notes = new ArrayList<>(log.notes());
+        notes.addAll(lowering.notes());
+        return new Conversion(
+                lowered.withMetadata(metadata(plan, statistics, options)),
+                options.target(),
+                solved.plan(),
+                solved.scales(),
+                rewritten.layers(),
+                notes);
+    }
+
+    private static ActivationScales solve(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
+        if (!plan.recipe().needsStatistics()) {
+            return new ActivationScales(plan, Map.of());
+        }
+        if (statistics == null) {
+            throw new InvalidDataException(
+                    "recipe " + plan.recipe().name() + " needs statistics of the activations",
+                    "no calibration data and no statistics file given",
+                    "give --calibration FILE or --statistics FILE, or use --recipe fp8-weight-only, which needs none");
+        }
+        if (!statistics.complete()) {
+            throw new InvalidDataException(
+                    "the statistics are of an interrupted calibration: " + statistics.samplesDone() + " samples",
+                    "statistics of " + statistics.tensors().size() + " values",
+                    "run the calibration again with the same output: it continues where it stopped");
+        }
+        return ActivationScales.solve(plan, statistics, options.calibrator());
+    }
+
+    /** What the file says of how it was made; the keys are documented in docs/metadata.md. */
+    private Map<String, String> metadata(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
+        Map<String, String> m = new LinkedHashMap<>(canonical.metadata());
+        m.put("octet.version", OctetVersion.current());
+        m.put("octet.recipe", plan.recipe().name());
+        m.put("octet.target", options.target().label());
+        if (statistics != null && plan.recipe().needsStatistics()) {
+            m.put("octet.calibrator", options.calibrator().text());
+            m.put("octet.source.sha256", statistics.modelDigest());
+            m.put("octet.data.samples", Long.toString(statistics.samplesDone()));
+            statistics.data().forEach(d -> m.merge("octet.data.sha256", d.digest(), (a, b) -> a + "," + b));
+        }
+        return m;
+    }
+
+    /** Releases the memory of all conversions made. */
+    @Override
+    public void close() {
+        arena.close();
+    }
+}

@@ -1,0 +1,72 @@
+package dev.octet.converter.lower;
+
+import dev.octet.converter.pass.PassLog;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import java.lang.foreign.Arena;
+import java.util.List;
+
+/** Spells a rewritten model in standard ONNX for one target. */
+public final class Lowering {
+    /** FP8 types came with opset 19, blocked and 2-byte scales with 21; 21 is what both targets read (IR 10). */
+    public static final long MIN_OPSET = 21;
+
+    private static final long MIN_IR = 10;
+
+    private Lowering() {}
+
+    /**
+     * The same function without operators of Octet's domain.
+     *
+     * @param arena owns the few new constants (zero points, transposed codes)
+     */
+    public static GraphModel lower(GraphModel model, Target target, Arena arena, PassLog log) {
+        GraphEdit edit = GraphEdit.of(model.graph());
+        Emitter emit = new Emitter(edit, arena);
+        LinearForm form = switch (target) {
+            case ONNXRUNTIME -> new FlattenGemmForm(emit);
+            case TENSORRT -> new MatMulForm(emit);
+        };
+        for (Node n : edit.nodes()) {
+            if (n.isOctet("Fp8Quantize")) {
+                form.quantize(n, n.input(0), n.input(1), n.output(), format(n));
+                edit.remove(n);
+            } else if (n.isOctet("Fp8LayerNorm")) {
+                lowerNorm(edit, form, n, "LayerNormalization", 3);
+            } else if (n.isOctet("Fp8RmsNorm")) {
+                lowerNorm(edit, form, n, "RMSNormalization", 2);
+            } else if (n.isOctet("Fp8Linear")) {
+                form.linear(n);
+            }
+        }
+        GraphModel lowered = model.withGraph(edit.build());
+        if (lowered.opset() < MIN_OPSET) {
+            lowered = lowered.withOpset("", MIN_OPSET, MIN_IR);
+        }
+        return new StandardOps().apply(lowered, log);
+    }
+
+    /** The norm becomes the plain canonical one, followed by the quantisation of its output; its scale input is the last one. */
+    private static void lowerNorm(GraphEdit edit, LinearForm form, Node n, String opType, int scaleInput) {
+        String y = n.output(1).isEmpty() ? edit.freshName(n.output() + "_y") : n.output(1);
+        List<String> inputs = n.inputs().subList(0, scaleInput);
+        while (inputs.getLast().isEmpty()) {
+            inputs = inputs.subList(0, inputs.size() - 1);
+        }
+        Node norm = Node.of(n.name(), opType, Node.OCTET_DOMAIN, inputs, List.of(y));
+        for (String kept : List.of("axis", "epsilon")) {
+            if (n.attributes().containsKey(kept)) {
+                norm = norm.with(n.attributes().get(kept));
+            }
+        }
+        edit.insertBefore(n, norm);
+        form.quantize(n, y, n.input(scaleInput), n.output(), format(n));
+        edit.remove(n);
+    }
+
+    private static DType format(Node n) {
+        return DType.valueOf(n.textAttribute("format", DType.F8_E4M3FN.name()));
+    }
+}

@@ -1,0 +1,57 @@
+package dev.octet.converter.lower;
+
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Explicit Q/DQ directly around MatMul, as TensorRT wants it: scalar
+ * positive activation scale, FP8 weight constant behind one DequantizeLinear that feeds the product with nothing between, so a
+ * weight stored [out, in] is transposed here once. Also right for weight-only models in ONNX Runtime.
+ *
+ * <p>Source: TensorRT documentation, "Working with Quantized Types"; the FP8 weight must be a constant and the scale a
+ * build-time constant; Cast to FP8 is not accepted.
+ */
+final class MatMulForm implements LinearForm {
+    private final Emitter emit;
+    private final Map<String, String> dequantized = new HashMap<>();
+
+    MatMulForm(Emitter emit) {
+        this.emit = emit;
+    }
+
+    @Override
+    public void quantize(Node anchor, String x, String scale, String codes, DType format) {
+        String zero = emit.zeroPoint(format, Shape.SCALAR);
+        String dq = emit.edit.freshName(codes + "_dq");
+        emit.edit.insertBefore(
+                anchor,
+                Node.of(codes, "QuantizeLinear", List.of(x, scale, zero), List.of(codes)),
+                Node.of(dq, "DequantizeLinear", List.of(codes, scale, zero), List.of(dq)));
+        dequantized.put(codes, dq);
+    }
+
+    @Override
+    public void linear(Node n) {
+        String x = n.hasInput(3) ? dequantized.get(n.input(0)) : n.input(0);
+        if (x == null) {
+            throw new IllegalStateException("activation of " + n.id() + " was not lowered before it");
+        }
+        String codes = n.intAttribute("transB", 0) == 1 ? emit.transposed(n.input(1)) : n.input(1);
+        Node dq = emit.dequantizeWeight(codes, n.input(2), 1, n.input(1));
+        String y = n.output();
+        if (n.hasInput(4)) {
+            String product = emit.edit.freshName(y + "_matmul");
+            emit.edit.replace(
+                    n,
+                    dq,
+                    Node.of(n.name() + "_matmul", "MatMul", List.of(x, dq.output()), List.of(product)),
+                    Node.of(n.name(), "Add", List.of(product, n.input(4)), List.of(y)));
+        } else {
+            emit.edit.replace(n, dq, Node.of(n.name(), "MatMul", List.of(x, dq.output()), List.of(y)));
+        }
+    }
+}

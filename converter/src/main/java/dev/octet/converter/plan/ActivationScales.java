@@ -1,0 +1,114 @@
+package dev.octet.converter.plan;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Half;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.TensorStatistics;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The activation scales a plan needs, solved from statistics, and the plan without the layers for which there is none.
+ *
+ * @param plan decisions after looking at the statistics: a Linear whose input was always zero, or never finite, is kept
+ * @param scales one per {@link Plan#taps()} of that plan
+ */
+public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
+    public ActivationScales {
+        scales = Collections.unmodifiableMap(new LinkedHashMap<>(scales));
+    }
+
+    /**
+     * Solves every scale.
+     *
+     * @throws InvalidDataException when the statistics lack a value the plan needs: they are of another model or plan
+     */
+    public static ActivationScales solve(Plan plan, Statistics statistics, Calibrator calibrator) {
+        Operand operand = plan.recipe().fprop().input();
+        if (operand == null) {
+            return new ActivationScales(plan, Map.of());
+        }
+        Map<String, ActivationScale> scales = new LinkedHashMap<>();
+        Map<String, String> refusals = new LinkedHashMap<>();
+        for (String tap : plan.taps()) {
+            TensorStatistics t = statistics.tensors().get(tap);
+            if (t == null) {
+                throw new InvalidDataException(
+                        "the statistics have nothing on value '" + tap + "'",
+                        "statistics of " + statistics.tensors().size() + " values",
+                        "calibrate this model again; its --keep must not be wider than the one used now");
+            }
+            Optional<String> refusal = refusal(t);
+            if (refusal.isPresent()) {
+                refusals.put(tap, refusal.get());
+            } else {
+                scales.put(tap, scale(tap, t, calibrator, operand.format()));
+            }
+        }
+        return new ActivationScales(without(plan, refusals), scales);
+    }
+
+    private static Optional<String> refusal(TensorStatistics t) {
+        if (t.count() == 0) {
+            return Optional.of("calibration never reached its input");
+        }
+        if (t.nans() + t.infinities() > 0) {
+            return Optional.of(
+                    "its input had " + (t.nans() + t.infinities()) + " NaN or infinite elements in calibration");
+        }
+        if (t.amax() < Float.MIN_NORMAL * 1024.0) {
+            return Optional.of("its input was zero in all of calibration");
+        }
+        return Optional.empty();
+    }
+
+    private static ActivationScale scale(String tap, TensorStatistics t, Calibrator calibrator, Minifloat format) {
+        double clip = calibrator.clip(t, format);
+        return new ActivationScale(tap, t.amax(), clip, (float) (clip / format.maxValue()), t.shareAbove(clip));
+    }
+
+    /** The plan with the Linears on refused inputs kept; a normalisation that is left without an FP8 reader is kept as well. */
+    private static Plan without(Plan plan, Map<String, String> refusals) {
+        if (refusals.isEmpty()) {
+            return plan;
+        }
+        List<Decision> decisions = new ArrayList<>();
+        for (Decision d : plan.decisions()) {
+            String reason = d instanceof Decision.Converted c ? refusals.get(quantisedValue(c)) : null;
+            decisions.add(reason == null ? d : new Decision.Kept(d.node(), d.kind(), reason));
+        }
+        return new Plan(plan.recipe(), decisions);
+    }
+
+    /** The value that a converted layer needs a scale for: what a Linear reads, what a normalisation makes. */
+    private static String quantisedValue(Decision.Converted c) {
+        return c.kind() == LayerKind.LINEAR ? c.input() : c.output();
+    }
+
+    /**
+     * The scale as the file will hold it: rounded to the type the model computes in, because ONNX (opset 19 to 22) wants scales of the
+     * activation's own type.
+     */
+    static Tensor stored(float scale, String name, DType dtype, Arena arena) {
+        Tensor t = Tensor.allocate(arena, new TensorSpec(name, dtype, Shape.SCALAR));
+        switch (dtype) {
+            case F16 -> t.bytes().set(Tensor.I16_LE, 0, Half.fromFloat(scale));
+            case BF16 -> t.bytes().set(Tensor.I16_LE, 0, BFloat16.fromFloat(scale));
+            default -> t.bytes().set(Tensor.F32_LE, 0, scale);
+        }
+        return t;
+    }
+}

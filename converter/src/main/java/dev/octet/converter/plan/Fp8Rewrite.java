@@ -1,0 +1,207 @@
+package dev.octet.converter.plan;
+
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.scale.QuantizedTensor;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Carries a plan out: Linears become {@code Fp8Linear}, the normalisations before them {@code Fp8LayerNorm} or
+ * {@code Fp8RmsNorm}, other inputs pass through one {@code Fp8Quantize} each. Every value is quantised once, whoever reads it.
+ *
+ * <p>Codes keep the name of the weight they replace when all its readers are converted; its scale is {@code <stem>.weight_scale}
+ * and the activation's {@code <stem>.input_scale}, the names that checkpoint formats use.
+ */
+public final class Fp8Rewrite {
+    /** The rewritten graph, and what became of each Linear. */
+    public record Result(GraphModel model, List<LayerResult> layers) {
+        public Result {
+            layers = List.copyOf(layers);
+        }
+    }
+
+    private final GraphModel model;
+    private final GraphEdit edit;
+    private final Plan plan;
+    private final Map<String, ActivationScale> activations;
+    private final WeightQuantizer quantizer;
+    private final Arena arena;
+    private final Map<String, Weight> weights = new HashMap<>();
+    private final List<LayerResult> layers = new ArrayList<>();
+
+    private record Weight(String codes, String scale, QuantizedTensor quantized, Tensor original) {}
+
+    private record Activation(String codes, String scale) {}
+
+    private Fp8Rewrite(
+            GraphModel model,
+            Plan plan,
+            Map<String, ActivationScale> activations,
+            WeightQuantizer quantizer,
+            Arena arena) {
+        this.model = model;
+        this.edit = GraphEdit.of(model.graph());
+        this.plan = plan;
+        this.activations = activations;
+        this.quantizer = quantizer;
+        this.arena = arena;
+    }
+
+    /**
+     * Rewrites the graph.
+     *
+     * @param model canonical; every node the plan names is in it
+     * @param activations a scale for each of {@link Plan#taps()}
+     * @param arena owns the codes and scales
+     * @throws IllegalArgumentException when a scale is missing
+     */
+    public static Result apply(
+            GraphModel model,
+            Plan plan,
+            Map<String, ActivationScale> activations,
+            WeightQuantizer quantizer,
+            Arena arena) {
+        return new Fp8Rewrite(model, plan, activations, quantizer, arena).run();
+    }
+
+    private Result run() {
+        Map<String, Node> nodes = edit.nodes().stream().collect(Collectors.toMap(Node::id, n -> n, (a, b) -> a));
+        Map<String, Activation> quantised = new HashMap<>();
+        Map<String, List<Node>> byInput = new LinkedHashMap<>();
+        for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
+            byInput.computeIfAbsent(d.input(), k -> new ArrayList<>()).add(node(nodes, d));
+        }
+        Map<String, Decision.Converted> norms = plan.converted().stream()
+                .filter(d -> d.kind() != LayerKind.LINEAR)
+                .collect(Collectors.toMap(d -> node(nodes, d).output(), d -> d));
+        if (plan.recipe().needsStatistics()) {
+            byInput.forEach((x, linears) -> quantised.put(x, quantizeInput(x, linears, norms.get(x))));
+        }
+        for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
+            rewriteLinear(node(nodes, d), Optional.ofNullable(quantised.get(d.input())));
+        }
+        edit.removeUnreachable();
+        return new Result(model.withGraph(edit.build()).withOpset(Node.OCTET_DOMAIN, 1, model.irVersion()), layers);
+    }
+
+    private static Node node(Map<String, Node> nodes, Decision d) {
+        Node n = nodes.get(d.node());
+        if (n == null) {
+            throw new IllegalArgumentException("the plan names a node that is not in the graph: " + d.node());
+        }
+        return n;
+    }
+
+    /** Quantises value {@code x} for all of {@code linears}, in the normalisation that makes it where that is converted. */
+    private Activation quantizeInput(String x, List<Node> linears, Decision.@Nullable Converted norm) {
+        ActivationScale chosen = activations.get(x);
+        if (chosen == null) {
+            throw new IllegalArgumentException("no scale for '" + x + "'");
+        }
+        Operand operand = plan.recipe().fprop().input();
+        if (operand == null) {
+            throw new IllegalStateException("recipe " + plan.recipe().name() + " does not quantise inputs");
+        }
+        Node first = linears.getFirst();
+        DType scaleType = constant(first.input(1)).dtype();
+        String scale = edit.freshName(stem(first) + ".input_scale");
+        edit.putInitializer(Initializer.of(ActivationScales.stored(chosen.scale(), scale, scaleType, arena)));
+        String codes = edit.freshName(x + "_fp8");
+        Attribute format = Attribute.of("format", operand.format().dtype().name());
+        Node producer = edit.producer(x);
+        if (norm == null || producer == null) {
+            edit.insertBefore(
+                    first, Node.of(codes, "Fp8Quantize", Node.OCTET_DOMAIN, List.of(x, scale), List.of(codes), format));
+            return new Activation(codes, scale);
+        }
+        boolean layerNorm = producer.isOctet("LayerNormalization");
+        boolean wantedInFull = edit.isOutput(x) || edit.consumers(x).size() > linears.size();
+        List<String> inputs = new ArrayList<>(List.of(producer.input(0), producer.input(1)));
+        if (layerNorm) {
+            inputs.add(producer.input(2));
+        }
+        inputs.add(scale);
+        Node fp8 = Node.of(
+                        producer.name(),
+                        layerNorm ? "Fp8LayerNorm" : "Fp8RmsNorm",
+                        Node.OCTET_DOMAIN,
+                        inputs,
+                        List.of(codes, wantedInFull ? x : ""))
+                .withAttributes(producer.attributes())
+                .with(format);
+        edit.replace(producer, fp8);
+        return new Activation(codes, scale);
+    }
+
+    private void rewriteLinear(Node n, Optional<Activation> input) {
+        boolean transB = n.intAttribute("transB", 0) == 1;
+        Weight w = weight(n);
+        Node fp8 = Node.of(
+                n.name(),
+                "Fp8Linear",
+                Node.OCTET_DOMAIN,
+                List.of(
+                        input.map(Activation::codes).orElse(n.input(0)),
+                        w.codes(),
+                        w.scale(),
+                        input.map(Activation::scale).orElse(""),
+                        n.input(2)),
+                n.outputs(),
+                Attribute.of("transB", transB ? 1 : 0),
+                Attribute.of("format", w.quantized().format().dtype().name()));
+        edit.replace(n, fp8);
+        layers.add(LayerResults.of(n, w.codes(), w.original(), w.quantized()));
+    }
+
+    /** The codes and scales of the Linear's weight; made once for a weight that several Linears share. */
+    private Weight weight(Node n) {
+        Weight known = weights.get(n.input(1));
+        if (known != null) {
+            return known;
+        }
+        String name = n.input(1);
+        Tensor original = constant(name);
+        QuantizedTensor q =
+                quantizer.quantize(n, original, plan.recipe().fprop().weight());
+        boolean onlyFp8 = edit.consumers(name).stream().allMatch(this::isConverted) && !edit.isOutput(name);
+        String codes = onlyFp8 ? name : edit.freshName(name + "_fp8");
+        String scale = edit.freshName(stem(n) + ".weight_scale");
+        edit.putInitializer(Initializer.of(q.codesTensor().withName(codes)));
+        edit.putInitializer(Initializer.of(q.scale().withName(scale)));
+        Weight made = new Weight(codes, scale, q, original);
+        weights.put(name, made);
+        return made;
+    }
+
+    private boolean isConverted(Node n) {
+        return n.isOctet("Fp8Linear")
+                || plan.converted(LayerKind.LINEAR).stream()
+                        .anyMatch(d -> d.node().equals(n.id()));
+    }
+
+    private Tensor constant(String name) {
+        Initializer i = edit.initializer(name);
+        return (i == null ? Optional.<Tensor>empty() : i.tensor())
+                .orElseThrow(() -> new IllegalArgumentException("'" + name + "' is not a constant tensor"));
+    }
+
+    /** {@code a.b.query.weight -> a.b.query}; a weight of another name stands for itself. */
+    private static String stem(Node linear) {
+        String w = linear.input(1);
+        return w.endsWith(".weight") ? w.substring(0, w.length() - ".weight".length()) : w;
+    }
+}

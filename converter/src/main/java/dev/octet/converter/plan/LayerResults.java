@@ -1,0 +1,76 @@
+package dev.octet.converter.plan;
+
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.cast.Floats;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.scale.QuantizedTensor;
+import dev.octet.quant.scale.ScaleGrid;
+import java.lang.foreign.ValueLayout;
+
+/** Measures a quantised weight against the one it replaces, element by element, in double precision and without a copy of it. */
+final class LayerResults {
+    private final Tensor original;
+    private final QuantizedTensor quantized;
+    private final float[] decoded;
+    private double signal;
+    private double noise;
+    private long saturated;
+    private long flushed;
+    private long nonZero;
+    private double minScale = Double.POSITIVE_INFINITY;
+    private double maxScale;
+
+    private LayerResults(Tensor original, QuantizedTensor quantized) {
+        this.original = original;
+        this.quantized = quantized;
+        this.decoded = quantized.format().decodeTable();
+    }
+
+    static LayerResult of(Node linear, String codes, Tensor original, QuantizedTensor quantized) {
+        LayerResults r = new LayerResults(original, quantized);
+        ScaleGrid grid = ScaleGrid.of(original.shape(), quantized.granularity());
+        grid.forEachRun(0, grid.elementCount(), new ScaleGrid.Visitor() {
+            @Override
+            public void shared(long first, long count, long scale) {
+                for (long i = first; i < first + count; i++) {
+                    r.add(i, scale);
+                }
+            }
+
+            @Override
+            public void each(long first, long count, long scale) {
+                for (long i = 0; i < count; i++) {
+                    r.add(first + i, scale + i);
+                }
+            }
+        });
+        double sqnr = r.noise == 0 ? Double.POSITIVE_INFINITY : 10 * Math.log10(r.signal / r.noise);
+        return new LayerResult(
+                linear.id(),
+                linear.output(),
+                codes,
+                sqnr,
+                r.minScale,
+                r.maxScale,
+                (double) r.saturated / original.shape().elementCount(),
+                r.nonZero == 0 ? 0 : (double) r.flushed / r.nonZero);
+    }
+
+    private void add(long element, long scaleIndex) {
+        Minifloat format = quantized.format();
+        float scale = quantized.scaleAt(scaleIndex);
+        float x = Floats.get(original.dtype(), original.bytes(), element);
+        int code = quantized.codes().get(ValueLayout.JAVA_BYTE, element) & 0xFF;
+        double y = (double) decoded[code] * scale;
+        signal += (double) x * x;
+        noise += (x - y) * (x - y);
+        // Half a step above the largest number still rounds to it; beyond that the cast saturates.
+        double limit = (double) format.maxValue() * scale * (1 + Math.scalb(1.0, -format.mantissaBits() - 2));
+        saturated += Math.abs(x) > limit ? 1 : 0;
+        nonZero += x != 0 ? 1 : 0;
+        flushed += x != 0 && y == 0 ? 1 : 0;
+        minScale = Math.min(minScale, scale);
+        maxScale = Math.max(maxScale, scale);
+    }
+}

@@ -1,0 +1,66 @@
+package dev.octet.converter.plan;
+
+import dev.octet.quant.recipe.Recipe;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * A recipe and one decision per candidate layer, in graph order. Immutable.
+ *
+ * <p>Invariant: a converted normalisation has at least one converted Linear that reads its output.
+ */
+public record Plan(Recipe recipe, List<Decision> decisions) {
+    public Plan {
+        decisions = List.copyOf(decisions);
+    }
+
+    /** The converted layers. */
+    public List<Decision.Converted> converted() {
+        return decisions.stream()
+                .filter(Decision.Converted.class::isInstance)
+                .map(Decision.Converted.class::cast)
+                .toList();
+    }
+
+    /** The kept layers with their reasons. */
+    public List<Decision.Kept> kept() {
+        return decisions.stream()
+                .filter(Decision.Kept.class::isInstance)
+                .map(Decision.Kept.class::cast)
+                .toList();
+    }
+
+    /** Converted layers of one kind. */
+    public List<Decision.Converted> converted(LayerKind kind) {
+        return converted().stream().filter(d -> d.kind() == kind).toList();
+    }
+
+    /** How many candidates of a kind were decided on, converted or kept. */
+    public int count(LayerKind kind) {
+        return (int) decisions.stream().filter(d -> d.kind() == kind).count();
+    }
+
+    /** The values whose statistics the recipe needs: distinct inputs of converted Linears; empty for weight-only recipes. */
+    public Set<String> taps() {
+        Set<String> taps = new LinkedHashSet<>();
+        if (recipe.needsStatistics()) {
+            converted(LayerKind.LINEAR).forEach(d -> taps.add(d.input()));
+        }
+        return taps;
+    }
+
+    /** One line per decision, for logs and dumps. */
+    public String text() {
+        List<String> lines = new ArrayList<>();
+        for (Decision d : decisions) {
+            lines.add(
+                    switch (d) {
+                        case Decision.Converted c -> "convert " + c.kind().label() + " " + c.node() + ": " + c.note();
+                        case Decision.Kept k -> "keep    " + k.kind().label() + " " + k.node() + ": " + k.reason();
+                    });
+        }
+        return String.join(System.lineSeparator(), lines);
+    }
+}

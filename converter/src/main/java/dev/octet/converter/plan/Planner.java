@@ -1,0 +1,183 @@
+package dev.octet.converter.plan;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.cast.Cast;
+import dev.octet.quant.recipe.Recipe;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.regex.Pattern;
+
+/**
+ * Decides about every candidate layer of a canonical graph. Looks at weights once (for NaN and zero), changes nothing.
+ *
+ * <p>Linears are decided first, normalisations after them: one is converted only where an FP8 Linear reads its output.
+ */
+public final class Planner {
+    private final Graph graph;
+    private final GraphEdit lookup;
+    private final Recipe recipe;
+    private final List<Pattern> keep;
+    private final Set<Pattern> matched = new HashSet<>();
+
+    private Planner(Graph graph, Recipe recipe, List<Pattern> keep) {
+        this.graph = graph;
+        this.lookup = GraphEdit.of(graph);
+        this.recipe = recipe;
+        this.keep = keep;
+    }
+
+    /**
+     * Makes the plan.
+     *
+     * @param graph canonical: Linears and normalisations in Octet's domain
+     * @param keep layers whose node id or weight name one of these finds a match in stay as they are
+     * @throws InvalidOptionException when a pattern matches no candidate layer
+     */
+    public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep) {
+        return new Planner(graph, recipe, keep).plan();
+    }
+
+    private Plan plan() {
+        IdentityHashMap<Node, Decision> decisions = new IdentityHashMap<>();
+        Set<String> fp8Inputs = new HashSet<>();
+        for (Node n : graph.nodes()) {
+            if (n.isOctet("Linear")) {
+                Decision d = decideLinear(n);
+                decisions.put(n, d);
+                if (d instanceof Decision.Converted) {
+                    fp8Inputs.add(n.input(0));
+                }
+            }
+        }
+        List<Decision> ordered = new ArrayList<>();
+        for (Node n : graph.nodes()) {
+            Decision d = decisions.get(n);
+            if (d == null) {
+                d = decideOther(n, fp8Inputs).orElse(null);
+            }
+            if (d != null) {
+                ordered.add(d);
+            }
+        }
+        for (Pattern p : keep) {
+            if (!matched.contains(p)) {
+                throw new InvalidOptionException(
+                        "pattern '" + p + "' matches no layer",
+                        "option keep",
+                        "list the layers with `octet inspect MODEL --layers`; patterns are searched in node ids and"
+                                + " weight names");
+            }
+        }
+        return new Plan(recipe, ordered);
+    }
+
+    private Optional<String> keptByPattern(String... names) {
+        String reason = null;
+        for (Pattern p : keep) {
+            for (String name : names) {
+                if (p.matcher(name).find()) {
+                    matched.add(p);
+                    reason = "asked to keep it: '" + p + "'";
+                }
+            }
+        }
+        return Optional.ofNullable(reason);
+    }
+
+    private Decision decideLinear(Node n) {
+        String w = n.input(1);
+        Optional<String> refusal = keptByPattern(n.id(), w).or(() -> weightRefusal(n, w));
+        if (refusal.isPresent()) {
+            return new Decision.Kept(n.id(), LayerKind.LINEAR, refusal.get());
+        }
+        String note = recipe.fprop().input() == null ? "weight to FP8" : "weight and input to FP8";
+        return new Decision.Converted(n.id(), LayerKind.LINEAR, n.input(0), n.output(), w, note);
+    }
+
+    /** Why this weight cannot or should not become FP8; empty when it can. */
+    private Optional<String> weightRefusal(Node n, String w) {
+        Initializer init = lookup.initializer(w);
+        Optional<Tensor> tensor = init == null ? Optional.empty() : init.tensor();
+        if (tensor.isEmpty()) {
+            return Optional.of("its weight '" + w + "' is not a constant tensor");
+        }
+        Tensor t = tensor.get();
+        return switch (t.dtype()) {
+            case F32, F16, BF16 -> valuesRefusal(n, t);
+            case BOOL, F4_E2M1, F6_E2M3, F6_E3M2, U2, I2, U4, I4, U8, I8, F8_E5M2, F8_E4M3FN, F8_E8M0, F8_E4M3FNUZ ->
+                Optional.of("its weight is " + t.dtype() + " already");
+            case F8_E5M2FNUZ, I16, U16, I32, U32, C64, F64, I64, U64, C128, STRING ->
+                Optional.of("its weight is " + t.dtype() + "; F32, F16 and BF16 can be quantised");
+        };
+    }
+
+    private Optional<String> valuesRefusal(Node n, Tensor w) {
+        for (Node user : lookup.consumers(n.input(1))) {
+            if (user.is("Gather") && user.input(0).equals(n.input(1))) {
+                return Optional.of(
+                        "its weight is tied to the embedding " + user.id() + ", which stays in " + w.dtype());
+            }
+        }
+        if (w.shape().elementCount() == 0) {
+            return Optional.of("its weight is empty " + w.shape());
+        }
+        float amax = Cast.best().amax(w.dtype(), w.bytes());
+        if (!Float.isFinite(amax)) {
+            return Optional.of("its weight has " + (Float.isNaN(amax) ? "NaN" : "infinite") + " elements");
+        }
+        return amax == 0 ? Optional.of("its weight is all zero, so it has no scale") : Optional.empty();
+    }
+
+    private Optional<Decision> decideOther(Node n, Set<String> fp8Inputs) {
+        if (n.isOctet("LayerNormalization")) {
+            return Optional.of(decideNorm(n, LayerKind.LAYER_NORM, fp8Inputs));
+        }
+        if (n.isOctet("RMSNormalization")) {
+            return Optional.of(decideNorm(n, LayerKind.RMS_NORM, fp8Inputs));
+        }
+        if (n.is("Conv")) {
+            keptByPattern(n.id(), n.input(1));
+            return Optional.of(new Decision.Kept(n.id(), LayerKind.CONV, "convolutions have no FP8 form here"));
+        }
+        if (!n.subgraphs().isEmpty()) {
+            return Optional.of(new Decision.Kept(
+                    n.id(), LayerKind.CONTROL_FLOW, n.opType() + " passes through with its subgraphs"));
+        }
+        return Optional.empty();
+    }
+
+    private Decision decideNorm(Node n, LayerKind kind, Set<String> fp8Inputs) {
+        String y = n.output();
+        Optional<String> refusal = keptByPattern(n.id(), n.input(1));
+        if (refusal.isEmpty() && recipe.fprop().input() == null) {
+            refusal = Optional.of("recipe " + recipe.name() + " leaves activations as they are");
+        }
+        if (refusal.isEmpty() && !fp8Inputs.contains(y)) {
+            refusal = Optional.of(
+                    lookup.isOutput(y)
+                            ? "its output leaves the model: no FP8 Linear reads it"
+                            : "no FP8 Linear reads its output");
+        }
+        if (refusal.isPresent()) {
+            return new Decision.Kept(n.id(), kind, refusal.get());
+        }
+        long readers =
+                lookup.consumers(y).stream().filter(c -> c.isOctet("Linear")).count();
+        return new Decision.Converted(
+                n.id(),
+                kind,
+                n.input(0),
+                y,
+                "",
+                "output quantised once for " + readers + (readers == 1 ? " Linear" : " Linears"));
+    }
+}

@@ -1,0 +1,19 @@
+package dev.octet.converter.plan;
+
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.scale.QuantizedTensor;
+
+/** How a Linear's weight becomes codes and scales: plain rounding, or one that looks at the activations as well. */
+@FunctionalInterface
+public interface WeightQuantizer {
+    /**
+     * Quantises {@code weight}.
+     *
+     * @param linear the canonical Linear; attribute {@code transB} tells the weight's layout
+     * @param operand what the recipe asks for, with granularity in [out, in] order
+     * @return codes in the weight's own layout
+     */
+    QuantizedTensor quantize(Node linear, Tensor weight, Operand operand);
+}
