@@ -1,0 +1,152 @@
+package dev.octet.quant.gptq;
+
+import static dev.octet.quant.gptq.TileKernel.TILE;
+import static dev.octet.quant.gptq.TileKernel.TILE_ELEMENTS;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.cast.Cast;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Overflow;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
+
+/**
+ * Sixteen output channels of a weight being rounded, place by place in the order of an {@link InputFactor}; the last tile of a weight
+ * may have fewer, the others are then zeros. For the use of one thread.
+ */
+final class ChannelTile {
+    private final InputFactor factor;
+    private final TileKernel kernel;
+    private final Cast cast;
+    private final Minifloat format;
+    /** The weights, {@code [places][16]}. */
+    private final float[] weights;
+    /** Weight less rounded weight, {@code [places][16]}, padded with zeros. */
+    private final double[] errors;
+    /** What errors made so far carry to the 16 places at work, {@code [16][16]}. */
+    private final double[] carried = new double[TILE_ELEMENTS];
+
+    private final MemorySegment scales;
+    private final MemorySegment targets;
+    private final MemorySegment roundedCodes;
+    private final MemorySegment rounded;
+
+    /** What came of rounding the sixteen channels. */
+    static final class Rounded {
+        private final byte[] codes;
+        private final double[] costs;
+
+        private Rounded(byte[] codes, double[] costs) {
+            this.codes = codes;
+            this.costs = costs;
+        }
+
+        /** The code of a channel at a place. */
+        byte code(int place, int column) {
+            return codes[place * TILE + column];
+        }
+
+        /** {@code e^T H e} of a channel. */
+        double cost(int column) {
+            return costs[column];
+        }
+    }
+
+    /**
+     * Reads channels {@code first ..} of a weight.
+     *
+     * @param channelScales one scale for each output channel of the weight
+     * @param arena owns the working memory
+     */
+    ChannelTile(
+            InputFactor factor,
+            TileKernel kernel,
+            Cast cast,
+            Minifloat format,
+            WeightRows weight,
+            long first,
+            float[] channelScales,
+            Arena arena) {
+        this.factor = factor;
+        this.kernel = kernel;
+        this.cast = cast;
+        this.format = format;
+        this.weights = new float[factor.size() * TILE];
+        this.errors = new double[factor.paddedSize() * TILE];
+        this.scales = arena.allocate(TILE * Float.BYTES, 64);
+        this.targets = arena.allocate(TILE * Float.BYTES, 64);
+        this.roundedCodes = arena.allocate(TILE, 64);
+        this.rounded = arena.allocate(TILE * Float.BYTES, 64);
+        for (int c = 0; c < TILE; c++) {
+            boolean real = first + c < weight.out();
+            scales.set(Tensor.F32_LE, (long) c * Float.BYTES, real ? channelScales[(int) first + c] : 1);
+            for (int place = 0; real && place < factor.size(); place++) {
+                weights[place * TILE + c] = weight.get(first + c, factor.channel(place));
+            }
+        }
+    }
+
+    /**
+     * Rounds all places.
+     *
+     * @param compensate whether to round to what makes up for the errors already made; else to the weight
+     */
+    Rounded round(boolean compensate) {
+        byte[] codes = new byte[weights.length];
+        double[] costs = new double[TILE];
+        Arrays.fill(errors, 0);
+        for (int panel = factor.panels() - 1; panel >= 0; panel--) {
+            Arrays.fill(carried, 0);
+            factor.carry(panel, errors, carried, kernel);
+            for (int place = Math.min(factor.size(), (panel + 1) * TILE) - 1; place >= panel * TILE; place--) {
+                roundPlace(place, compensate, codes);
+                addCosts(place, costs);
+                carryWithin(panel * TILE, place);
+            }
+        }
+        for (int c = 0; c < TILE; c++) {
+            costs[c] = Math.max(0, costs[c]); // a difference of two sums
+        }
+        return new Rounded(codes, costs);
+    }
+
+    private void roundPlace(int place, boolean compensate, byte[] codes) {
+        int row = place * TILE;
+        int carriedRow = place % TILE * TILE;
+        for (int c = 0; c < TILE; c++) {
+            double carry = compensate ? carried[carriedRow + c] : 0;
+            // Adding 0 would make a negative zero positive.
+            float target = carry == 0 ? weights[row + c] : (float) (weights[row + c] + carry);
+            targets.set(Tensor.F32_LE, (long) c * Float.BYTES, target);
+        }
+        cast.encodeEach(DType.F32, targets, scales, format, Overflow.SATURATE, roundedCodes);
+        cast.decodeEach(format, roundedCodes, scales, DType.F32, rounded);
+        MemorySegment.copy(roundedCodes, ValueLayout.JAVA_BYTE, 0, codes, row, TILE);
+        for (int c = 0; c < TILE; c++) {
+            errors[row + c] = (double) weights[row + c] - rounded.get(Tensor.F32_LE, (long) c * Float.BYTES);
+        }
+    }
+
+    /** Adds the place's bracket (see {@link InputFactor}), less what only the damping costs. */
+    private void addCosts(int place, double[] costs) {
+        for (int c = 0; c < TILE; c++) {
+            double error = errors[place * TILE + c];
+            double bracket = error + carried[place % TILE * TILE + c];
+            costs[c] += factor.pivot(place) * bracket * bracket - factor.damping() * error * error;
+        }
+    }
+
+    /** Carries the error of {@code place} to the places of its panel that are not rounded yet. */
+    private void carryWithin(int firstPlace, int place) {
+        for (int k = firstPlace; k < place; k++) {
+            double ratio = factor.ratio(place, k);
+            int row = (k - firstPlace) * TILE;
+            for (int c = 0; c < TILE; c++) {
+                carried[row + c] = Math.fma(ratio, errors[place * TILE + c], carried[row + c]);
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+package dev.octet.quant.gptq;
+
+import static dev.octet.quant.gptq.TileKernel.TILE;
+import static dev.octet.quant.gptq.TileKernel.TILE_ELEMENTS;
+
+/**
+ * Where the elements of the lower triangle of a square matrix lie in one array: in panels of 16 columns, each from its diagonal tile
+ * down, rows of 16 elements one after another. So tiles are contiguous, and so is the part of a panel below any row. Tiles on the
+ * diagonal are whole; rows and columns up to the next multiple of 16 are there too.
+ *
+ * @param size rows and columns of the matrix, at least 1
+ */
+record LowerTriangle(int size) {
+    /** The largest matrix whose triangle fits in an array. */
+    static final int MAX_SIZE = 65_504;
+
+    LowerTriangle {
+        if (size < 1 || size > MAX_SIZE) {
+            throw new IllegalArgumentException(
+                    "a square matrix of size " + size + "; 1 to " + MAX_SIZE + " are possible");
+        }
+    }
+
+    /** Number of panels. */
+    int panels() {
+        return Math.ceilDiv(size, TILE);
+    }
+
+    /** {@link #size} rounded up to whole tiles. */
+    int paddedSize() {
+        return panels() * TILE;
+    }
+
+    /** Number of elements of the array. */
+    int length() {
+        return panelStart(panels());
+    }
+
+    /** Where panel {@code panel} starts: after {@code panels + (panels - 1) + ..} tiles. */
+    int panelStart(int panel) {
+        long tiles = (long) panel * panels() - (long) panel * (panel - 1) / 2;
+        return Math.toIntExact(tiles * TILE_ELEMENTS);
+    }
+
+    /** Where the tile of tile row {@code rowTile} in panel {@code panel} starts; {@code rowTile >= panel}. */
+    int tileStart(int rowTile, int panel) {
+        return panelStart(panel) + (rowTile - panel) * TILE_ELEMENTS;
+    }
+
+    /** Where element ({@code row}, {@code column}) lies; {@code row / 16 >= column / 16}. */
+    int index(int row, int column) {
+        int panel = column / TILE;
+        return panelStart(panel) + (row - panel * TILE) * TILE + column % TILE;
+    }
+}
