@@ -7,6 +7,8 @@ import ai.onnxruntime.OrtException;
 import ai.onnxruntime.OrtSession;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.converter.pass.ImportPasses;
+import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
@@ -65,6 +67,11 @@ public final class TinyModels {
 
     public static GraphModel graph(ModelFile file) {
         return file.model().graph().orElseThrow();
+    }
+
+    /** The model as it comes, and as it is behind the import passes: rules must know both. */
+    public static List<GraphModel> spellings(ModelFile file) {
+        return List.of(graph(file), ImportPasses.apply(graph(file), new PassLog()));
     }
 
     public static ModelFile checkpoint(String name) throws IOException {

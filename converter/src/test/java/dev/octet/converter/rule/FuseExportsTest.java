@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import com.fasterxml.jackson.databind.JsonNode;
 import dev.octet.converter.TinyModels;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
 import java.io.IOException;
 import java.util.HashSet;
@@ -18,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** The rules on real exports, as they come: no pass runs before. */
+/** The rules on real exports, with and without the import passes before. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class FuseExportsTest {
     /** What the architecture has, by the layers its configuration names. */
@@ -63,15 +64,17 @@ class FuseExportsTest {
     @MethodSource("dev.octet.converter.TinyModels#names")
     void every_export_has_the_layers_of_its_architecture(String name) throws IOException {
         try (ModelFile file = TinyModels.open(name)) {
-            FusePatterns.Result result = new FusePatterns().fuse(TinyModels.graph(file));
-            assertEquals(expected(name), new TreeMap<>(result.fused()));
-            List<String> refusals =
-                    result.refusals().stream().map(Outcome.Refused::reason).toList();
-            assertEquals(
-                    TinyModels.architecture(name).equals("vit")
-                            ? List.of("Conv with kernel = stride (patch embedding), kept")
-                            : List.of(),
-                    refusals);
+            for (GraphModel model : TinyModels.spellings(file)) {
+                FusePatterns.Result result = new FusePatterns().fuse(model);
+                assertEquals(expected(name), new TreeMap<>(result.fused()));
+                List<String> refusals =
+                        result.refusals().stream().map(Outcome.Refused::reason).toList();
+                assertEquals(
+                        TinyModels.architecture(name).equals("vit")
+                                ? List.of("Conv with kernel = stride (patch embedding), kept")
+                                : List.of(),
+                        refusals);
+            }
         }
     }
 
@@ -79,8 +82,10 @@ class FuseExportsTest {
     @MethodSource("dev.octet.converter.TinyModels#names")
     void a_second_run_changes_nothing(String name) throws IOException {
         try (ModelFile file = TinyModels.open(name)) {
-            var once = new FusePatterns().fuse(TinyModels.graph(file)).model();
-            assertEquals(Map.of(), new FusePatterns().fuse(once).fused());
+            for (GraphModel model : TinyModels.spellings(file)) {
+                var once = new FusePatterns().fuse(model).model();
+                assertEquals(Map.of(), new FusePatterns().fuse(once).fused());
+            }
         }
     }
 
@@ -91,24 +96,20 @@ class FuseExportsTest {
             Set<Set<String>> names = new HashSet<>();
             for (String name : TinyModels.NAMES) {
                 if (TinyModels.architecture(name).equals(architecture)) {
-                    names.add(linears(name));
+                    try (ModelFile file = TinyModels.open(name)) {
+                        TinyModels.spellings(file).forEach(model -> names.add(named(model)));
+                    }
                 }
             }
             assertEquals(1, names.size(), () -> names.toString());
         }
     }
 
-    private static Set<String> linears(String name) throws IOException {
+    private static Set<String> named(GraphModel model) {
         Set<String> names = new HashSet<>();
-        try (ModelFile file = TinyModels.open(name)) {
-            for (Node n : new FusePatterns()
-                    .fuse(TinyModels.graph(file))
-                    .model()
-                    .graph()
-                    .nodes()) {
-                if (n.domain().equals(Node.OCTET_DOMAIN) && !n.opType().equals("Gelu")) {
-                    names.add(n.name());
-                }
+        for (Node n : new FusePatterns().fuse(model).model().graph().nodes()) {
+            if (n.domain().equals(Node.OCTET_DOMAIN) && !n.opType().equals("Gelu")) {
+                names.add(n.name());
             }
         }
         return names;
