@@ -15,6 +15,7 @@ import dev.octet.formats.tensor.Tensor;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Turns the operators of {@link CanonicalOps} back into ONNX's own at the model's opset, so that a model of which only a part was
@@ -34,6 +35,8 @@ public final class StandardOps implements Pass {
     private static final int LAYER_NORM_OPSET = 17;
     private static final int GELU_OPSET = 20;
     private static final int RMS_NORM_OPSET = 23;
+    /** Nodes that are gone back through in search of a type. */
+    private static final int MAX_STEPS = 16;
 
     @Override
     public String name() {
@@ -191,12 +194,38 @@ public final class StandardOps implements Pass {
                 : -1;
     }
 
-    /** Type of a constant or value; F32 when not known. */
+    /**
+     * Element type of a value: the recorded one, or that of the nearest float constant among what it is computed from (operators of sums
+     * and products have one type); F32 when neither is known.
+     */
     private static DType dtype(GraphEdit edit, String value) {
+        String v = value;
+        for (int step = 0; step < MAX_STEPS; step++) {
+            DType known = known(edit, v);
+            Node producer = edit.producer(v);
+            if (known != null || producer == null || producer.inputs().isEmpty()) {
+                return known == null ? DType.F32 : known;
+            }
+            for (String input : producer.inputs()) {
+                DType constant = edit.initializer(input) == null ? null : known(edit, input);
+                if (constant != null && constant.isFloat()) {
+                    return constant;
+                }
+            }
+            v = producer.input(0);
+        }
+        return DType.F32;
+    }
+
+    private static @Nullable DType known(GraphEdit edit, String value) {
         Initializer i = edit.initializer(value);
         if (i != null) {
-            return i.tensor().map(Tensor::dtype).orElse(DType.F32);
+            return i.tensor().map(Tensor::dtype).orElse(null);
         }
-        return edit.type(value) instanceof ValueType.TensorType t && t.dtype() != null ? t.dtype() : DType.F32;
+        Node producer = edit.producer(value);
+        if (producer != null && producer.is("Cast")) {
+            return DType.ofOnnxId((int) producer.intAttribute("to", 0)).orElse(null);
+        }
+        return edit.type(value) instanceof ValueType.TensorType t ? t.dtype() : null;
     }
 }

@@ -217,7 +217,7 @@ final class FuseLinear implements FusionRule {
             }
         }
         Node linear = Node.of(
-                        ModulePath.nameFor(product),
+                        name(product, w.name()),
                         CanonicalOps.LINEAR,
                         Node.OCTET_DOMAIN,
                         inputs,
@@ -225,6 +225,21 @@ final class FuseLinear implements FusionRule {
                         Attribute.of("transB", w.transposed() ? 1 : 0))
                 .withMetadata(ModulePath.metadataFor(product));
         return new Outcome.Fused(matched, linear, made);
+    }
+
+    /**
+     * The module, or the one inside it that the weight belongs to: {@code nn.MultiheadAttention} calls the function for the projection
+     * {@code out_proj} itself.
+     */
+    private static String name(Node product, String weight) {
+        ModulePath path = ModulePath.of(product);
+        int end = weight.lastIndexOf(".weight");
+        return path != null
+                        && end > 0
+                        && weight.startsWith(path.dotted() + ".")
+                        && end > path.dotted().length()
+                ? path + "/" + weight.substring(path.dotted().length() + 1, end)
+                : ModulePath.nameFor(product);
     }
 
     // case 5

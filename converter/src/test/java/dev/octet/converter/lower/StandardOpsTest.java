@@ -15,8 +15,14 @@ import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
@@ -108,6 +114,24 @@ class StandardOpsTest {
         assertTrue(back.opsets().containsKey(Node.OCTET_DOMAIN));
         assertTrue(back.graph().nodes().getLast().isOctet("Fp8Quantize"));
         assertTrue(back.graph().nodes().stream().noneMatch(n -> n.isOctet("Gelu")));
+    }
+
+    @Test
+    void a_GELU_of_half_precision_is_found_to_be_one_without_recorded_types() {
+        Tensor weight = Tensor.allocate(Arena.ofAuto(), new TensorSpec("w", DType.F16, Shape.of(2, 2)));
+        Graph g = Graph.of(
+                "g",
+                List.of(
+                        Node.of("l", "Linear", Node.OCTET_DOMAIN, List.of("x", "w"), List.of("z")),
+                        Node.of("r", "Relu", List.of("z"), List.of("z2")),
+                        Node.of("g", "Gelu", Node.OCTET_DOMAIN, List.of("z2"), List.of("y"))),
+                List.of(Initializer.of(weight)),
+                List.of(),
+                List.of());
+        Graph back = lowered(GraphModel.of(g, 8, 17)).graph();
+        assertTrue(back.initializers().size() > 1);
+        assertTrue(back.initializers().values().stream()
+                .allMatch(i -> i.tensor().orElseThrow().dtype() == DType.F16));
     }
 
     @Test

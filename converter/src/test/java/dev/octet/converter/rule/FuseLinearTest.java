@@ -372,6 +372,18 @@ class FuseLinearTest {
     }
 
     @Test
+    void a_weight_of_a_module_inside_names_the_node() {
+        Node n = only(x3d().weight("m.attn.out_proj.weight", 3, 4)
+                .node("/m/attn/MatMul", "MatMul", "x m.attn.out_proj.weight", "y")
+                .fuse());
+        assertEquals("/m/attn/out_proj", n.name());
+        Node same = only(x3d().weight("m.attn.weight", 3, 4)
+                .node("/m/attn/MatMul", "MatMul", "x m.attn.weight", "y")
+                .fuse());
+        assertEquals("/m/attn", same.name());
+    }
+
+    @Test
     void dynamo_metadata_names_the_node_as_TorchScript_would() {
         Node matmul = Node.of("node_MatMul_59", "MatMul", List.of("x", "w"), List.of("y"))
                 .withMetadata(Map.of(
