@@ -31,6 +31,11 @@ public final class IdentityRemoval implements Pass {
                 removed++;
             }
         }
+        for (Node n : edit.nodes()) {
+            if (n.is("Dropout")) {
+                log.note(name(), n.id(), "stays: it drops at random (exported in training mode?) or its mask is read");
+            }
+        }
         if (removed == 0) {
             return model;
         }

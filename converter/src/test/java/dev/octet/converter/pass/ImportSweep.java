@@ -4,6 +4,9 @@ import dev.octet.converter.infer.Analysis;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.onnx.OnnxReader;
 import dev.octet.formats.onnx.OnnxWriter;
 import java.io.IOException;
@@ -14,11 +17,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
 
 /**
  * Runs passes over many models in one JVM, for comparing their outputs in ONNX Runtime before and after by hand; not a test.
  *
- * <p>{@code ImportSweep upgrade|import|types IN OUT}: every {@code .onnx} file below IN, written under the same relative name
+ * <p>{@code ImportSweep upgrade|import|fixed|types IN OUT}: every {@code .onnx} file below IN, written under the same relative name
  * below OUT ({@code types}: instead, a file of lines "value dtype [dims]" with what is derived for the outputs alone).
  */
 final class ImportSweep {
@@ -53,9 +58,33 @@ final class ImportSweep {
                         + imported.graph().nodes().size());
                 log.notes().forEach(n -> out.println("  " + n));
             }
+            case "fixed" -> {
+                GraphModel fixed = ImportPasses.specialise(ImportPasses.apply(model, log), sizes(model), log);
+                OnnxWriter.write(fixed, to);
+                out.println(to.getFileName() + " " + model.graph().nodes().size() + " -> "
+                        + fixed.graph().nodes().size() + " "
+                        + fixed.graph().nodes().stream()
+                                .collect(Collectors.groupingBy(Node::opType, TreeMap::new, Collectors.counting())));
+            }
             case "types" -> Files.writeString(to, types(model.graph(), model.opset()));
             default -> throw new IllegalArgumentException(mode);
         }
+    }
+
+    /** 2 for every symbol that is a first dimension, 9 for the others. */
+    private static Map<String, Long> sizes(GraphModel model) {
+        Map<String, Long> sizes = new TreeMap<>();
+        for (ValueInfo input : model.graph().inputs()) {
+            if (input.type() instanceof TensorType t && t.dims() != null) {
+                for (int i = 0; i < t.dims().size(); i++) {
+                    String symbol = t.dims().get(i).symbol();
+                    if (symbol != null) {
+                        sizes.putIfAbsent(symbol, i == 0 ? 2L : 9L);
+                    }
+                }
+            }
+        }
+        return sizes;
     }
 
     private static String types(Graph g, long opset) {
