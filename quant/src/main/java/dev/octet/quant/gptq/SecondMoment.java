@@ -60,12 +60,6 @@ public final class SecondMoment {
         this.row = new float[size];
     }
 
-    /** Copies one row of a batch to the beginning of {@code to}. */
-    @FunctionalInterface
-    private interface RowSource {
-        void copy(long index, float[] to);
-    }
-
     /** Channels of a row. */
     public int size() {
         return layout.size();
@@ -92,8 +86,11 @@ public final class SecondMoment {
      * @throws IllegalArgumentException when the elements are no whole number of rows
      */
     public void add(FloatBuffer f32, BitSet kept) {
-        int start = f32.position();
-        addRows(rowCount(f32.remaining()), kept, (index, to) -> f32.get(start + (int) index * to.length, to));
+        int count = rowCount(f32.remaining());
+        for (int i = kept.nextSetBit(0); i >= 0 && i < count; i = kept.nextSetBit(i + 1)) {
+            f32.get(f32.position() + i * size(), row);
+            enqueue();
+        }
     }
 
     /**
@@ -102,7 +99,7 @@ public final class SecondMoment {
      * @throws IllegalArgumentException when the segment is no whole number of rows
      */
     public void add(MemorySegment f32) {
-        add(f32, everyRow(rowCount(elements(f32))));
+        add(f32, size(), everyRow(rowCount(elements(f32))));
     }
 
     /**
@@ -113,11 +110,33 @@ public final class SecondMoment {
      * @throws IllegalArgumentException when the segment is no whole number of rows
      */
     public void add(MemorySegment f32, BitSet kept) {
-        addRows(
-                rowCount(elements(f32)),
-                kept,
-                (index, to) ->
-                        MemorySegment.copy(f32, Tensor.F32_LE, index * to.length * Float.BYTES, to, 0, to.length));
+        add(f32, size(), kept);
+    }
+
+    /**
+     * Takes in the rows of the stretches that are kept, where a stretch may have several rows (a token with several heads, or all of a
+     * sample): little-endian F32, any alignment, on or off the heap.
+     *
+     * @param f32 rows of {@link #size} elements each, one after another
+     * @param stretchLength elements of a stretch, a whole number of rows, at least one
+     * @param kept bit {@code i} tells whether stretch {@code i} counts; padding has a cleared bit
+     * @throws IllegalArgumentException when the segment is no whole number of stretches or a stretch no whole number of rows
+     */
+    public void add(MemorySegment f32, long stretchLength, BitSet kept) {
+        long count = elements(f32);
+        if (stretchLength < 1 || stretchLength % size() != 0 || count % stretchLength != 0) {
+            throw new IllegalArgumentException(
+                    count + " elements are no whole stretches of " + stretchLength + ", in rows of " + size());
+        }
+        int rowsOfStretch = rowCount(stretchLength);
+        int stretches = Math.toIntExact(count / stretchLength);
+        for (int i = kept.nextSetBit(0); i >= 0 && i < stretches; i = kept.nextSetBit(i + 1)) {
+            for (int r = 0; r < rowsOfStretch; r++) {
+                long offset = (i * stretchLength + (long) r * size()) * Float.BYTES;
+                MemorySegment.copy(f32, Tensor.F32_LE, offset, row, 0, row.length);
+                enqueue();
+            }
+        }
     }
 
     private static BitSet everyRow(int count) {
@@ -140,13 +159,7 @@ public final class SecondMoment {
         return Math.toIntExact(elements / size());
     }
 
-    private void addRows(int count, BitSet kept, RowSource source) {
-        for (int i = kept.nextSetBit(0); i >= 0 && i < count; i = kept.nextSetBit(i + 1)) {
-            source.copy(i, row);
-            enqueue();
-        }
-    }
-
+    /** Lets {@link #row} wait with the others. */
     private void enqueue() {
         int channels = row.length;
         for (int first = 0; first < channels; first += TILE) {

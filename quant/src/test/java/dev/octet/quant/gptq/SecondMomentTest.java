@@ -101,6 +101,21 @@ class SecondMomentTest {
     }
 
     @Test
+    void a_mask_may_stand_for_stretches_of_several_rows() {
+        float[][] rows = Samples.correlatedRows(12, 5, 1);
+        float[][] kept = {rows[0], rows[1], rows[2], rows[9], rows[10], rows[11]};
+        SecondMoment moment = new SecondMoment(5);
+        MemorySegment all = MemorySegment.ofArray(flat(rows, 0, 12));
+        moment.add(all, 15, BitSet.valueOf(new long[] {0b1001}));
+        assertSameBits(Samples.moment(kept), moment);
+        moment.add(all, 60, BitSet.valueOf(new long[] {1}));
+        assertEquals(18, moment.rows());
+        for (long stretch : new long[] {0, 7, 25, 120, -5}) {
+            assertThrows(IllegalArgumentException.class, () -> moment.add(all, stretch, new BitSet()));
+        }
+    }
+
+    @Test
     void buffers_may_have_any_byte_order_and_position_and_segments_any_alignment() {
         float[][] rows = Samples.correlatedRows(4, 3, 1);
         float[] values = flat(rows, 0, 4);
