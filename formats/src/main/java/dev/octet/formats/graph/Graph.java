@@ -1,5 +1,6 @@
 package dev.octet.formats.graph;
 
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -49,15 +50,24 @@ public record Graph(
 
     /** Names that this graph (and what is nested in it) uses but does not define: values of the enclosing graph. */
     public Set<String> captures() {
+        Set<String> captured = new LinkedHashSet<>();
+        List<Scope> open = new ArrayList<>();
+        open.add(new Scope(this, null));
+        while (!open.isEmpty()) {
+            Scope scope = open.removeLast();
+            scope.uses().filter(s -> !scope.defines(s)).forEach(captured::add);
+            scope.inner(open::add);
+        }
+        return captured;
+    }
+
+    /** Names that this graph defines itself: inputs, constants, outputs of nodes. Not those of nested graphs. */
+    public Set<String> definitions() {
         Set<String> defined = new HashSet<>(initializers.keySet());
         inputs.forEach(i -> defined.add(i.name()));
         nodes.forEach(n -> defined.addAll(n.outputs()));
-        Set<String> captured = new LinkedHashSet<>();
-        nodes.forEach(n -> captured.addAll(n.uses()));
-        outputs.forEach(o -> captured.add(o.name()));
-        captured.removeAll(defined);
-        captured.remove("");
-        return captured;
+        defined.remove("");
+        return defined;
     }
 
     /** Inputs the caller has to feed: those that no initializer gives a default (IR 3 lists every initializer as an input). */

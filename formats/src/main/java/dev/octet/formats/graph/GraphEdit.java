@@ -3,12 +3,14 @@ package dev.octet.formats.graph;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -16,14 +18,15 @@ import org.jspecify.annotations.Nullable;
 /**
  * The only way to get a changed {@link Graph}: look up producers and consumers, replace, insert, remove, then {@link #build()}.
  *
- * <p>Every edit is O(uses it touches); {@code build()} is linear and orders nodes so that each follows its producers, keeping
- * the given order wherever it is legal. Not thread-safe. Nodes are told apart by identity, so an edited node must be the very
+ * <p>Every edit takes time in proportion to the uses it touches; {@code build()} is linear and orders nodes so that each follows
+ * its producers, keeping the given order wherever it is legal. Not thread-safe. Nodes are told apart by identity, so an edited node must be the very
  * object that {@link #nodes()} or {@link #producer} returned last.
  */
 public final class GraphEdit {
     private final Graph original;
-    /** Live nodes in order of their positions; insertions get positions between their neighbours at build time. */
-    private final IdentityHashMap<Node, Position> positions = new IdentityHashMap<>();
+    private final IdentityHashMap<Node, Entry> entries = new IdentityHashMap<>();
+    /** The ring of live nodes in order: {@code ends.next} is the first, {@code ends.before} the last. */
+    private final Entry ends = new Entry();
 
     private final Map<String, Node> producers = new HashMap<>();
     private final Map<String, Set<Node>> consumers = new HashMap<>();
@@ -32,18 +35,21 @@ public final class GraphEdit {
     private final List<ValueInfo> inputs;
     private final List<ValueInfo> outputs;
     private final Set<String> names = new HashSet<>();
-    private long nextMinor;
 
-    /** {@code major}: place in the original list; {@code minor}: order of insertion there (the original node has minor Long.MAX). */
-    private record Position(int major, long minor) implements Comparable<Position> {
-        @Override
-        public int compareTo(Position o) {
-            return major != o.major ? Integer.compare(major, o.major) : Long.compare(minor, o.minor);
-        }
+    /** Labels of neighbours are this far apart at first, so that many nodes fit between two before all are numbered anew. */
+    private static final long GAP = 1L << 32;
+
+    /** A live node in the ring; {@code label} grows along it. */
+    private static final class Entry {
+        private @Nullable Node node;
+        private Entry before = this;
+        private Entry next = this;
+        private long label;
     }
 
-    private GraphEdit(Graph g) {
+    private GraphEdit(Graph g, Set<String> taken) {
         original = g;
+        names.addAll(taken);
         initializers = new LinkedHashMap<>(g.initializers());
         valueInfos = new LinkedHashMap<>(g.valueInfos());
         inputs = new ArrayList<>(g.inputs());
@@ -52,20 +58,51 @@ public final class GraphEdit {
         names.addAll(valueInfos.keySet());
         inputs.forEach(i -> names.add(i.name()));
         outputs.forEach(o -> names.add(o.name()));
-        int i = 0;
         for (Node n : g.nodes()) {
-            add(n, new Position(i++, Long.MAX_VALUE));
+            addBefore(ends, n);
         }
     }
 
+    /** An edit of a main graph. */
     public static GraphEdit of(Graph g) {
-        return new GraphEdit(g);
+        return new GraphEdit(g, Set.of());
     }
 
-    private void add(Node n, Position p) {
-        if (positions.put(n, p) != null) {
+    /** An edit of a nested graph: {@code taken} are the names of the graphs around it, which {@link #freshName} then avoids. */
+    public static GraphEdit of(Graph g, Set<String> taken) {
+        return new GraphEdit(g, taken);
+    }
+
+    private void addBefore(Entry place, Node n) {
+        if (entries.containsKey(n)) {
             throw new IllegalArgumentException("node is in the graph already: " + n);
         }
+        Entry e = new Entry();
+        e.before = place.before;
+        e.next = place;
+        e.before.next = e;
+        place.before = e;
+        label(e);
+        attach(n, e);
+    }
+
+    /** Gives a new entry a label between its neighbours'; numbers all anew when there is none left. */
+    private void label(Entry e) {
+        long low = e.before == ends ? 0 : e.before.label;
+        long high = e.next == ends ? low + 2 * GAP : e.next.label;
+        e.label = low + (high - low) / 2;
+        if (e.label == low) {
+            long next = 0;
+            for (Entry i = ends.next; i != ends; i = i.next) {
+                next += GAP;
+                i.label = next;
+            }
+        }
+    }
+
+    private void attach(Node n, Entry e) {
+        e.node = n;
+        entries.put(n, e);
         for (String o : n.outputs()) {
             if (!o.isEmpty()) {
                 producers.put(o, n);
@@ -78,40 +115,66 @@ public final class GraphEdit {
                     .add(n);
             names.add(u);
         }
+        nestedNames(n);
     }
 
-    private Position drop(Node n) {
-        Position p = positions.remove(n);
-        if (p == null) {
+    /** Names inside subgraphs are taken too: a value of this graph must not be hidden by one of theirs. */
+    private void nestedNames(Node n) {
+        List<Graph> open = new ArrayList<>(n.subgraphs());
+        while (!open.isEmpty()) {
+            Graph g = open.removeLast();
+            names.addAll(g.definitions());
+            g.nodes().forEach(m -> open.addAll(m.subgraphs()));
+        }
+    }
+
+    /** Takes the node out of its entry, which stays in the ring. */
+    @SuppressWarnings("ReferenceEquality") // nodes are told apart by identity
+    private Entry detach(Node n) {
+        Entry e = entries.remove(n);
+        if (e == null) {
             throw new IllegalArgumentException("node is not in the graph (edited before?): " + n);
         }
-        n.outputs().forEach(o -> producers.remove(o, n));
+        for (String o : n.outputs()) {
+            if (producers.get(o) == n) {
+                producers.remove(o);
+            }
+        }
         for (String u : n.uses()) {
             Set<Node> set = consumers.get(u);
             if (set != null) {
                 set.remove(n);
             }
         }
-        return p;
+        return e;
+    }
+
+    private void drop(Node n) {
+        Entry e = detach(n);
+        e.before.next = e.next;
+        e.next.before = e.before;
     }
 
     /** Live nodes in their present order; a copy, so editing while iterating is fine (skip nodes that {@link #contains} denies). */
     public List<Node> nodes() {
-        List<Node> list = new ArrayList<>(positions.keySet());
-        list.sort((a, b) -> at(a).compareTo(at(b)));
+        List<Node> list = new ArrayList<>(entries.size());
+        for (Entry e = ends.next; e != ends; e = e.next) {
+            list.add(Objects.requireNonNull(e.node));
+        }
         return list;
     }
 
-    private Position at(Node n) {
-        Position p = positions.get(n);
-        if (p == null) {
-            throw new IllegalStateException("node is not in the graph: " + n);
+    private Entry at(Node n) {
+        Entry e = entries.get(n);
+        if (e == null) {
+            throw new IllegalArgumentException("node is not in the graph (edited before?): " + n);
         }
-        return p;
+        return e;
     }
 
+    /** Whether this very object is a live node. */
     public boolean contains(Node n) {
-        return positions.containsKey(n);
+        return entries.containsKey(n);
     }
 
     /** The node that computes {@code value}; null for inputs, constants and unknown names. */
@@ -122,7 +185,7 @@ public final class GraphEdit {
     /** Nodes that read {@code value}, directly or from a subgraph, in order. Being a graph output is not among them. */
     public List<Node> consumers(String value) {
         List<Node> list = new ArrayList<>(consumers.getOrDefault(value, Set.of()));
-        list.sort((a, b) -> at(a).compareTo(at(b)));
+        list.sort(Comparator.comparingLong(n -> at(n).label));
         return list;
     }
 
@@ -216,26 +279,25 @@ public final class GraphEdit {
 
     /** Puts nodes immediately before {@code anchor}, in the given order. */
     public void insertBefore(Node anchor, Node... nodes) {
-        int major = at(anchor).major();
-        boolean anchorInserted = at(anchor).minor() != Long.MAX_VALUE;
+        Entry place = at(anchor);
         for (Node n : nodes) {
-            // An inserted anchor gets a neighbour with a later minor; build() restores the order by data flow.
-            add(n, new Position(major, anchorInserted ? at(anchor).minor() : nextMinor++));
+            addBefore(place, n);
         }
     }
 
     /** Adds nodes at the end. */
     public void append(Node... nodes) {
         for (Node n : nodes) {
-            add(n, new Position(Integer.MAX_VALUE, nextMinor++));
+            addBefore(ends, n);
         }
     }
 
     /** Replaces {@code old} by {@code nodes} at its place; removing a node is replacing it by none. */
     public void replace(Node old, Node... nodes) {
-        Position p = drop(old);
+        Entry place = at(old).next;
+        drop(old);
         for (Node n : nodes) {
-            add(n, new Position(p.major(), nextMinor++));
+            addBefore(place, n);
         }
     }
 
@@ -244,11 +306,16 @@ public final class GraphEdit {
         drop(n);
     }
 
-    /** Lets every reader of {@code from} read {@code to} instead, subgraphs included. Graph outputs keep their names. */
+    /**
+     * Lets every reader of {@code from} read {@code to} instead, subgraphs included. Graph outputs keep their names. Readers become
+     * new objects.
+     *
+     * @throws IllegalArgumentException when a subgraph that reads {@code from} has a value of its own named {@code to}
+     */
     public void redirect(String from, String to) {
         for (Node n : consumers(from)) {
-            Position p = drop(n);
-            add(renameUses(n, s -> s.equals(from) ? to : s), p);
+            Node renamed = renameUses(n, s -> s.equals(from) ? to : s);
+            attach(renamed, detach(n));
         }
     }
 
@@ -256,25 +323,36 @@ public final class GraphEdit {
     static Node renameUses(Node n, UnaryOperator<String> map) {
         Node renamed = n.withInputs(
                 n.inputs().stream().map(s -> s.isEmpty() ? s : map.apply(s)).toList());
+        return mapSubgraphs(renamed, g -> renameCaptures(g, map));
+    }
+
+    /** The node with every graph in its attributes mapped; the node itself when there is none. */
+    static Node mapSubgraphs(Node n, UnaryOperator<Graph> map) {
         if (n.subgraphs().isEmpty()) {
-            return renamed;
+            return n;
         }
         Map<String, Attribute> attributes = new LinkedHashMap<>();
         n.attributes().forEach((k, a) -> {
             Attribute.Value v = a.value();
             if (v instanceof Attribute.OfGraph s) {
-                v = new Attribute.OfGraph(renameCaptures(s.value(), map));
+                v = new Attribute.OfGraph(map.apply(s.value()));
             } else if (v instanceof Attribute.OfGraphs s) {
-                v = new Attribute.OfGraphs(
-                        s.values().stream().map(g -> renameCaptures(g, map)).toList());
+                v = new Attribute.OfGraphs(s.values().stream().map(map).toList());
             }
             attributes.put(k, new Attribute(a.name(), v, a.doc(), a.unknown()));
         });
-        return renamed.withAttributes(attributes);
+        return n.withAttributes(attributes);
     }
 
     private static Graph renameCaptures(Graph g, UnaryOperator<String> map) {
         Set<String> captured = g.captures();
+        Set<String> own = g.definitions();
+        for (String s : captured) {
+            if (own.contains(map.apply(s))) {
+                throw new IllegalArgumentException("graph '" + g.name() + "' has a value '" + map.apply(s)
+                        + "' of its own, so it cannot read the outer one instead of '" + s + "'");
+            }
+        }
         UnaryOperator<String> inner = s -> captured.contains(s) ? map.apply(s) : s;
         return new Graph(
                 g.name(),
@@ -318,13 +396,23 @@ public final class GraphEdit {
     /**
      * The changed graph.
      *
-     * @throws IllegalStateException when the edits made a cycle
+     * @throws IllegalStateException when the edits made a cycle, or defined a value twice
      */
     public Graph build() {
-        valueInfos.keySet().removeIf(v -> !producers.containsKey(v) && !initializers.containsKey(v));
+        List<Node> order = sorted();
+        Set<String> defined = new HashSet<>(initializers.keySet());
+        for (Node n : order) {
+            for (String o : n.outputs()) {
+                if (!o.isEmpty() && !defined.add(o)) {
+                    throw new IllegalStateException("value '" + o + "' of node " + n.id() + " is defined twice");
+                }
+            }
+        }
+        inputs.forEach(i -> defined.add(i.name()));
+        valueInfos.keySet().removeIf(v -> !defined.contains(v));
         return new Graph(
                 original.name(),
-                sorted(),
+                order,
                 initializers,
                 inputs,
                 outputs,
@@ -334,41 +422,12 @@ public final class GraphEdit {
                 original.unknown());
     }
 
-    /** Depth-first over producers in present order: stable where the order is legal already. Iterative, for deep graphs. */
     private List<Node> sorted() {
-        IdentityHashMap<Node, Boolean> state = new IdentityHashMap<>(); // absent: new, false: open, true: placed
-        List<Node> result = new ArrayList<>(positions.size());
-        List<Node> stack = new ArrayList<>();
-        for (Node root : nodes()) {
-            stack.add(root);
-            while (!stack.isEmpty()) {
-                Node n = stack.getLast();
-                Boolean s = state.get(n);
-                if (s == null) {
-                    state.put(n, false);
-                    List<Node> before = new ArrayList<>();
-                    for (String u : n.uses()) {
-                        Node p = producers.get(u);
-                        if (p == null) {
-                            continue;
-                        }
-                        Boolean ps = state.get(p);
-                        if (ps == null) {
-                            before.add(p);
-                        } else if (!ps) {
-                            throw new IllegalStateException("cycle through value '" + u + "' at node " + n.id());
-                        }
-                    }
-                    stack.addAll(before.reversed());
-                } else {
-                    stack.removeLast();
-                    if (!s) {
-                        state.put(n, true);
-                        result.add(n);
-                    }
-                }
-            }
+        TopologicalOrder order = TopologicalOrder.of(nodes());
+        if (order.onCycle() != null) {
+            throw new IllegalStateException(
+                    "the edits made a cycle: node " + order.onCycle().id() + " needs its own result");
         }
-        return result;
+        return order.nodes();
     }
 }

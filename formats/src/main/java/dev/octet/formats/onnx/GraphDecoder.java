@@ -2,6 +2,7 @@ package dev.octet.formats.onnx;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.UnknownFieldSet;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Bytes;
 import dev.octet.formats.graph.Function;
@@ -26,6 +27,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.IntFunction;
 
 /** ModelProto to {@link GraphModel}. Recursion is over nested subgraphs only, whose depth {@link Skeleton} has bounded. */
 final class GraphDecoder {
@@ -86,7 +88,7 @@ final class GraphDecoder {
             for (GraphProto g : List.of(t.getInitialization(), t.getAlgorithm())) {
                 for (TensorProto i : g.getInitializerList()) {
                     if (i.getDataLocation() == TensorProto.DataLocation.EXTERNAL) {
-                        throw new dev.octet.formats.error.UnsupportedModelException(
+                        throw new UnsupportedModelException(
                                 "training_info keeps tensor '" + i.getName() + "' in external data",
                                 place.toString(),
                                 "drop training_info, or save its tensors in the file");
@@ -241,8 +243,7 @@ final class GraphDecoder {
                 Leftovers.bytes(rest));
     }
 
-    private static List<String> texts(
-            int count, java.util.function.IntFunction<ByteString> at, Place place, String what) {
+    private static List<String> texts(int count, IntFunction<ByteString> at, Place place, String what) {
         List<String> out = new ArrayList<>(count);
         for (int i = 0; i < count; i++) {
             out.add(Leftovers.text(at.apply(i), place, what));

@@ -3,6 +3,7 @@ package dev.octet.formats.onnx;
 import com.google.protobuf.ByteString;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.Message;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Bytes;
 import dev.octet.formats.graph.Function;
@@ -24,8 +25,12 @@ import java.util.Map;
 
 /** {@link GraphModel} to ModelProto; tensor data stays outside ({@link TensorEncoder}, {@link ExternalLayout}). */
 final class GraphEncoder {
+    /** The main graph and 32 inside it: each takes three messages, protobuf's readers allow 100. */
+    private static final int MAX_GRAPH_DEPTH = 33;
+
     private final TensorEncoder tensors;
     private final ExternalLayout external;
+    private int depth;
 
     GraphEncoder(TensorEncoder tensors, ExternalLayout external) {
         this.tensors = tensors;
@@ -91,6 +96,12 @@ final class GraphEncoder {
     }
 
     private GraphProto graph(Graph g) {
+        if (++depth > MAX_GRAPH_DEPTH) {
+            throw new UnsupportedModelException(
+                    "graphs are nested more than " + (MAX_GRAPH_DEPTH - 1) + " deep",
+                    "graph '" + g.name() + "'",
+                    "no reader of protobuf opens such a model: make functions of the inner graphs");
+        }
         GraphProto.Builder b = GraphProto.newBuilder().setName(g.name());
         g.nodes().forEach(n -> b.addNode(node(n)));
         for (Initializer i : g.initializers().values()) {
@@ -108,6 +119,7 @@ final class GraphEncoder {
         g.valueInfos().values().forEach(v -> b.addValueInfo(ValueTypes.encode(v)));
         b.addAllMetadataProps(entries(g.metadata()));
         merge(b, g.unknown());
+        depth--;
         return b.build();
     }
 

@@ -26,7 +26,8 @@ public final class OnnxWriter {
      * is written and named before the model is, so a model never names data that do not exist. (Where both replace older files, a
      * power cut between the two renames leaves the old model with new data; give the data another name to rule that out.)
      *
-     * @throws UnsupportedModelException when what cannot go to a data file (text, sparse tensors, attributes) does not fit in 2 GiB
+     * @throws UnsupportedModelException when what cannot go to a data file (text, sparse tensors, attributes) does not fit in 2 GiB,
+     *     or graphs are nested more than 32 deep
      * @throws IOException when there is no space or no permission; nothing half-written is left
      */
     public static void write(GraphModel model, Path path, OnnxWriteOptions options) throws IOException {

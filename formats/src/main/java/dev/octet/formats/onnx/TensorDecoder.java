@@ -1,6 +1,8 @@
 package dev.octet.formats.onnx;
 
 import com.google.protobuf.ByteString;
+import com.google.protobuf.UnknownFieldSet;
+import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.graph.Bytes;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.onnx.proto.SparseTensorProto;
@@ -153,10 +155,10 @@ final class TensorDecoder {
     }
 
     private void mergePacked(TensorProto.Builder rest, TensorProto.Held h) {
-        rest.mergeUnknownFields(com.google.protobuf.UnknownFieldSet.newBuilder()
+        rest.mergeUnknownFields(UnknownFieldSet.newBuilder()
                 .addField(
                         h.getField(),
-                        com.google.protobuf.UnknownFieldSet.Field.newBuilder()
+                        UnknownFieldSet.Field.newBuilder()
                                 .addLengthDelimited(ByteString.copyFrom(file.asSlice(h.getPosition(), h.getLength())
                                         .asByteBuffer()))
                                 .build())
@@ -209,8 +211,7 @@ final class TensorDecoder {
         return raw;
     }
 
-    static dev.octet.formats.error.MalformedModelException counts(
-            long have, Shape shape, long need, String field, Place place) {
+    static MalformedModelException counts(long have, Shape shape, long need, String field, Place place) {
         return place.malformed(field + " has " + have + " elements, " + shape + " needs " + need, FIX_EXPORT);
     }
 
