@@ -2,14 +2,20 @@
 module dev.octet.converter {
     requires transitive dev.octet.formats;
     requires transitive dev.octet.quant;
+    requires com.fasterxml.jackson.core;
     requires com.fasterxml.jackson.databind;
+    requires ai.djl.api;
+    requires ai.djl.tokenizers;
+    requires com.microsoft.onnxruntime;
 
+    exports dev.octet.converter.data;
     exports dev.octet.converter;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;
     exports dev.octet.converter.pass;
     exports dev.octet.converter.plan;
     exports dev.octet.converter.report;
+    exports dev.octet.converter.runtime;
 
     // the command line prints these records as JSON
     opens dev.octet.converter.inspect to

@@ -57,6 +57,7 @@ record Failure(ExitCode code, String what, String where, String fix) {
         String file = e instanceof FileSystemException f && f.getFile() != null ? f.getFile() : "input or output";
         String reason = message(e);
         return switch (e) {
+            case DownloadException d -> io(reason, d.where(), d.fix());
             case NoSuchFileException _ ->
                 io("no such file or folder", file, "check the path; a relative one starts at the current folder");
             case AccessDeniedException _ ->

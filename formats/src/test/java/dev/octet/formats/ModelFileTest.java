@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.model.Model;
+import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -16,10 +17,13 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -113,6 +117,27 @@ class ModelFileTest {
     }
 
     @Test
+    void a_file_over_two_gigabytes_is_read_to_its_last_byte() throws IOException {
+        Path path = folder.resolve("large.safetensors");
+        long elements = 3L << 30;
+        byte[] header = SafetensorsHeader.layout(
+                        List.of(
+                                new TensorSpec("large", DType.U8, Shape.of(elements)),
+                                new TensorSpec("z", DType.U8, Shape.of(1))),
+                        Map.of())
+                .toBytes();
+        try (FileChannel channel = FileChannel.open(
+                path, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, StandardOpenOption.SPARSE)) {
+            channel.write(ByteBuffer.wrap(header));
+            channel.write(ByteBuffer.wrap(new byte[] {1, 2}), header.length + elements - 1);
+        }
+        try (ModelFile file = ModelFile.open(path)) {
+            assertEquals(1, file.model().tensor("large").bytes().get(ValueLayout.JAVA_BYTE, elements - 1));
+            assertEquals(2, file.model().tensor("z").bytes().get(ValueLayout.JAVA_BYTE, 0));
+        }
+    }
+
+    @Test
     void a_missing_file_is_an_input_output_error() {
         assertThrows(NoSuchFileException.class, () -> ModelFile.open(folder.resolve("no.safetensors")));
     }
@@ -123,6 +148,8 @@ class ModelFileTest {
         "'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n', Git LFS pointer",
         "'PK\u0003\u0004 and so on', zip archive",
         "'\u0080\u0002}q\u0000.', Python pickle",
+        "'{\u0000\u0000\u0000\"', of no format that Octet knows",
+        "'{\"\u00ff\": \u00ff', of no format that Octet knows",
         "'{\"weights\": 1}', of no format that Octet knows",
         "'just some text', of no format that Octet knows",
         "'x', of no format that Octet knows",

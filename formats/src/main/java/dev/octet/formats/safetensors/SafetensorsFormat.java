@@ -4,8 +4,8 @@ import static dev.octet.formats.safetensors.SafetensorsRule.AMBIGUOUS_FOLDER;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
-import com.fasterxml.jackson.core.exc.StreamReadException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.model.Model;
@@ -15,7 +15,6 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.nio.charset.MalformedInputException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -75,7 +74,9 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
         if (!new String(head, StandardCharsets.ISO_8859_1).stripLeading().startsWith("{")) {
             return false;
         }
-        try (var in = Files.newInputStream(path);
+        // As Latin-1, in which any bytes are text: the field looked for is ASCII, and what else there is does not
+        // matter here.
+        try (var in = Files.newBufferedReader(path, StandardCharsets.ISO_8859_1);
                 JsonParser parser = JSON.createParser(in)) {
             parser.nextToken();
             while (parser.nextToken() == JsonToken.FIELD_NAME) {
@@ -86,7 +87,7 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
                 parser.skipChildren();
             }
             return false;
-        } catch (StreamReadException | MalformedInputException e) {
+        } catch (JsonProcessingException e) {
             return false; // some other text that starts with a brace
         }
     }

@@ -15,6 +15,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.core.exc.StreamConstraintsException;
 import com.fasterxml.jackson.core.util.DefaultIndenter;
 import com.fasterxml.jackson.core.util.DefaultPrettyPrinter;
 import com.fasterxml.jackson.core.util.Separators;
@@ -92,6 +93,8 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
             return read(parser, path);
         } catch (CharacterCodingException e) {
             throw INVALID_INDEX.broken("the index is not UTF-8 text", path.toString(), e);
+        } catch (StreamConstraintsException e) {
+            throw LIMIT_EXCEEDED.broken(e.getOriginalMessage(), path.toString(), e);
         } catch (JsonProcessingException e) {
             throw INVALID_INDEX.broken("the index is not JSON: " + e.getOriginalMessage(), path.toString(), e);
         }

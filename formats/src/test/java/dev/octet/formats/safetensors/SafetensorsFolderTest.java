@@ -251,6 +251,18 @@ class SafetensorsFolderTest {
     }
 
     @Test
+    void an_index_nested_over_the_limit_is_refused() throws IOException {
+        Path path = folder.resolve(ShardIndex.FILE_NAME);
+        for (int depth : new int[] {HeaderLimits.MAX_NESTING - 1, HeaderLimits.MAX_NESTING}) {
+            Files.writeString(path, "{\"x\":" + "[".repeat(depth - 1) + "]".repeat(depth - 1) + ",\"weight_map\":{}}");
+            assertEquals(Map.of(), ShardIndex.read(path).weightMap());
+        }
+        Files.writeString(path, "{\"x\":" + "[".repeat(HeaderLimits.MAX_NESTING));
+        MalformedModelException e = assertThrows(MalformedModelException.class, () -> ShardIndex.read(path));
+        assertEquals("LimitExceeded", e.rule().orElseThrow());
+    }
+
+    @Test
     void an_index_with_a_tensor_twice_is_refused() throws IOException {
         index("'a':'s1','a':'s2'");
         refused(SafetensorsRule.DUPLICATE_KEY);

@@ -7,6 +7,17 @@ final class BestCast {
     private BestCast() {}
 
     private static Cast choose() {
-        return new CastReference();
+        if (ModuleLayer.boot().findModule("jdk.incubator.vector").isEmpty()) {
+            return scalarBecause("start java with --add-modules jdk.incubator.vector");
+        }
+        return CastVector.fits()
+                ? new CastVector()
+                : scalarBecause("this processor's vectors are narrower than 256 bits");
+    }
+
+    private static Cast scalarBecause(String reason) {
+        System.getLogger(Cast.class.getName())
+                .log(System.Logger.Level.WARNING, "casting without SIMD, some ten times slower: {0}", reason);
+        return new CastScalar();
     }
 }

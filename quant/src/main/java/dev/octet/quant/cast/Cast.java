@@ -6,7 +6,7 @@ import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Bulk casts between floats and codes. {@link #best()} is the entry; both twins give the same bytes.
+ * Bulk casts between floats and codes. {@link #best()} is the entry; all twins give the same bytes.
  *
  * <p><b>Scale.</b> Always the dequantisation multiplier, {@code real = code * scale}. On the way in the float is <em>divided</em> by
  * it in FP32 (round to nearest even), then rounded to the format: {@code code = round(fp32(x) / scale)}. That is what ONNX
@@ -21,7 +21,7 @@ import java.lang.foreign.MemorySegment;
  * <p>All methods throw {@link IllegalArgumentException} when a float type is not F32, BF16 or F16, when the segments' sizes
  * disagree, or when a scale is not positive and finite.
  */
-public sealed interface Cast permits CastReference {
+public sealed interface Cast permits CastElementwise, CastVector {
     /** The fastest twin this JVM can run, chosen once. Says in one log line when that is not the vector twin, and why. */
     static Cast best() {
         return BestCast.INSTANCE;

@@ -2,8 +2,8 @@
  * Casts of many values at once between floats in memory (F32, BF16, F16) and minifloat codes, with a scale, and the largest
  * magnitude of a run of floats. What comes in and goes out: little-endian memory segments of any kind, place and alignment.
  *
- * <p>Two twins with equal results: {@code CastReference}, plain loops over {@code dev.octet.quant.number}, which is law, and
- * {@code CastVector} on the Vector API. Single-threaded; whoever has large tensors splits them.
+ * <p>Three twins with equal results: {@code CastReference}, plain loops over {@code dev.octet.quant.number}, which is law,
+ * {@code CastVector} on the Vector API, and {@code CastScalar} for JVMs without it. Single-threaded; whoever has large tensors splits them.
  */
 @NullMarked
 package dev.octet.quant.cast;

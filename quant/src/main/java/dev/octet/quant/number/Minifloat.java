@@ -282,7 +282,7 @@ public enum Minifloat {
         int sign = code & signBit();
         int magnitude = code ^ sign;
         float absolute = computeMagnitude(code, magnitude);
-        return sign == 0 ? absolute : -absolute;
+        return sign == 0 ? absolute : Math.copySign(absolute, -1f); // which signs NaN too
     }
 
     private float computeMagnitude(int code, int magnitude) {

@@ -1,0 +1,28 @@
+package dev.octet.converter.data;
+
+import dev.octet.formats.tensor.Tensor;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * Some consecutive samples, ready for a model.
+ *
+ * @param first index of the first sample in its data set
+ * @param size number of samples
+ * @param tensors by input name; off the heap; the first dimension of each is {@code size}
+ */
+public record Batch(int first, int size, Map<String, Tensor> tensors) {
+    /** The input by which transformer exports learn which tokens are padding. */
+    public static final String ATTENTION_MASK = "attention_mask";
+
+    public Batch {
+        tensors = Collections.unmodifiableMap(new LinkedHashMap<>(tensors));
+    }
+
+    /** Which tokens are real; empty when the batch has no attention mask of rank 2, and so no padding. */
+    public Optional<TokenMask> mask() {
+        return Optional.ofNullable(tensors.get(ATTENTION_MASK)).flatMap(TokenMask::of);
+    }
+}

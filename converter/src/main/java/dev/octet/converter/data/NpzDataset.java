@@ -1,0 +1,174 @@
+package dev.octet.converter.data;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.npy.NpyReader;
+import dev.octet.formats.npy.NpzFile;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalLong;
+import java.util.TreeSet;
+
+/**
+ * Arrays of a {@code .npz} file, one for each input of the model and named as it; the first axis of each counts the samples. Arrays are
+ * read row by row as batches go on: memory holds one batch.
+ */
+public final class NpzDataset implements Dataset {
+    private final Path path;
+    private final NpzFile file;
+    private final String digest;
+    private final List<InputSpec> inputs;
+    private final int count;
+    /** One per input, standing at the row that the next batch begins with, as batches mostly come in order. */
+    private final Map<String, NpyReader> readers = new LinkedHashMap<>();
+
+    private NpzDataset(Path path, NpzFile file, String digest, List<InputSpec> inputs, int count) {
+        this.path = path;
+        this.file = file;
+        this.digest = digest;
+        this.inputs = List.copyOf(inputs);
+        this.count = count;
+    }
+
+    /**
+     * Opens arrays for a model.
+     *
+     * @throws InvalidDataException when an array is missing or left over, has another type, rank or size than the model wants, when
+     *     the arrays have different numbers of samples or none, or the file is no .npz
+     * @throws IOException when it cannot be read
+     */
+    public static NpzDataset open(Path path, List<InputSpec> inputs) throws IOException {
+        NpzFile file = NpzFile.open(path);
+        try {
+            checkNames(file, path, inputs);
+            long count = -1;
+            String counted = "";
+            for (InputSpec input : inputs) {
+                TensorSpec array = file.spec(input.name());
+                check(array, input, path);
+                long samples = array.shape().dim(0);
+                if (count >= 0 && samples != count) {
+                    throw new InvalidDataException(
+                            "array '" + counted + "' has " + count + " samples, array '" + input.name() + "' has "
+                                    + samples,
+                            path.toString(),
+                            "give every array one row per sample");
+                }
+                count = samples;
+                counted = input.name();
+            }
+            return new NpzDataset(path, file, Sha256.of("npz", Sha256.of(path)), inputs, checkedCount(count, path));
+        } catch (IOException | RuntimeException e) {
+            file.close();
+            throw e;
+        }
+    }
+
+    private static void checkNames(NpzFile file, Path path, List<InputSpec> inputs) {
+        List<String> wanted = inputs.stream().map(InputSpec::name).toList();
+        TreeSet<String> missing = new TreeSet<>(wanted);
+        missing.removeAll(file.names());
+        TreeSet<String> extra = new TreeSet<>(file.names());
+        wanted.forEach(extra::remove);
+        if (!missing.isEmpty() || !extra.isEmpty()) {
+            List<String> what = new ArrayList<>();
+            if (!missing.isEmpty()) {
+                what.add("has no array " + missing);
+            }
+            if (!extra.isEmpty()) {
+                what.add("has array " + extra + ", which the model does not take");
+            }
+            throw new InvalidDataException(
+                    "the data " + String.join(" and ", what),
+                    path.toString(),
+                    "name the arrays as the model's inputs: " + wanted);
+        }
+    }
+
+    private static void check(TensorSpec array, InputSpec input, Path path) {
+        if (input.dtype() != null && input.dtype() != array.dtype()) {
+            throw unfit(array, input, path, "convert it: x.astype(...)");
+        }
+        if (array.shape().rank() == 0
+                || (input.dims() != null && input.dims().size() != array.shape().rank())) {
+            throw unfit(array, input, path, "give it the model's rank, samples first");
+        }
+        for (int axis = 1; axis < array.shape().rank(); axis++) {
+            OptionalLong fixed = input.fixed(axis);
+            if (fixed.isPresent() && fixed.getAsLong() != array.shape().dim(axis)) {
+                throw unfit(array, input, path, "axis " + axis + " must be " + fixed.getAsLong());
+            }
+        }
+    }
+
+    private static InvalidDataException unfit(TensorSpec array, InputSpec input, Path path, String fix) {
+        return new InvalidDataException(
+                "the array " + array + " does not fit the input " + input, path.toString(), fix);
+    }
+
+    private static int checkedCount(long count, Path path) {
+        if (count < 1) {
+            throw new InvalidDataException(
+                    "there is not a single sample", path.toString(), "give arrays with at least one row");
+        }
+        if (count > Integer.MAX_VALUE) {
+            throw new InvalidDataException(
+                    count + " samples are more than " + Integer.MAX_VALUE, path.toString(), "split the file");
+        }
+        return (int) count;
+    }
+
+    @Override
+    public String name() {
+        return String.valueOf(path.getFileName());
+    }
+
+    @Override
+    public int count() {
+        return count;
+    }
+
+    @Override
+    public String digest() {
+        return digest;
+    }
+
+    @Override
+    public Batch batch(int from, int size) throws IOException {
+        Objects.checkFromIndexSize(from, size, count);
+        Arena arena = Arena.ofAuto(); // a batch lives as long as somebody looks at it
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        for (InputSpec input : inputs) {
+            tensors.put(input.name(), readerAt(input.name(), from).read(size, arena));
+        }
+        return new Batch(from, size, tensors);
+    }
+
+    private NpyReader readerAt(String name, int row) throws IOException {
+        NpyReader reader = readers.get(name);
+        if (reader == null || reader.rowsRead() > row) {
+            if (reader != null) {
+                reader.close();
+            }
+            reader = file.reader(name);
+            readers.put(name, reader);
+        }
+        reader.skip(row - reader.rowsRead());
+        return reader;
+    }
+
+    @Override
+    public void close() throws IOException {
+        for (NpyReader reader : readers.values()) {
+            reader.close();
+        }
+        file.close();
+    }
+}

@@ -1,0 +1,52 @@
+package dev.octet.converter.data;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.HexFormat;
+
+/** SHA-256 (FIPS 180-4), in lower-case hexadecimal. */
+public final class Sha256 {
+    private static final int CHUNK = 1 << 20;
+
+    private Sha256() {}
+
+    /**
+     * Digest of a file's bytes.
+     *
+     * @throws IOException when it cannot be read
+     */
+    public static String of(Path file) throws IOException {
+        MessageDigest digest = newDigest();
+        byte[] chunk = new byte[CHUNK];
+        try (InputStream in = Files.newInputStream(file)) {
+            for (int n = in.read(chunk); n >= 0; n = in.read(chunk)) {
+                digest.update(chunk, 0, n);
+            }
+        }
+        return HexFormat.of().formatHex(digest.digest());
+    }
+
+    /** Digest of some texts; told apart from any other split of the same letters. */
+    static String of(String... parts) {
+        MessageDigest digest = newDigest();
+        for (String part : parts) {
+            byte[] bytes = part.getBytes(StandardCharsets.UTF_8);
+            digest.update((bytes.length + ":").getBytes(StandardCharsets.UTF_8));
+            digest.update(bytes);
+        }
+        return HexFormat.of().formatHex(digest.digest());
+    }
+
+    private static MessageDigest newDigest() {
+        try {
+            return MessageDigest.getInstance("SHA-256");
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException("every Java has SHA-256", e);
+        }
+    }
+}

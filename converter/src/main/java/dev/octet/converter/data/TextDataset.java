@@ -1,0 +1,181 @@
+package dev.octet.converter.data;
+
+import ai.djl.huggingface.tokenizers.Encoding;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalLong;
+
+/**
+ * Texts for a transformer: JSON Lines of {@code {"text": ...}} through the model's {@code tokenizer.json}, in the file's order. Each
+ * batch is padded to its longest text (or to the length that the model fixes), and feeds whichever of {@code input_ids},
+ * {@code attention_mask}, {@code token_type_ids} and {@code position_ids} the model wants, as I64 or I32 of shape [batch, length].
+ */
+public final class TextDataset implements Dataset {
+    private static final String FEEDS = "input_ids, attention_mask, token_type_ids, position_ids";
+
+    private final String name;
+    private final String digest;
+    private final JsonLines lines;
+    private final Tokenizer tokenizer;
+    private final List<InputSpec> inputs;
+    private final OptionalLong fixedLength;
+
+    private TextDataset(
+            String name,
+            String digest,
+            JsonLines lines,
+            Tokenizer tokenizer,
+            List<InputSpec> inputs,
+            OptionalLong fixedLength) {
+        this.name = name;
+        this.digest = digest;
+        this.lines = lines;
+        this.tokenizer = tokenizer;
+        this.inputs = inputs;
+        this.fixedLength = fixedLength;
+    }
+
+    /**
+     * Opens texts for a model.
+     *
+     * @param file JSON Lines; every line is checked now
+     * @param tokenizerJson the model's tokenizer
+     * @param inputs what the model wants
+     * @throws InvalidDataException when text cannot feed these inputs, a line is malformed, or the tokenizer is none
+     * @throws dev.octet.formats.error.UnavailableException when the tokenizer's native library cannot be loaded
+     * @throws IOException when a file cannot be read
+     */
+    public static TextDataset open(Path file, Path tokenizerJson, List<InputSpec> inputs, TextOptions options)
+            throws IOException {
+        inputs.forEach(i -> check(i, file));
+        OptionalLong fixed = inputs.stream()
+                .map(i -> i.fixed(1))
+                .filter(OptionalLong::isPresent)
+                .findFirst()
+                .orElse(OptionalLong.empty());
+        int maxLength = (int) Math.min(options.maxLength(), fixed.orElse(options.maxLength()));
+        JsonLines lines = JsonLines.open(file);
+        try {
+            Tokenizer tokenizer = Tokenizer.open(tokenizerJson, maxLength);
+            String digest = Sha256.of(
+                    "text",
+                    Sha256.of(file),
+                    Sha256.of(tokenizerJson),
+                    String.valueOf(maxLength),
+                    String.valueOf(fixed.orElse(-1)));
+            Path fileName = file.getFileName();
+            return new TextDataset(
+                    fileName == null ? file.toString() : fileName.toString(),
+                    digest,
+                    lines,
+                    tokenizer,
+                    List.copyOf(inputs),
+                    fixed);
+        } catch (IOException | RuntimeException e) {
+            lines.close();
+            throw e;
+        }
+    }
+
+    private static void check(InputSpec input, Path file) {
+        switch (input.name()) {
+            case "input_ids", Batch.ATTENTION_MASK, "token_type_ids", "position_ids" -> {}
+            default ->
+                throw new InvalidDataException(
+                        "the model wants input '" + input.name() + "', which text cannot feed (it feeds " + FEEDS + ")",
+                        file.toString(),
+                        "give the data as .npz with one array per input");
+        }
+        boolean integers = input.dtype() == null || input.dtype() == DType.I64 || input.dtype() == DType.I32;
+        if (!integers || (input.dims() != null && input.dims().size() != 2)) {
+            throw new InvalidDataException(
+                    "the model wants " + input + ", text makes I64 or I32 of shape [batch, length]",
+                    file.toString(),
+                    "give the data as .npz with one array per input");
+        }
+    }
+
+    @Override
+    public String name() {
+        return name;
+    }
+
+    @Override
+    public int count() {
+        return lines.count();
+    }
+
+    @Override
+    public String digest() {
+        return digest;
+    }
+
+    @Override
+    public Batch batch(int from, int size) {
+        Objects.checkFromIndexSize(from, size, count());
+        List<String> texts = new ArrayList<>(size);
+        for (int i = 0; i < size; i++) {
+            texts.add(lines.text(from + i));
+        }
+        Encoding[] encodings = tokenizer.encode(texts);
+        int length = (int) fixedLength.orElse(encodings[0].getIds().length);
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        Arena arena = Arena.ofAuto(); // a batch lives as long as somebody looks at it
+        for (InputSpec input : inputs) {
+            tensors.put(input.name(), tensor(input, encodings, length, arena));
+        }
+        return new Batch(from, size, tensors);
+    }
+
+    private static Tensor tensor(InputSpec input, Encoding[] encodings, int length, Arena arena) {
+        DType dtype = input.dtype() == DType.I32 ? DType.I32 : DType.I64;
+        Tensor t = Tensor.allocate(arena, new TensorSpec(input.name(), dtype, Shape.of(encodings.length, length)));
+        for (int row = 0; row < encodings.length; row++) {
+            long[] values = values(input.name(), encodings[row]);
+            // beyond the tokens of a batch that is shorter than the model's fixed length: zeros, which the mask hides
+            for (int i = 0; i < Math.min(length, values.length); i++) {
+                long at = (long) row * length + i;
+                if (dtype == DType.I32) {
+                    t.bytes().set(Tensor.I32_LE, at * 4, Math.toIntExact(values[i]));
+                } else {
+                    t.bytes().set(Tensor.I64_LE, at * 8, values[i]);
+                }
+            }
+        }
+        return t;
+    }
+
+    private static long[] values(String input, Encoding encoding) {
+        return switch (input) {
+            case "input_ids" -> encoding.getIds();
+            case Batch.ATTENTION_MASK -> encoding.getAttentionMask();
+            case "token_type_ids" -> encoding.getTypeIds();
+            default -> positions(encoding.getIds().length);
+        };
+    }
+
+    private static long[] positions(int n) {
+        long[] p = new long[n];
+        for (int i = 0; i < n; i++) {
+            p[i] = i;
+        }
+        return p;
+    }
+
+    @Override
+    public void close() {
+        tokenizer.close();
+        lines.close();
+    }
+}

@@ -1,0 +1,54 @@
+package dev.octet.converter.data;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
+import java.util.BitSet;
+import java.util.Optional;
+
+/**
+ * Which of a batch's tokens are real and which are padding.
+ *
+ * @param batch sequences
+ * @param length tokens of each, padding counted
+ * @param kept bit {@code sequence * length + position} is set for a real token; not to be changed
+ */
+public record TokenMask(int batch, int length, BitSet kept) {
+    private static final MemorySegment ZERO = MemorySegment.ofArray(new byte[16]);
+
+    /** The mask that an {@code attention_mask} of shape [batch, length] states: what is not zero is real. Empty for other shapes. */
+    static Optional<TokenMask> of(Tensor mask) {
+        if (mask.shape().rank() != 2) {
+            return Optional.empty();
+        }
+        int n = Math.toIntExact(mask.shape().elementCount());
+        BitSet kept = new BitSet(n);
+        int width = mask.dtype().bits() / 8;
+        for (int i = 0; i < n; i++) {
+            // 0 is all bits clear in every type; -0.0 would be odd, but is not real either
+            boolean zero = mask.dtype() == DType.F32
+                    ? mask.bytes().get(Tensor.F32_LE, i * 4L) == 0
+                    : mask.bytes().asSlice((long) i * width, width).mismatch(ZERO.asSlice(0, width)) < 0;
+            kept.set(i, !zero);
+        }
+        return Optional.of(
+                new TokenMask((int) mask.shape().dim(0), (int) mask.shape().dim(1), kept));
+    }
+
+    /** Whether nothing is padding. */
+    public boolean keepsAll() {
+        return kept.cardinality() == batch * length;
+    }
+
+    /**
+     * Elements of each token in a value of shape [batch, length, ...] or [batch * length, ...] (exporters flatten); empty when
+     * the value has no token axis.
+     */
+    public Optional<Long> rowLength(Shape value) {
+        long tokens = (long) batch * length;
+        boolean perToken = (value.rank() >= 2 && value.dim(0) == batch && value.dim(1) == length)
+                || (value.rank() >= 1 && value.dim(0) == tokens);
+        return perToken && tokens > 0 ? Optional.of(value.elementCount() / tokens) : Optional.empty();
+    }
+}

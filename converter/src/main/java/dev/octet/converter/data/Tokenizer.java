@@ -1,0 +1,99 @@
+package dev.octet.converter.data;
+
+import ai.djl.engine.EngineException;
+import ai.djl.huggingface.tokenizers.Encoding;
+import ai.djl.huggingface.tokenizers.HuggingFaceTokenizer;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.UnavailableException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+
+/** A {@code tokenizer.json} of Hugging Face's tokenizers library, run by that library. Pads a batch to its longest text. */
+final class Tokenizer implements AutoCloseable {
+    private final HuggingFaceTokenizer tokenizer;
+    private final Path path;
+
+    private Tokenizer(HuggingFaceTokenizer tokenizer, Path path) {
+        this.tokenizer = tokenizer;
+        this.path = path;
+    }
+
+    /**
+     * Opens a tokenizer file.
+     *
+     * @param maxLength longer texts are cut to this many tokens
+     * @throws InvalidDataException when the file is no tokenizer
+     * @throws UnavailableException when the native library cannot be loaded
+     * @throws IOException when the file cannot be read
+     */
+    static Tokenizer open(Path path, int maxLength) throws IOException {
+        if (!Files.isRegularFile(path)) {
+            throw new NoSuchFileException(path.toString());
+        }
+        stayOffline();
+        try {
+            return new Tokenizer(
+                    HuggingFaceTokenizer.newInstance(
+                            path,
+                            Map.of(
+                                    "truncation",
+                                    "true",
+                                    "padding",
+                                    "true",
+                                    "maxLength",
+                                    String.valueOf(maxLength),
+                                    "modelMaxLength",
+                                    String.valueOf(maxLength))),
+                    path);
+        } catch (LinkageError | EngineException e) {
+            throw new UnavailableException(
+                    "the native library of the tokenizer cannot be loaded: " + e.getMessage(),
+                    "ai.djl.huggingface:tokenizers on " + System.getProperty("os.name") + " "
+                            + System.getProperty("os.arch"),
+                    "give data as .npz with the token ids, or use a platform the library has a build for",
+                    e);
+        } catch (RuntimeException e) { // what the native code throws for a file it cannot parse
+            throw new InvalidDataException(
+                    "not a tokenizer: " + e.getMessage(),
+                    path.toString(),
+                    "give the tokenizer.json that belongs to the model",
+                    e);
+        }
+    }
+
+    /**
+     * The library asks the network for a build of its native code for the GPU at hand, and reports its use on EC2, unless told not
+     * to. What the user has set stays.
+     */
+    private static void stayOffline() {
+        for (Map.Entry<String, String> e : Map.of(
+                        "ai.djl.offline", "true", "OPT_OUT_TRACKING", "true", "RUST_FLAVOR", "cpu")
+                .entrySet()) {
+            if (System.getProperty(e.getKey()) == null && System.getenv(e.getKey()) == null) {
+                System.setProperty(e.getKey(), e.getValue());
+            }
+        }
+    }
+
+    /** Tokens of each text, all of one length. */
+    Encoding[] encode(List<String> texts) {
+        try {
+            return tokenizer.batchEncode(texts, true, false);
+        } catch (RuntimeException e) {
+            throw new InvalidDataException(
+                    "the tokenizer cannot encode the text: " + e.getMessage(),
+                    path.toString(),
+                    "give the tokenizer.json that belongs to the model",
+                    e);
+        }
+    }
+
+    @Override
+    public void close() {
+        tokenizer.close();
+    }
+}

@@ -1,0 +1,57 @@
+package dev.octet.converter.runtime;
+
+import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How a calibration runs. None of it changes what is measured, except that another batch size or thread count may change the last
+ * bits of what the model computes.
+ *
+ * @param threads threads for the model and for the statistics
+ * @param batchSize samples run together
+ * @param checkpoint file that holds the statistics so far, written now and then and at the end, and read at the start to go on
+ *     from; null for none
+ * @param checkpointSamples samples between two writes of that file
+ * @param progress told after each batch
+ */
+public record CalibrationOptions(
+        int threads, int batchSize, @Nullable Path checkpoint, int checkpointSamples, ProgressListener progress) {
+    /** Samples run together. Measured on MiniLM and 2 cores: larger batches pad more and hold more memory, and are not faster. */
+    public static final int DEFAULT_BATCH = 8;
+
+    /** Told how far a run is. What it throws ends the run. */
+    @FunctionalInterface
+    public interface ProgressListener {
+        /** {@code done} of {@code total} samples are in. */
+        void samples(int done, int total);
+    }
+
+    public CalibrationOptions {
+        if (threads < 1 || batchSize < 1 || checkpointSamples < 1) {
+            throw new IllegalArgumentException("threads " + threads + ", batch size " + batchSize
+                    + ", checkpoint every " + checkpointSamples + " samples");
+        }
+    }
+
+    /** All cores, no checkpoint, no progress. */
+    public static CalibrationOptions defaults() {
+        return new CalibrationOptions(
+                Runtime.getRuntime().availableProcessors(), DEFAULT_BATCH, null, 256, (done, total) -> {});
+    }
+
+    public CalibrationOptions withThreads(int newThreads) {
+        return new CalibrationOptions(newThreads, batchSize, checkpoint, checkpointSamples, progress);
+    }
+
+    public CalibrationOptions withBatchSize(int newBatchSize) {
+        return new CalibrationOptions(threads, newBatchSize, checkpoint, checkpointSamples, progress);
+    }
+
+    public CalibrationOptions withCheckpoint(@Nullable Path file, int everySamples) {
+        return new CalibrationOptions(threads, batchSize, file, everySamples, progress);
+    }
+
+    public CalibrationOptions withProgress(ProgressListener newProgress) {
+        return new CalibrationOptions(threads, batchSize, checkpoint, checkpointSamples, newProgress);
+    }
+}

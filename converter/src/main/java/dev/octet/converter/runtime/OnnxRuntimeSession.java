@@ -1,0 +1,241 @@
+package dev.octet.converter.runtime;
+
+import ai.onnxruntime.OnnxJavaType;
+import ai.onnxruntime.OnnxTensor;
+import ai.onnxruntime.OrtEnvironment;
+import ai.onnxruntime.OrtException;
+import ai.onnxruntime.OrtLoggingLevel;
+import ai.onnxruntime.OrtSession;
+import dev.octet.converter.data.Batch;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** A model loaded by ONNX Runtime on the CPU. Not thread-safe. */
+public final class OnnxRuntimeSession implements AutoCloseable {
+    private final OrtEnvironment environment;
+    private final OrtSession session;
+    private final Path path;
+
+    private OnnxRuntimeSession(OrtEnvironment environment, OrtSession session, Path path) {
+        this.environment = environment;
+        this.session = session;
+        this.path = path;
+    }
+
+    /**
+     * Loads a model.
+     *
+     * @throws UnavailableException when ONNX Runtime has no native library for this platform
+     * @throws UnsupportedModelException when ONNX Runtime refuses the model; the message is its own
+     * @throws IOException when the file is not there
+     */
+    public static OnnxRuntimeSession open(Path model, SessionSettings settings) throws IOException {
+        if (!Files.isRegularFile(model)) {
+            throw new NoSuchFileException(model.toString());
+        }
+        OrtEnvironment environment = environment();
+        try (OrtSession.SessionOptions options = new OrtSession.SessionOptions()) {
+            options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL); // failures come as exceptions
+            options.setIntraOpNumThreads(settings.threads());
+            options.setInterOpNumThreads(1);
+            if (!settings.quantisedKernels()) {
+                options.addConfigEntry("session.disable_quant_qdq", "1");
+            }
+            return new OnnxRuntimeSession(environment, environment.createSession(model.toString(), options), model);
+        } catch (OrtException e) {
+            throw new UnsupportedModelException(
+                    "ONNX Runtime " + environment.getVersion() + " cannot load the model: " + oneLine(e),
+                    model.toString(),
+                    "check the model with `octet inspect`, or load it with the ONNX Runtime that it was made for",
+                    e);
+        }
+    }
+
+    private static OrtEnvironment environment() {
+        try {
+            return OrtEnvironment.getEnvironment(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL);
+        } catch (LinkageError | RuntimeException e) { // what its static initialiser wraps a failed load in
+            throw new UnavailableException(
+                    "ONNX Runtime's native library cannot be loaded: " + e.getMessage(),
+                    "com.microsoft.onnxruntime:onnxruntime on " + System.getProperty("os.name") + " "
+                            + System.getProperty("os.arch"),
+                    "use a platform that ONNX Runtime has a build for, and see that the temporary folder is writable",
+                    e);
+        }
+    }
+
+    static String oneLine(OrtException e) {
+        String message = e.getMessage();
+        return message == null ? e.getCode().toString() : message.replaceAll("\\s+", " ");
+    }
+
+    /** Version of ONNX Runtime. */
+    public String runtimeVersion() {
+        return environment.getVersion();
+    }
+
+    /** Names of the inputs, in the model's order. */
+    public Set<String> inputs() {
+        return new LinkedHashSet<>(session.getInputNames());
+    }
+
+    /** Names of the outputs, in the model's order. */
+    public Set<String> outputs() {
+        return new LinkedHashSet<>(session.getOutputNames());
+    }
+
+    /** Runs a batch for all outputs. */
+    public Outputs run(Batch batch) {
+        return run(batch, outputs());
+    }
+
+    /**
+     * Runs a batch for some outputs.
+     *
+     * @throws InvalidDataException when the batch does not fit the model, or the model fails on it
+     */
+    public Outputs run(Batch batch, Set<String> wanted) {
+        Map<String, OnnxTensor> fed = new LinkedHashMap<>();
+        try {
+            for (String name : session.getInputNames()) {
+                Tensor tensor = batch.tensors().get(name);
+                if (tensor == null) {
+                    throw new InvalidDataException(
+                            "the model's input '" + name + "' is not fed",
+                            "the data feeds " + batch.tensors().keySet(),
+                            "give data with an array for every input");
+                }
+                fed.put(name, onnxTensor(tensor));
+            }
+            return new Outputs(session.run(fed, wanted));
+        } catch (OrtException e) {
+            throw new InvalidDataException(
+                    "the model fails on the data: " + oneLine(e),
+                    path + ", samples " + batch.first() + " to " + (batch.first() + batch.size() - 1) + ": "
+                            + batch.tensors().values().stream()
+                                    .map(t -> t.spec().toString())
+                                    .toList(),
+                    "check that the samples have the shapes and value ranges that the model was made for",
+                    e);
+        } finally {
+            fed.values().forEach(OnnxTensor::close);
+        }
+    }
+
+    /** Over the same memory: batches lie outside the heap. */
+    private OnnxTensor onnxTensor(Tensor tensor) throws OrtException {
+        return OnnxTensor.createTensor(
+                environment,
+                tensor.bytes().asByteBuffer().order(ByteOrder.nativeOrder()),
+                tensor.shape().toArray(),
+                javaType(tensor));
+    }
+
+    private static OnnxJavaType javaType(Tensor tensor) {
+        DType dtype = tensor.dtype();
+        return switch (dtype) {
+            case F32 -> OnnxJavaType.FLOAT;
+            case F64 -> OnnxJavaType.DOUBLE;
+            case F16 -> OnnxJavaType.FLOAT16;
+            case BF16 -> OnnxJavaType.BFLOAT16;
+            case I8 -> OnnxJavaType.INT8;
+            case I16 -> OnnxJavaType.INT16;
+            case I32 -> OnnxJavaType.INT32;
+            case I64 -> OnnxJavaType.INT64;
+            case U8 -> OnnxJavaType.UINT8;
+            case BOOL -> OnnxJavaType.BOOL;
+            case F4_E2M1,
+                    F6_E2M3,
+                    F6_E3M2,
+                    U2,
+                    I2,
+                    U4,
+                    I4,
+                    F8_E5M2,
+                    F8_E4M3FN,
+                    F8_E8M0,
+                    F8_E4M3FNUZ,
+                    F8_E5M2FNUZ,
+                    U16,
+                    U32,
+                    C64,
+                    U64,
+                    C128,
+                    STRING ->
+                throw new InvalidDataException(
+                        "ONNX Runtime's Java API takes no inputs of type " + dtype,
+                        "input '" + tensor.name() + "'",
+                        "use a model that takes F32, F16 or integers");
+        };
+    }
+
+    @Override
+    public void close() {
+        try {
+            session.close();
+        } catch (OrtException e) {
+            throw new IllegalStateException("ONNX Runtime cannot free a session: " + oneLine(e), e);
+        }
+    }
+
+    /** Outputs of one run, in native memory until read. Different outputs may be read on different threads. */
+    public static final class Outputs implements AutoCloseable {
+        private final OrtSession.Result result;
+        private final Map<String, OnnxTensor> tensors = new LinkedHashMap<>();
+        private final List<String> others;
+
+        private Outputs(OrtSession.Result result) {
+            this.result = result;
+            List<String> skipped = new java.util.ArrayList<>();
+            result.forEach(e -> {
+                if (e.getValue() instanceof OnnxTensor t && OutputReader.isNumeric(t)) {
+                    tensors.put(e.getKey(), t);
+                } else {
+                    skipped.add(e.getKey());
+                }
+            });
+            others = List.copyOf(skipped);
+        }
+
+        /** Outputs that are tensors of numbers, in the order of the model. */
+        public Set<String> names() {
+            return tensors.keySet();
+        }
+
+        /** Outputs that are something else: text, sequences, maps. */
+        public List<String> notNumeric() {
+            return others;
+        }
+
+        /**
+         * An output as F32 on the heap, whatever numeric type it has.
+         *
+         * @throws IllegalArgumentException when there is no such output
+         */
+        public Tensor read(String name) {
+            OnnxTensor t = tensors.get(name);
+            if (t == null) {
+                throw new IllegalArgumentException("no numeric output '" + name + "'");
+            }
+            return OutputReader.toF32(name, t);
+        }
+
+        @Override
+        public void close() {
+            result.close();
+        }
+    }
+}

@@ -1,0 +1,217 @@
+package dev.octet.converter.runtime;
+
+import dev.octet.converter.data.Batch;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.data.TokenMask;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType;
+import dev.octet.formats.onnx.OnnxWriter;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.stream.Stream;
+
+/**
+ * A model whose outputs are values inside it: exactly those that somebody wants to look at. The model's own outputs go, and with them
+ * what only they need; every further tap would hinder ONNX Runtime's fusions around it.
+ *
+ * <p>The model is written to a temporary file that is removed again when this is closed.
+ */
+public final class TappedModel implements AutoCloseable {
+    private final Path folder;
+    private final OnnxRuntimeSession session;
+    private final GraphModel model;
+    private final Set<String> taps;
+    private final ExecutorService readers;
+
+    private TappedModel(
+            Path folder, OnnxRuntimeSession session, GraphModel model, Set<String> taps, ExecutorService readers) {
+        this.folder = folder;
+        this.session = session;
+        this.model = model;
+        this.taps = taps;
+        this.readers = readers;
+    }
+
+    /**
+     * Loads a model with taps.
+     *
+     * @param model standard ONNX
+     * @param taps names of values that nodes compute, at least one; a graph input or constant cannot be tapped
+     * @throws InvalidDataException when there is no such value
+     * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses the model
+     * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
+     * @throws IOException when the temporary file cannot be written
+     */
+    public static TappedModel open(GraphModel model, Collection<String> taps, SessionSettings settings)
+            throws IOException {
+        Set<String> names = new LinkedHashSet<>(taps);
+        GraphModel tapped = withOutputs(model, names);
+        Path folder = Files.createTempDirectory("octet-tapped-");
+        try {
+            Path file = folder.resolve("tapped.onnx");
+            OnnxWriter.write(tapped, file);
+            OnnxRuntimeSession session = OnnxRuntimeSession.open(file, settings);
+            ExecutorService readers = Executors.newFixedThreadPool(
+                    settings.threads(),
+                    Thread.ofPlatform().daemon().name("octet-tap-", 0).factory());
+            return new TappedModel(folder, session, tapped, names, readers);
+        } catch (IOException | RuntimeException e) {
+            delete(folder);
+            throw e;
+        }
+    }
+
+    private static GraphModel withOutputs(GraphModel model, Set<String> taps) {
+        if (taps.isEmpty()) {
+            throw new IllegalArgumentException("no taps");
+        }
+        GraphEdit edit = GraphEdit.of(model.graph());
+        List<ValueInfo> outputs = new ArrayList<>();
+        for (String tap : taps) {
+            if (edit.producer(tap) == null) {
+                throw new InvalidDataException(
+                        "no node computes the value '" + tap + "'",
+                        "graph '" + model.graph().name() + "'",
+                        "use the names of the model as it is now");
+            }
+            outputs.add(new ValueInfo(tap, edit.type(tap)));
+        }
+        edit.setOutputs(outputs);
+        return model.withGraph(edit.build());
+    }
+
+    /** The tapped values, in the order they were asked for. */
+    public Set<String> taps() {
+        return taps;
+    }
+
+    /**
+     * Runs samples {@code from} to the last through the model, batch by batch, and shows the taps to {@code observer}: one batch is in
+     * memory at a time. Whatever the observer throws ends the run and comes out here.
+     *
+     * @param batchSize samples of a batch; the last may have fewer. A model that fixes its batch size has its way
+     * @throws InvalidDataException when the data do not fit the model
+     * @throws IOException when the data cannot be read
+     */
+    public void run(Dataset data, int from, int batchSize, TapObserver observer) throws IOException {
+        int size = batchSize(model, data, batchSize);
+        for (int first = from; first < data.count(); first += size) {
+            Batch batch = data.batch(first, Math.min(size, data.count() - first));
+            try (OnnxRuntimeSession.Outputs outputs = session.run(batch, taps)) {
+                observeAll(outputs, batch, observer);
+            }
+            observer.batchDone(first + batch.size());
+        }
+    }
+
+    /** The batch size to run with: the wanted one, unless the model fixes another. */
+    static int batchSize(GraphModel model, Dataset data, int wanted) {
+        OptionalLong fixed = InputSpec.fixedBatch(InputSpec.of(model));
+        if (fixed.isPresent() && (fixed.getAsLong() < 1 || data.count() % fixed.getAsLong() != 0)) {
+            throw new InvalidDataException(
+                    "the model takes batches of exactly " + fixed.getAsLong() + " samples, there are " + data.count(),
+                    data.name(),
+                    "give a multiple of that many samples, or export the model with a dynamic batch axis");
+        }
+        return Math.toIntExact(fixed.orElse(wanted));
+    }
+
+    /** On all threads: between two runs ONNX Runtime's own are idle. A tap is looked at by one of them, so the results do not depend on their number. */
+    private void observeAll(OnnxRuntimeSession.Outputs outputs, Batch batch, TapObserver observer) {
+        TokenMask mask = batch.mask().orElse(null);
+        List<Future<?>> pending = new ArrayList<>();
+        for (String tap : taps) {
+            pending.add(readers.submit(() -> {
+                Tensor value = outputs.read(tap);
+                long perToken = mask == null || !Rows.mayBePerToken(model, tap)
+                        ? 0
+                        : mask.rowLength(value.shape()).orElse(0L);
+                if (mask != null && perToken > 0) {
+                    observer.observe(tap, value, perToken, mask.kept());
+                } else {
+                    observer.observe(tap, value, Math.max(1, value.shape().elementCount()), Rows.ONE);
+                }
+            }));
+        }
+        awaitAll(pending);
+    }
+
+    /** Waits for all, also when one failed: the outputs must not be freed under a reader. */
+    private static void awaitAll(List<Future<?>> pending) {
+        RuntimeException failure = null;
+        for (Future<?> f : pending) {
+            try {
+                f.get();
+            } catch (ExecutionException e) {
+                failure = e.getCause() instanceof RuntimeException r ? r : new IllegalStateException(e.getCause());
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                failure = new java.util.concurrent.CancellationException("interrupted");
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+    }
+
+    private static void delete(Path folder) throws IOException {
+        try (Stream<Path> files = Files.walk(folder)) {
+            for (Path p : files.sorted(Comparator.reverseOrder()).toList()) {
+                Files.deleteIfExists(p);
+            }
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        readers.shutdown();
+        session.close();
+        delete(folder);
+    }
+
+    /** Which values have a row per token. */
+    private static final class Rows {
+        static final BitSet ONE = BitSet.valueOf(new long[] {1});
+
+        private Rows() {}
+
+        /**
+         * False when the model says that the second axis of a value is a number while that of the mask is not: then the two may only
+         * happen to be equal in this batch (12 attention heads, 12 tokens).
+         */
+        static boolean mayBePerToken(GraphModel model, String tap) {
+            ValueInfo info = model.graph().outputs().stream()
+                    .filter(o -> o.name().equals(tap))
+                    .findFirst()
+                    .orElse(null);
+            if (info == null
+                    || !(info.type() instanceof ValueType.TensorType t)
+                    || t.dims() == null
+                    || t.dims().size() < 3
+                    || !t.dims().get(1).isKnown()) {
+                return true;
+            }
+            return InputSpec.of(model).stream()
+                    .filter(i -> i.name().equals(Batch.ATTENTION_MASK))
+                    .anyMatch(i -> i.fixed(1).isPresent());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+package dev.octet.formats.npy;
+
+import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.tensor.Tensor;
+import java.io.BufferedInputStream;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** {@code .npy}: one array in a file. */
+public final class NpyFile {
+    private NpyFile() {}
+
+    /** Opens with {@link NpyLimits#DEFAULT}. */
+    public static NpyReader open(Path path) throws IOException {
+        return open(path, NpyLimits.DEFAULT);
+    }
+
+    /**
+     * Opens a file; the array is named after it, without {@code .npy}.
+     *
+     * @throws dev.octet.formats.error.InvalidDataException when it is not of the format
+     * @throws IOException when it cannot be read
+     */
+    public static NpyReader open(Path path, NpyLimits limits) throws IOException {
+        String file = String.valueOf(path.getFileName());
+        String name = file.endsWith(".npy") ? file.substring(0, file.length() - 4) : file;
+        var in = new BufferedInputStream(Files.newInputStream(path));
+        boolean opened = false;
+        try {
+            NpyReader reader = new NpyReader(in, name, path.toString(), limits, Files.size(path), -1);
+            opened = true;
+            return reader;
+        } finally {
+            if (!opened) {
+                in.close();
+            }
+        }
+    }
+
+    /**
+     * Writes a file as NumPy 2 does, byte for byte.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when NumPy has no such element type (BF16, FP8, sub-byte)
+     * @throws IOException when it cannot be written; what was there before stays
+     */
+    public static void write(Path path, Tensor tensor) throws IOException {
+        try (AtomicFile file = AtomicFile.create(path)) {
+            file.write(MemorySegment.ofArray(NpyHeader.toBytes(tensor.spec())));
+            file.write(tensor.bytes());
+            file.commit();
+        }
+    }
+}
