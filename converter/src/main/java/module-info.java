@@ -10,7 +10,6 @@ module dev.octet.converter {
 
     exports dev.octet.converter.data;
     exports dev.octet.converter;
-    exports dev.octet.converter.data;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;
     exports dev.octet.converter.pass;
