@@ -10,6 +10,7 @@ module dev.octet.converter {
 
     exports dev.octet.converter.data;
     exports dev.octet.converter;
+    exports dev.octet.converter.evaluate;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;
     exports dev.octet.converter.pass;
@@ -19,6 +20,8 @@ module dev.octet.converter {
 
     // the command line prints these records as JSON
     opens dev.octet.converter.inspect to
+            com.fasterxml.jackson.databind;
+    opens dev.octet.converter.evaluate to
             com.fasterxml.jackson.databind;
     // the report's data goes into its page as JSON
     opens dev.octet.converter.report to

@@ -42,13 +42,13 @@ public record TokenMask(int batch, int length, BitSet kept) {
     }
 
     /**
-     * Elements of each token in a value of shape [batch, length, ...] or [batch * length, ...] (exporters flatten); empty when
-     * the value has no token axis.
+     * Elements of each token in a value of shape [batch, length, x, ...] or [batch * length, x, ...] (exporters flatten); empty when the
+     * value has no token axis. A value of shape [batch, length] has none: its second axis may as well be classes or features.
      */
     public Optional<Long> rowLength(Shape value) {
         long tokens = (long) batch * length;
-        boolean perToken = (value.rank() >= 2 && value.dim(0) == batch && value.dim(1) == length)
-                || (value.rank() >= 1 && value.dim(0) == tokens);
+        boolean perToken = (value.rank() >= 3 && value.dim(0) == batch && value.dim(1) == length)
+                || (value.rank() >= 2 && value.dim(0) == tokens);
         return perToken && tokens > 0 ? Optional.of(value.elementCount() / tokens) : Optional.empty();
     }
 }

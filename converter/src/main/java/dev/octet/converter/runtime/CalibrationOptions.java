@@ -19,13 +19,6 @@ public record CalibrationOptions(
     /** Samples run together. Measured on MiniLM and 2 cores: larger batches pad more and hold more memory, and are not faster. */
     public static final int DEFAULT_BATCH = 8;
 
-    /** Told how far a run is. What it throws ends the run. */
-    @FunctionalInterface
-    public interface ProgressListener {
-        /** {@code done} of {@code total} samples are in. */
-        void samples(int done, int total);
-    }
-
     public CalibrationOptions {
         if (threads < 1 || batchSize < 1 || checkpointSamples < 1) {
             throw new IllegalArgumentException("threads " + threads + ", batch size " + batchSize
@@ -36,7 +29,7 @@ public record CalibrationOptions(
     /** All cores, no checkpoint, no progress. */
     public static CalibrationOptions defaults() {
         return new CalibrationOptions(
-                Runtime.getRuntime().availableProcessors(), DEFAULT_BATCH, null, 256, (done, total) -> {});
+                Runtime.getRuntime().availableProcessors(), DEFAULT_BATCH, null, 256, ProgressListener.NONE);
     }
 
     public CalibrationOptions withThreads(int newThreads) {

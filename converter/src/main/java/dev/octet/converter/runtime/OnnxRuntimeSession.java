@@ -1,11 +1,13 @@
 package dev.octet.converter.runtime;
 
+import ai.onnxruntime.NodeInfo;
 import ai.onnxruntime.OnnxJavaType;
 import ai.onnxruntime.OnnxTensor;
 import ai.onnxruntime.OrtEnvironment;
 import ai.onnxruntime.OrtException;
 import ai.onnxruntime.OrtLoggingLevel;
 import ai.onnxruntime.OrtSession;
+import ai.onnxruntime.TensorInfo;
 import dev.octet.converter.data.Batch;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnavailableException;
@@ -17,10 +19,12 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.Set;
 
 /** A model loaded by ONNX Runtime on the CPU. Not thread-safe. */
@@ -95,6 +99,20 @@ public final class OnnxRuntimeSession implements AutoCloseable {
     /** Names of the outputs, in the model's order. */
     public Set<String> outputs() {
         return new LinkedHashSet<>(session.getOutputNames());
+    }
+
+    /** The batch size that the model insists on, if its first input has a number as first dimension. */
+    public OptionalInt fixedBatch() {
+        try {
+            for (NodeInfo input : session.getInputInfo().values()) {
+                if (input.getInfo() instanceof TensorInfo t && t.getShape().length > 0 && t.getShape()[0] > 0) {
+                    return OptionalInt.of(Math.toIntExact(t.getShape()[0]));
+                }
+            }
+            return OptionalInt.empty();
+        } catch (OrtException e) {
+            throw new IllegalStateException("ONNX Runtime cannot describe a model it has loaded: " + oneLine(e), e);
+        }
     }
 
     /** Runs a batch for all outputs. */
@@ -199,7 +217,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
 
         private Outputs(OrtSession.Result result) {
             this.result = result;
-            List<String> skipped = new java.util.ArrayList<>();
+            List<String> skipped = new ArrayList<>();
             result.forEach(e -> {
                 if (e.getValue() instanceof OnnxTensor t && OutputReader.isNumeric(t)) {
                     tensors.put(e.getKey(), t);

@@ -10,6 +10,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType;
 import dev.octet.formats.onnx.OnnxWriter;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -20,8 +21,10 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -35,6 +38,8 @@ import java.util.stream.Stream;
  * <p>The model is written to a temporary file that is removed again when this is closed.
  */
 public final class TappedModel implements AutoCloseable {
+    private static final BitSet ONE_ROW = BitSet.valueOf(new long[] {1});
+
     private final Path folder;
     private final OnnxRuntimeSession session;
     private final GraphModel model;
@@ -122,8 +127,36 @@ public final class TappedModel implements AutoCloseable {
         }
     }
 
+    /** Runs one batch; the outputs are the taps. */
+    public OnnxRuntimeSession.Outputs run(Batch batch) {
+        return session.run(batch, taps);
+    }
+
+    /**
+     * Elements of each token in a tapped value; empty when it has no token axis. Where the model says that the second axis is a number
+     * while that of the mask is not, the two only happen to be equal in this batch (12 attention heads, 12 tokens).
+     */
+    public Optional<Long> rowLength(String tap, Shape value, TokenMask mask) {
+        boolean byChance = value.rank() >= 3
+                && value.dim(0) == mask.batch()
+                && fixedSecondAxis(tap)
+                && InputSpec.of(model).stream()
+                        .noneMatch(i -> i.name().equals(Batch.ATTENTION_MASK)
+                                && i.fixed(1).isPresent());
+        return byChance ? Optional.empty() : mask.rowLength(value);
+    }
+
+    private boolean fixedSecondAxis(String tap) {
+        return model.graph().outputs().stream()
+                .filter(o -> o.name().equals(tap))
+                .anyMatch(o -> o.type() instanceof ValueType.TensorType t
+                        && t.dims() != null
+                        && t.dims().size() > 1
+                        && t.dims().get(1).isKnown());
+    }
+
     /** The batch size to run with: the wanted one, unless the model fixes another. */
-    static int batchSize(GraphModel model, Dataset data, int wanted) {
+    private static int batchSize(GraphModel model, Dataset data, int wanted) {
         OptionalLong fixed = InputSpec.fixedBatch(InputSpec.of(model));
         if (fixed.isPresent() && (fixed.getAsLong() < 1 || data.count() % fixed.getAsLong() != 0)) {
             throw new InvalidDataException(
@@ -141,13 +174,12 @@ public final class TappedModel implements AutoCloseable {
         for (String tap : taps) {
             pending.add(readers.submit(() -> {
                 Tensor value = outputs.read(tap);
-                long perToken = mask == null || !Rows.mayBePerToken(model, tap)
-                        ? 0
-                        : mask.rowLength(value.shape()).orElse(0L);
+                long perToken =
+                        mask == null ? 0 : rowLength(tap, value.shape(), mask).orElse(0L);
                 if (mask != null && perToken > 0) {
                     observer.observe(tap, value, perToken, mask.kept());
                 } else {
-                    observer.observe(tap, value, Math.max(1, value.shape().elementCount()), Rows.ONE);
+                    observer.observe(tap, value, Math.max(1, value.shape().elementCount()), ONE_ROW);
                 }
             }));
         }
@@ -164,7 +196,7 @@ public final class TappedModel implements AutoCloseable {
                 failure = e.getCause() instanceof RuntimeException r ? r : new IllegalStateException(e.getCause());
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
-                failure = new java.util.concurrent.CancellationException("interrupted");
+                failure = new CancellationException("interrupted");
             }
         }
         if (failure != null) {
@@ -185,33 +217,5 @@ public final class TappedModel implements AutoCloseable {
         readers.shutdown();
         session.close();
         delete(folder);
-    }
-
-    /** Which values have a row per token. */
-    private static final class Rows {
-        static final BitSet ONE = BitSet.valueOf(new long[] {1});
-
-        private Rows() {}
-
-        /**
-         * False when the model says that the second axis of a value is a number while that of the mask is not: then the two may only
-         * happen to be equal in this batch (12 attention heads, 12 tokens).
-         */
-        static boolean mayBePerToken(GraphModel model, String tap) {
-            ValueInfo info = model.graph().outputs().stream()
-                    .filter(o -> o.name().equals(tap))
-                    .findFirst()
-                    .orElse(null);
-            if (info == null
-                    || !(info.type() instanceof ValueType.TensorType t)
-                    || t.dims() == null
-                    || t.dims().size() < 3
-                    || !t.dims().get(1).isKnown()) {
-                return true;
-            }
-            return InputSpec.of(model).stream()
-                    .filter(i -> i.name().equals(Batch.ATTENTION_MASK))
-                    .anyMatch(i -> i.fixed(1).isPresent());
-        }
     }
 }

@@ -1,0 +1,111 @@
+package dev.octet.converter.evaluate;
+
+import dev.octet.converter.data.TokenMask;
+import dev.octet.formats.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Sentence embeddings of both models, kept for all samples: (samples x size) numbers each, the only thing of an evaluation that grows. */
+final class Embeddings {
+    /** Samples that are paired at most: half a million pairs, ranked in a second. */
+    static final int MAX_PAIRED = 1000;
+
+    /** Longer ones are no embeddings but scores over a vocabulary. */
+    static final long MAX_SIZE = 8192;
+
+    private final String output;
+    private final int size;
+    private final List<float[]> reference = new ArrayList<>();
+    private final List<float[]> candidate = new ArrayList<>();
+
+    Embeddings(String output, int size) {
+        this.output = output;
+        this.size = size;
+    }
+
+    String output() {
+        return output;
+    }
+
+    /** Whether a value is like embeddings of tokens. */
+    static boolean fits(Tensor value, TokenMask mask) {
+        return value.shape().rank() == 3
+                && value.shape().dim(0) == mask.batch()
+                && value.shape().dim(1) == mask.length()
+                && value.shape().dim(2) <= MAX_SIZE;
+    }
+
+    /** Adds a batch of token embeddings [batch, length, size] of both models. */
+    void add(Tensor tokensOfReference, Tensor tokensOfCandidate, TokenMask mask) {
+        for (int i = 0; i < mask.batch(); i++) {
+            reference.add(pooled(tokensOfReference, mask, i));
+            candidate.add(pooled(tokensOfCandidate, mask, i));
+        }
+    }
+
+    /** Mean over real tokens, of length 1. A text without any gives zeros. */
+    private float[] pooled(Tensor tokens, TokenMask mask, int sample) {
+        double[] sum = new double[size];
+        for (int t = 0; t < mask.length(); t++) {
+            int row = sample * mask.length() + t;
+            if (mask.kept().get(row)) {
+                for (int i = 0; i < size; i++) {
+                    sum[i] += tokens.bytes().get(Tensor.F32_LE, ((long) row * size + i) * 4);
+                }
+            }
+        }
+        double norm = 0;
+        for (double s : sum) {
+            norm += s * s;
+        }
+        norm = norm == 0 ? 1 : Math.sqrt(norm);
+        float[] unit = new float[size];
+        for (int i = 0; i < size; i++) {
+            unit[i] = (float) (sum[i] / norm);
+        }
+        return unit;
+    }
+
+    EmbeddingComparison compare() {
+        int n = reference.size();
+        double sum = 0;
+        double min = Double.POSITIVE_INFINITY;
+        for (int i = 0; i < n; i++) {
+            double cosine = cosine(reference.get(i), candidate.get(i));
+            sum += cosine;
+            min = Math.min(min, cosine);
+        }
+        int paired = Math.min(n, MAX_PAIRED);
+        double[] inReference = new double[paired * (paired - 1) / 2];
+        double[] inCandidate = new double[inReference.length];
+        double maxDifference = 0;
+        int p = 0;
+        for (int i = 0; i < paired; i++) {
+            for (int j = 0; j < i; j++) {
+                int a = (int) ((long) i * n / paired);
+                int b = (int) ((long) j * n / paired);
+                inReference[p] = dot(reference.get(a), reference.get(b));
+                inCandidate[p] = dot(candidate.get(a), candidate.get(b));
+                maxDifference = Math.max(maxDifference, Math.abs(inReference[p] - inCandidate[p]));
+                p++;
+            }
+        }
+        double spearman = RankCorrelation.spearman(inReference, inCandidate);
+        return new EmbeddingComparison(output, size, n, sum / n, min, spearman, maxDifference);
+    }
+
+    /** Rounding to F32 leaves lengths of 1 + 1e-8, so that cosines would exceed 1: divided out again. */
+    private static double cosine(float[] x, float[] y) {
+        double xx = dot(x, x);
+        double yy = dot(y, y);
+        return xx == 0 && yy == 0 ? 1 : xx == 0 || yy == 0 ? 0 : Math.min(1, dot(x, y) / Math.sqrt(xx * yy));
+    }
+
+    private static double dot(float[] x, float[] y) {
+        double sum = 0;
+        for (int i = 0; i < x.length; i++) {
+            sum += (double) x[i] * y[i];
+        }
+        return sum;
+    }
+}

@@ -1,0 +1,178 @@
+package dev.octet.converter.evaluate;
+
+import dev.octet.converter.data.Batch;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.data.TokenMask;
+import dev.octet.converter.runtime.OnnxRuntimeSession;
+import dev.octet.converter.runtime.SessionSettings;
+import dev.octet.converter.runtime.TappedModel;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/** Runs two models over the same samples and compares what comes out, batch by batch. */
+public final class Evaluation {
+    private final Map<String, OutputSums> outputs = new LinkedHashMap<>();
+    private @Nullable Embeddings embeddings;
+    private long samples;
+
+    private Evaluation() {}
+
+    /**
+     * Compares the outputs of two models. Both are loaded with ONNX Runtime's defaults, as their users load them.
+     *
+     * @param reference an ONNX file, usually the original
+     * @param candidate an ONNX file, usually the converted one
+     * @throws InvalidDataException when the data do not fit, or the models have no output in common
+     * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses a model
+     * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
+     * @throws IOException when a file cannot be read
+     */
+    public static ModelComparison compare(Path reference, Path candidate, Dataset data, EvaluationOptions options)
+            throws IOException {
+        SessionSettings settings = SessionSettings.defaults().withThreads(options.threads());
+        try (OnnxRuntimeSession a = OnnxRuntimeSession.open(reference, settings);
+                OnnxRuntimeSession b = OnnxRuntimeSession.open(candidate, settings)) {
+            Set<String> common = new LinkedHashSet<>(a.outputs());
+            common.retainAll(b.outputs());
+            if (common.isEmpty()) {
+                throw new InvalidDataException(
+                        "the models have no output in common: " + a.outputs() + " and " + b.outputs(),
+                        reference + " and " + candidate,
+                        "compare models that were made from the same one");
+            }
+            Set<String> notCompared = new LinkedHashSet<>(a.outputs());
+            notCompared.addAll(b.outputs());
+            notCompared.removeAll(common);
+            Evaluation evaluation = new Evaluation();
+            int size = a.fixedBatch().orElse(options.batchSize());
+            for (int first = 0; first < data.count(); first += size) {
+                Batch batch = data.batch(first, Math.min(size, data.count() - first));
+                try (OnnxRuntimeSession.Outputs x = a.run(batch, common);
+                        OnnxRuntimeSession.Outputs y = b.run(batch, common)) {
+                    evaluation.add(batch, x, y);
+                    notCompared.addAll(x.notNumeric());
+                    notCompared.addAll(y.notNumeric());
+                }
+                options.progress().samples(first + batch.size(), data.count());
+            }
+            return evaluation.result(notCompared);
+        }
+    }
+
+    private void add(Batch batch, OnnxRuntimeSession.Outputs x, OnnxRuntimeSession.Outputs y) {
+        TokenMask mask = batch.mask().orElse(null);
+        for (String name : x.names()) {
+            if (!y.names().contains(name)) {
+                continue; // numbers here, something else there: listed as not compared
+            }
+            Tensor a = x.read(name);
+            Tensor b = y.read(name);
+            outputs.computeIfAbsent(name, OutputSums::new).add(a, b, batch.size(), mask);
+            if (mask != null && Embeddings.fits(a, mask)) {
+                addEmbeddings(name, a, b, mask);
+            }
+        }
+        samples += batch.size();
+    }
+
+    /** Of several outputs of that shape the first one counts. */
+    private void addEmbeddings(String name, Tensor a, Tensor b, TokenMask mask) {
+        Embeddings e = embeddings;
+        if (e == null) {
+            e = new Embeddings(name, (int) a.shape().dim(2));
+            embeddings = e;
+        }
+        if (e.output().equals(name)) {
+            e.add(a, b, mask);
+        }
+    }
+
+    private ModelComparison result(Set<String> notCompared) {
+        return new ModelComparison(
+                samples,
+                outputs.values().stream().map(OutputSums::result).toList(),
+                embeddings == null ? null : embeddings.compare(),
+                List.copyOf(notCompared));
+    }
+
+    /**
+     * Compares values inside two models.
+     *
+     * @param reference standard ONNX
+     * @param candidate standard ONNX; its FP8 groups are computed in FP32, as its taps would break them anyway
+     * @param pairs for each value of the reference its counterpart in the candidate; of equal size
+     * @return one for each pair, in that order
+     * @throws InvalidDataException when a value does not exist, two have different shapes, or the data do not fit
+     * @throws IOException when data cannot be read
+     */
+    public static List<LayerComparison> compareLayers(
+            GraphModel reference,
+            GraphModel candidate,
+            Map<String, String> pairs,
+            Dataset data,
+            EvaluationOptions options)
+            throws IOException {
+        if (pairs.isEmpty()) {
+            return List.of();
+        }
+        SessionSettings settings = new SessionSettings(options.threads(), false);
+        List<Pair> sums = new ArrayList<>();
+        pairs.forEach((r, c) -> sums.add(new Pair(r, c, new Difference())));
+        try (TappedModel a = TappedModel.open(reference, pairs.keySet(), settings);
+                TappedModel b = TappedModel.open(candidate, pairs.values(), settings)) {
+            int size = Math.toIntExact(
+                    InputSpec.fixedBatch(InputSpec.of(reference)).orElse(options.batchSize()));
+            for (int first = 0; first < data.count(); first += size) {
+                Batch batch = data.batch(first, Math.min(size, data.count() - first));
+                try (OnnxRuntimeSession.Outputs x = a.run(batch);
+                        OnnxRuntimeSession.Outputs y = b.run(batch)) {
+                    TokenMask mask = batch.mask().orElse(null);
+                    sums.forEach(p -> addLayer(p, a, x.read(p.reference()), y.read(p.candidate()), mask));
+                }
+                options.progress().samples(first + batch.size(), data.count());
+            }
+        }
+        return sums.stream().map(Pair::result).toList();
+    }
+
+    /** Two values and what is known so far of their difference. */
+    private record Pair(String reference, String candidate, Difference sum) {
+        LayerComparison result() {
+            return new LayerComparison(reference, candidate, sum.elements(), sum.sqnrDb(), sum.maxAbs());
+        }
+    }
+
+    private static void addLayer(Pair pair, TappedModel model, Tensor x, Tensor y, @Nullable TokenMask mask) {
+        Difference sum = pair.sum();
+        long n = x.shape().elementCount();
+        // shapes may differ in how tokens are laid out (the FP8 form flattens), not in elements
+        if (n != y.shape().elementCount()) {
+            throw new InvalidDataException(
+                    "value '" + pair.reference() + "' has shape " + x.shape() + ", its counterpart '" + pair.candidate()
+                            + "' " + y.shape(),
+                    "comparison of layers",
+                    "pair values that mean the same");
+        }
+        long perToken = mask == null
+                ? 0
+                : model.rowLength(pair.reference(), x.shape(), mask).orElse(0L);
+        if (mask == null || perToken == 0) {
+            sum.add(x.bytes(), y.bytes(), 0, n);
+            return;
+        }
+        for (int row = mask.kept().nextSetBit(0); row >= 0; row = mask.kept().nextSetBit(row + 1)) {
+            sum.add(x.bytes(), y.bytes(), row * perToken, (row + 1) * perToken);
+        }
+    }
+}

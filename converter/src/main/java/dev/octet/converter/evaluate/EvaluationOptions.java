@@ -1,0 +1,37 @@
+package dev.octet.converter.evaluate;
+
+import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.converter.runtime.ProgressListener;
+
+/**
+ * How an evaluation runs.
+ *
+ * @param threads threads that ONNX Runtime may use
+ * @param batchSize samples run together
+ * @param progress told after each batch
+ */
+public record EvaluationOptions(int threads, int batchSize, ProgressListener progress) {
+    public EvaluationOptions {
+        if (threads < 1 || batchSize < 1) {
+            throw new IllegalArgumentException("threads " + threads + ", batch size " + batchSize);
+        }
+    }
+
+    /** All cores, no progress. */
+    public static EvaluationOptions defaults() {
+        return new EvaluationOptions(
+                Runtime.getRuntime().availableProcessors(), CalibrationOptions.DEFAULT_BATCH, ProgressListener.NONE);
+    }
+
+    public EvaluationOptions withThreads(int newThreads) {
+        return new EvaluationOptions(newThreads, batchSize, progress);
+    }
+
+    public EvaluationOptions withBatchSize(int newBatchSize) {
+        return new EvaluationOptions(threads, newBatchSize, progress);
+    }
+
+    public EvaluationOptions withProgress(ProgressListener newProgress) {
+        return new EvaluationOptions(threads, batchSize, newProgress);
+    }
+}
