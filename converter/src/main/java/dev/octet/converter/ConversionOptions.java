@@ -3,6 +3,8 @@ package dev.octet.converter;
 import dev.octet.converter.lower.Target;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.gptq.SecondMoment;
+import java.util.Map;
 
 /**
  * How a plan is carried out.
@@ -10,30 +12,37 @@ import dev.octet.quant.calibrate.Calibrator;
  * @param target who will load the file
  * @param calibrator how activation scales follow from statistics. Absmax is the default: FP8 is a float format and pays little for
  *     range, while clipping costs much (clipping at the 99.99th percentile took MiniLM's mean cosine from .9977 to .9944)
+ * @param moments second moments of activations by value name, from {@link Converter#moments}: the weights that read them are rounded
+ *     with compensation (GPTQ), all others to nearest
  * @param threads threads for casting weights; the result does not depend on it
  */
-public record ConversionOptions(Target target, Calibrator calibrator, int threads) {
+public record ConversionOptions(Target target, Calibrator calibrator, Map<String, SecondMoment> moments, int threads) {
     public ConversionOptions {
+        moments = Map.copyOf(moments);
         if (threads < 1) {
             throw new IllegalArgumentException(threads + " threads");
         }
     }
 
-    /** For ONNX Runtime, absmax, all cores. */
+    /** For ONNX Runtime, absmax, weights rounded to nearest, all cores. */
     public static ConversionOptions defaults() {
         return new ConversionOptions(
-                Target.ONNXRUNTIME, new Absmax(), Runtime.getRuntime().availableProcessors());
+                Target.ONNXRUNTIME, new Absmax(), Map.of(), Runtime.getRuntime().availableProcessors());
     }
 
     public ConversionOptions withTarget(Target newTarget) {
-        return new ConversionOptions(newTarget, calibrator, threads);
+        return new ConversionOptions(newTarget, calibrator, moments, threads);
     }
 
     public ConversionOptions withCalibrator(Calibrator newCalibrator) {
-        return new ConversionOptions(target, newCalibrator, threads);
+        return new ConversionOptions(target, newCalibrator, moments, threads);
+    }
+
+    public ConversionOptions withMoments(Map<String, SecondMoment> newMoments) {
+        return new ConversionOptions(target, calibrator, newMoments, threads);
     }
 
     public ConversionOptions withThreads(int newThreads) {
-        return new ConversionOptions(target, calibrator, newThreads);
+        return new ConversionOptions(target, calibrator, moments, newThreads);
     }
 }

@@ -1,25 +1,39 @@
 package dev.octet.converter;
 
+import dev.octet.converter.data.Dataset;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.lower.StandardOps;
 import dev.octet.converter.pass.ImportPasses;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.pass.UniqueNodeNames;
 import dev.octet.converter.plan.ActivationScales;
+import dev.octet.converter.plan.CompensatedRounding;
+import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.Fp8Rewrite;
+import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.plan.Planner;
 import dev.octet.converter.plan.RoundToNearest;
+import dev.octet.converter.plan.WeightQuantizer;
 import dev.octet.converter.rule.FusePatterns;
 import dev.octet.converter.rule.RecoverNames;
+import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.converter.runtime.CalibrationRun;
+import dev.octet.converter.runtime.MomentRun;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
 import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.Quantizer;
+import dev.octet.quant.gptq.Gptq;
+import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.statistics.Statistics;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -34,7 +48,7 @@ import org.jspecify.annotations.Nullable;
  * <pre>{@code
  * try (ModelFile file = ModelFile.open(path); Converter converter = Converter.of(file.model())) {
  *     Plan plan = converter.plan(Recipes.FP8, List.of());
- *     Statistics statistics = Calibration.run(converter, plan, data, CalibrationOptions.defaults());
+ *     Statistics statistics = converter.calibrate(plan, data, Sha256.of(path), CalibrationOptions.defaults());
  *     converter.convert(plan, statistics, ConversionOptions.defaults()).save(out);
  * }
  * }</pre>
@@ -106,6 +120,49 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
+     * Takes the statistics a plan needs, by running the model in ONNX Runtime.
+     *
+     * @param modelDigest SHA-256 of the model's file: statistics name the model they are of
+     * @return statistics of {@link Plan#taps()}
+     * @throws InvalidDataException when the data do not fit the model, or the checkpoint is of another run
+     * @throws IOException when data cannot be read or the checkpoint not be written
+     */
+    public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
+            throws IOException {
+        return CalibrationRun.run(runnable(), modelDigest, plan.taps(), data, options);
+    }
+
+    /**
+     * Takes the second moments of what the plan's Linears read, for {@link ConversionOptions#withMoments}.
+     *
+     * @return by value name; values of unknown or very many channels are left out
+     * @throws IOException when data cannot be read
+     */
+    public Map<String, SecondMoment> moments(Plan plan, Dataset data, CalibrationOptions options) throws IOException {
+        Map<String, Integer> channels = new LinkedHashMap<>();
+        for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
+            long in = inputChannels(d);
+            if (in <= SecondMoment.MAX_SIZE) {
+                channels.put(d.input(), (int) in);
+            }
+        }
+        return MomentRun.run(runnable(), channels, data, options);
+    }
+
+    private long inputChannels(Decision.Converted linear) {
+        Node node = canonical.graph().nodes().stream()
+                .filter(n -> n.id().equals(linear.node()))
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("not a plan of this model: " + linear.node()));
+        Initializer weight = canonical.graph().initializers().get(linear.weight());
+        if (weight == null) {
+            throw new IllegalArgumentException("not a plan of this model: " + linear.weight());
+        }
+        Shape shape = weight.tensor().orElseThrow().shape();
+        return shape.dim(node.intAttribute("transB", 0) == 1 ? 1 : 0);
+    }
+
+    /**
      * Carries a plan out.
      *
      * @param statistics of {@link Plan#taps()}; may be null for a recipe that needs none
@@ -113,9 +170,12 @@ public final class Converter implements AutoCloseable {
      */
     public Conversion convert(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
         ActivationScales solved = solve(plan, statistics, options);
-        RoundToNearest rounding = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
-        Fp8Rewrite.Result rewritten = Fp8Rewrite.apply(canonical, solved.plan(), solved.scales(), rounding, arena);
         PassLog lowering = new PassLog();
+        RoundToNearest nearest = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
+        WeightQuantizer rounding = options.moments().isEmpty()
+                ? nearest
+                : new CompensatedRounding(Gptq.parallel(options.threads()), options.moments(), nearest, lowering);
+        Fp8Rewrite.Result rewritten = Fp8Rewrite.apply(canonical, solved.plan(), solved.scales(), rounding, arena);
         GraphModel lowered = Lowering.lower(rewritten.model(), options.target(), arena, lowering);
         List<PassLog.Note> notes = new ArrayList<>(log.notes());
         notes.addAll(lowering.notes());
@@ -153,6 +213,7 @@ public final class Converter implements AutoCloseable {
         m.put("octet.version", OctetVersion.current());
         m.put("octet.recipe", plan.recipe().name());
         m.put("octet.target", options.target().label());
+        m.put("octet.rounding", options.moments().isEmpty() ? "nearest" : "gptq");
         if (statistics != null && plan.recipe().needsStatistics()) {
             m.put("octet.calibrator", options.calibrator().text());
             m.put("octet.source.sha256", statistics.modelDigest());

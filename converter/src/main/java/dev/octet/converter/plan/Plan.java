@@ -42,13 +42,16 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
         return (int) decisions.stream().filter(d -> d.kind() == kind).count();
     }
 
-    /** The values whose statistics the recipe needs: distinct inputs of converted Linears; empty for weight-only recipes. */
+    /** Distinct inputs of converted Linears, in graph order. */
+    public Set<String> linearInputs() {
+        Set<String> inputs = new LinkedHashSet<>();
+        converted(LayerKind.LINEAR).forEach(d -> inputs.add(d.input()));
+        return inputs;
+    }
+
+    /** The values whose statistics the recipe needs: {@link #linearInputs}; empty for weight-only recipes. */
     public Set<String> taps() {
-        Set<String> taps = new LinkedHashSet<>();
-        if (recipe.needsStatistics()) {
-            converted(LayerKind.LINEAR).forEach(d -> taps.add(d.input()));
-        }
-        return taps;
+        return recipe.needsStatistics() ? linearInputs() : Set.of();
     }
 
     /** One line per decision, for logs and dumps. */
