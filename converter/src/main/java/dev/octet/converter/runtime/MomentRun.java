@@ -16,10 +16,10 @@ import java.util.Map;
  */
 public final class MomentRun implements TapObserver {
     private final Map<String, SecondMoment> moments = new LinkedHashMap<>();
-    private final CalibrationOptions.ProgressListener progress;
+    private final ProgressListener progress;
     private final int total;
 
-    private MomentRun(Map<String, Integer> channels, CalibrationOptions.ProgressListener progress, int total) {
+    private MomentRun(Map<String, Integer> channels, ProgressListener progress, int total) {
         channels.forEach((value, k) -> moments.put(value, new SecondMoment(k)));
         this.progress = progress;
         this.total = total;
