@@ -21,6 +21,19 @@ public record Batch(int first, int size, Map<String, Tensor> tensors) {
         tensors = Collections.unmodifiableMap(new LinkedHashMap<>(tensors));
     }
 
+    /**
+     * What one input is fed.
+     *
+     * @throws IllegalArgumentException when the batch has nothing for it
+     */
+    public Tensor tensor(String input) {
+        Tensor t = tensors.get(input);
+        if (t == null) {
+            throw new IllegalArgumentException("no tensor for input '" + input + "', only " + tensors.keySet());
+        }
+        return t;
+    }
+
     /** Which tokens are real; empty when the batch has no attention mask of rank 2, and so no padding. */
     public Optional<TokenMask> mask() {
         return Optional.ofNullable(tensors.get(ATTENTION_MASK)).flatMap(TokenMask::of);
