@@ -1,14 +1,13 @@
 package dev.octet.formats.onnx;
 
+import dev.octet.formats.file.MappedFile;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -39,11 +38,9 @@ final class ExternalFiles {
         if (known != null) {
             return known;
         }
-        try (FileChannel channel = FileChannel.open(real, StandardOpenOption.READ)) {
-            MemorySegment m = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size(), arena);
-            mapped.put(real, m);
-            return m;
-        }
+        MemorySegment all = MappedFile.map(real, arena);
+        mapped.put(real, all);
+        return all;
     }
 
     private Path resolve(String location, Place place) throws IOException {

@@ -259,6 +259,7 @@ final class GraphDecoder {
         AttributeProto.Builder rest = a.toBuilder().clearName().clearType().clearDocString();
         left.brokenDoc().ifPresent(rest::setDocStringBytes);
         Attribute.Value value = value(a, rest, place);
+        tensors.putBackAll(rest, place); // a second value, or one of a type that is not known, may have tensors
         return new Attribute(name, value, doc, Leftovers.bytes(rest));
     }
 

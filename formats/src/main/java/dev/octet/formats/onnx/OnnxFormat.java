@@ -3,15 +3,16 @@ package dev.octet.formats.onnx;
 import com.google.protobuf.Descriptors.FieldDescriptor;
 import com.google.protobuf.WireFormat;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.ModelFormat;
 import dev.octet.formats.onnx.proto.ModelProto;
 import java.io.IOException;
-import java.io.InputStream;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
 
 /** ONNX as a model format: a graph with its tensors. */
 public final class OnnxFormat implements ModelFormat {
@@ -27,20 +28,13 @@ public final class OnnxFormat implements ModelFormat {
     }
 
     /**
-     * Whether the file begins like a ModelProto. ONNX has no magic number: every field up to the first large one must be one that
-     * ModelProto has, of the right wire type, and either the IR version or the graph must be among them. A file that is cut off is
+     * Whether the file begins like a ModelProto. ONNX has no magic number: the first field must be one that ModelProto has, of the
+     * right wire type, and so must all others of the first 4096 bytes up to the graph or the IR version. A file that is cut off is
      * still recognised, so that reading it tells what is wrong.
      */
     @Override
     public boolean recognises(Path path) throws IOException {
-        if (!Files.isRegularFile(path)) {
-            return false;
-        }
-        byte[] head;
-        try (InputStream in = Files.newInputStream(path)) {
-            head = in.readNBytes(HEAD_BYTES);
-        }
-        return new Head(head).isModel();
+        return Files.isRegularFile(path) && new Head(MappedFile.head(path, HEAD_BYTES)).isModel();
     }
 
     @Override
@@ -73,31 +67,44 @@ public final class OnnxFormat implements ModelFormat {
         }
 
         boolean isModel() {
-            boolean found = false;
             while (position < bytes.length) {
                 long tag = varint();
-                FieldDescriptor field = tag < 0 || tag > 0xFFFF_FFFFL
-                        ? null
-                        : ModelProto.getDescriptor().findFieldByNumber((int) (tag >>> 3));
-                if (field == null || field.getLiteType().getWireType() != (tag & 7)) {
-                    return found && position >= bytes.length;
+                FieldDescriptor field = field(tag);
+                if (field == null) {
+                    return false;
                 }
                 long value = varint();
                 if (value < 0) {
-                    return found;
+                    return false;
                 }
                 if (field.getNumber() == ModelProto.IR_VERSION_FIELD_NUMBER) {
-                    if (value == 0 || value > MAX_IR_VERSION) {
-                        return false;
-                    }
-                    found = true;
+                    return value > 0 && value <= MAX_IR_VERSION && nextIsField();
                 }
-                found |= field.getNumber() == ModelProto.GRAPH_FIELD_NUMBER;
+                if (field.getNumber() == ModelProto.GRAPH_FIELD_NUMBER) {
+                    return true;
+                }
                 if ((tag & 7) == WireFormat.WIRETYPE_LENGTH_DELIMITED) {
                     position += value;
                 }
             }
-            return found;
+            return false;
+        }
+
+        /** Whether after the IR version comes another field of ModelProto, or nothing: its two bytes alone are too common. */
+        private boolean nextIsField() {
+            if (position >= bytes.length) {
+                return true;
+            }
+            return field(varint()) != null;
+        }
+
+        /** The field of ModelProto that {@code tag} begins; null when there is none of that number and wire type. */
+        private static @Nullable FieldDescriptor field(long tag) {
+            if (tag < 0 || tag > 0xFFFF_FFFFL) {
+                return null;
+            }
+            FieldDescriptor field = ModelProto.getDescriptor().findFieldByNumber((int) (tag >>> 3));
+            return field != null && field.getLiteType().getWireType() == (tag & 7) ? field : null;
         }
 
         /** The next number; -1 when the bytes end within it or it has more than 63 bits. */

@@ -1,13 +1,12 @@
 package dev.octet.formats.onnx;
 
+import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.onnx.proto.ModelProto;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.nio.channels.FileChannel;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -45,18 +44,15 @@ public final class OnnxReader {
      */
     public static GraphModel read(Path path, Arena arena, OnnxLimits limits) throws IOException {
         Place place = Place.file(path.toString());
-        MemorySegment file;
-        try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
-            long size = channel.size();
-            if (size == 0) {
-                throw place.malformed("the file is empty", "download or export the model again");
-            }
-            if (size > OnnxLimits.MAX_FILE_BYTES) {
-                throw place.malformed(
-                        "the file has " + size + " bytes, protobuf ends at " + OnnxLimits.MAX_FILE_BYTES,
-                        "save the model with external data");
-            }
-            file = channel.map(FileChannel.MapMode.READ_ONLY, 0, size, arena);
+        MemorySegment file = MappedFile.map(path, arena);
+        long size = file.byteSize();
+        if (size == 0) {
+            throw place.malformed("the file is empty", "download or export the model again");
+        }
+        if (size > OnnxLimits.MAX_FILE_BYTES) {
+            throw place.malformed(
+                    "the file has " + size + " bytes, protobuf ends at " + OnnxLimits.MAX_FILE_BYTES,
+                    "save the model with external data");
         }
         return parse(file, place, path.toAbsolutePath().getParent(), arena, limits);
     }

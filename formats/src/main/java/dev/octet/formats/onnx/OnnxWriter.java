@@ -5,7 +5,6 @@ import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.onnx.proto.ModelProto;
 import java.io.IOException;
-import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 
@@ -65,7 +64,8 @@ public final class OnnxWriter {
         }
     }
 
-    private static SplicedMessage encode(GraphModel model, ExternalLayout layout) {
+    /** The message to write; {@code layout} fills with what goes to the data file. */
+    static SplicedMessage encode(GraphModel model, ExternalLayout layout) {
         TensorEncoder tensors = new TensorEncoder();
         ModelProto proto = new GraphEncoder(tensors, layout).model(model);
         return SplicedMessage.of(proto, tensors.segments());
@@ -83,8 +83,7 @@ public final class OnnxWriter {
         for (ExternalLayout.Item item : layout.items()) {
             int gap = (int) (item.offset() - file.position()); // less than the alignment
             file.write(zeros.clear().limit(gap));
-            MemorySegment bytes = item.bytes();
-            SplicedMessage.writeSegment(bytes, file);
+            file.write(item.bytes());
         }
     }
 }

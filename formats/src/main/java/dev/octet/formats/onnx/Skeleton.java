@@ -20,8 +20,8 @@ import org.jspecify.annotations.Nullable;
  * {@link TensorProto.Held} (which field, where, how long) in the place of each, counts against {@link OnnxLimits}, and hands the
  * rest to protobuf.
  *
- * <p>Why not let protobuf alias the mapping: protobuf-java since 4.3x has no decoder for direct buffers any more and copies the
- * whole file into one array. The walk also knows the byte offset of whatever is broken, which protobuf does not tell.
+ * <p>Why not let protobuf alias the mapping: see docs/decisions/0005. The walk also knows the byte offset of whatever is broken,
+ * which protobuf does not tell.
  *
  * <p>Wire format: https://protobuf.dev/programming-guides/encoding/. Tensors of {@code training_info} are not cut out, because that
  * field is passed through as bytes.

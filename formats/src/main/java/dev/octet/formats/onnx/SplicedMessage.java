@@ -4,12 +4,11 @@ import com.google.protobuf.CodedOutputStream;
 import com.google.protobuf.Descriptors.FieldDescriptor;
 import com.google.protobuf.Message;
 import com.google.protobuf.WireFormat;
-import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.file.ByteSink;
 import dev.octet.formats.onnx.proto.TensorProto;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.lang.foreign.MemorySegment;
-import java.nio.channels.Channels;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -21,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * different fields.
  */
 final class SplicedMessage {
-    private static final int CHUNK = 1 << 24;
+    private static final int BUFFER_BYTES = 1 << 16;
 
     private final Message plain;
     private final List<Part> parts;
@@ -107,36 +106,47 @@ final class SplicedMessage {
     }
 
     /** Writes the whole message. */
-    void writeTo(AtomicFile file) throws IOException {
-        OutputStream stream = Channels.newOutputStream(file);
-        CodedOutputStream out = CodedOutputStream.newInstance(stream, 1 << 16);
-        write(out, file);
+    void writeTo(ByteSink sink) throws IOException {
+        CodedOutputStream out = CodedOutputStream.newInstance(new SinkStream(sink), BUFFER_BYTES);
+        write(out, sink);
         out.flush();
     }
 
-    private void write(CodedOutputStream out, AtomicFile file) throws IOException {
+    private void write(CodedOutputStream out, ByteSink sink) throws IOException {
         plain.writeTo(out);
         for (Part p : parts) {
             switch (p) {
                 case Child c -> {
                     out.writeTag(c.field(), WireFormat.WIRETYPE_LENGTH_DELIMITED);
                     out.writeUInt64NoTag(c.message().size);
-                    c.message().write(out, file);
+                    c.message().write(out, sink);
                 }
                 case Data d -> {
                     out.writeTag(d.field(), WireFormat.WIRETYPE_LENGTH_DELIMITED);
                     out.writeUInt64NoTag(d.bytes().byteSize());
                     out.flush();
-                    writeSegment(d.bytes(), file);
+                    sink.write(d.bytes());
                 }
             }
         }
     }
 
-    /** Writes bytes from where they lie, a piece at a time: a ByteBuffer holds less than 2 GiB. */
-    static void writeSegment(MemorySegment bytes, AtomicFile file) throws IOException {
-        for (long at = 0; at < bytes.byteSize(); at += CHUNK) {
-            file.write(bytes.asSlice(at, Math.min(CHUNK, bytes.byteSize() - at)).asByteBuffer());
+    /** Hands what protobuf writes to a sink. */
+    private static final class SinkStream extends OutputStream {
+        private final ByteSink sink;
+
+        SinkStream(ByteSink sink) {
+            this.sink = sink;
+        }
+
+        @Override
+        public void write(int b) throws IOException {
+            write(new byte[] {(byte) b}, 0, 1);
+        }
+
+        @Override
+        public void write(byte[] bytes, int from, int count) throws IOException {
+            sink.write(MemorySegment.ofArray(bytes).asSlice(from, count));
         }
     }
 }

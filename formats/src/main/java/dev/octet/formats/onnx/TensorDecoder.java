@@ -1,6 +1,8 @@
 package dev.octet.formats.onnx;
 
 import com.google.protobuf.ByteString;
+import com.google.protobuf.Descriptors.FieldDescriptor;
+import com.google.protobuf.Message;
 import com.google.protobuf.UnknownFieldSet;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.graph.Bytes;
@@ -34,6 +36,7 @@ final class TensorDecoder {
     private final ExternalFiles external;
     private final Arena arena;
     private final OnnxLimits limits;
+    private long passedThroughBytes;
 
     /** {@code file}: what positions in {@code held} count from. */
     TensorDecoder(MemorySegment file, ExternalFiles external, Arena arena, OnnxLimits limits) {
@@ -130,20 +133,12 @@ final class TensorDecoder {
             return new Initializer.Opaque(t.getDataType(), shape, external(t, null, place));
         }
         MemorySegment raw = MemorySegment.NULL;
-        long kept = 0;
         for (TensorProto.Held h : t.getHeldList()) {
             if (h.getField() == RAW) {
                 raw = file.asSlice(h.getPosition(), h.getLength());
-                continue;
+            } else {
+                putBack(rest, h, place);
             }
-            kept += h.getLength();
-            if (kept > limits.textBytes()) {
-                throw place.malformed(
-                        "elements of an unknown type (" + t.getDataType() + ") take more than " + limits.textBytes()
-                                + " bytes outside raw_data",
-                        "export the model with raw_data");
-            }
-            mergePacked(rest, h);
         }
         rest.addAllFloatData(t.getFloatDataList())
                 .addAllInt32Data(t.getInt32DataList())
@@ -154,15 +149,51 @@ final class TensorDecoder {
         return new Initializer.Opaque(t.getDataType(), shape, raw);
     }
 
-    private void mergePacked(TensorProto.Builder rest, TensorProto.Held h) {
-        rest.mergeUnknownFields(UnknownFieldSet.newBuilder()
-                .addField(
-                        h.getField(),
-                        UnknownFieldSet.Field.newBuilder()
-                                .addLengthDelimited(ByteString.copyFrom(file.asSlice(h.getPosition(), h.getLength())
-                                        .asByteBuffer()))
-                                .build())
-                .build());
+    /** Brings bytes that are cut out of a message back into it, for messages that are passed through. Such bytes lie on the heap. */
+    private void putBack(TensorProto.Builder b, TensorProto.Held h, Place place) {
+        passedThroughBytes += h.getLength();
+        if (passedThroughBytes > limits.textBytes()) {
+            throw place.malformed(
+                    "tensors that can only be passed through take more than " + limits.textBytes() + " bytes",
+                    "export the model with raw_data and without what ONNX does not define, or read it with wider"
+                            + " OnnxLimits");
+        }
+        UnknownFieldSet.Field data = UnknownFieldSet.Field.newBuilder()
+                .addLengthDelimited(ByteString.copyFrom(
+                        file.asSlice(h.getPosition(), h.getLength()).asByteBuffer()))
+                .build();
+        b.mergeUnknownFields(
+                UnknownFieldSet.newBuilder().addField(h.getField(), data).build());
+    }
+
+    /** Puts everything back that is cut out of the tensors in {@code b}. */
+    void putBackAll(Message.Builder b, Place place) {
+        if (b instanceof TensorProto.Builder t) {
+            List<TensorProto.Held> held = t.getHeldList();
+            t.clearHeld();
+            held.forEach(h -> putBack(t, h, place));
+            return;
+        }
+        for (Map.Entry<FieldDescriptor, Object> e : b.getAllFields().entrySet()) {
+            FieldDescriptor field = e.getKey();
+            if (field.getJavaType() != FieldDescriptor.JavaType.MESSAGE) {
+                continue;
+            }
+            if (!field.isRepeated()) {
+                b.setField(field, whole((Message) e.getValue(), place));
+                continue;
+            }
+            b.clearField(field);
+            for (Object o : (List<?>) e.getValue()) {
+                b.addRepeatedField(field, whole((Message) o, place));
+            }
+        }
+    }
+
+    private Message whole(Message m, Place place) {
+        Message.Builder b = m.toBuilder();
+        putBackAll(b, place);
+        return b.build();
     }
 
     /** The elements as {@code spec.byteSize()} bytes, little-endian. */

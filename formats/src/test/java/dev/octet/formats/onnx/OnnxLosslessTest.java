@@ -257,6 +257,9 @@ class OnnxLosslessTest {
         survives(a.clone().setType(AttributeType.SPARSE_TENSORS));
         // a second value that the type does not point to
         survives(a.clone().setType(AttributeType.INT).setI(1).setF(2));
+        survives(
+                a.clone().setType(AttributeType.INT).setT(Protos.floats("t", 1)).setG(sub));
+        survives(a.clone().setType(AttributeType.FLOAT).setRefAttrName("r").addTensors(Protos.floats("t", 1)));
     }
 
     @Test
