@@ -158,12 +158,25 @@ final class TensorDecoder {
                     "export the model with raw_data and without what ONNX does not define, or read it with wider"
                             + " OnnxLimits");
         }
+        if (!isList(h)) {
+            throw place.malformed("a packed list of numbers ends within one of them", FIX_EXPORT);
+        }
         UnknownFieldSet.Field data = UnknownFieldSet.Field.newBuilder()
                 .addLengthDelimited(ByteString.copyFrom(
                         file.asSlice(h.getPosition(), h.getLength()).asByteBuffer()))
                 .build();
         b.mergeUnknownFields(
                 UnknownFieldSet.newBuilder().addField(h.getField(), data).build());
+    }
+
+    /** Whether the bytes are what their field may hold: protobuf has not looked at them. */
+    private boolean isList(TensorProto.Held h) {
+        return switch (h.getField()) {
+            case RAW -> true;
+            case TensorProto.FLOAT_DATA_FIELD_NUMBER -> h.getLength() % 4 == 0;
+            case TensorProto.DOUBLE_DATA_FIELD_NUMBER -> h.getLength() % 8 == 0;
+            default -> Varints.isList(file.asSlice(h.getPosition(), h.getLength()));
+        };
     }
 
     /** Puts everything back that is cut out of the tensors in {@code b}. */

@@ -23,6 +23,18 @@ final class Varints {
         return n;
     }
 
+    /** Whether {@code bytes} are whole numbers of at most 10 bytes each. */
+    static boolean isList(MemorySegment bytes) {
+        int length = 0;
+        for (long i = 0; i < bytes.byteSize(); i++) {
+            if (++length > MAX_BYTES) {
+                return false;
+            }
+            length = bytes.get(ValueLayout.JAVA_BYTE, i) >= 0 ? 0 : length;
+        }
+        return length == 0;
+    }
+
     boolean hasNext() {
         return position < bytes.byteSize();
     }
