@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.formats.error.InvalidOptionException;
+import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -102,6 +103,7 @@ final class Arguments {
     }
 
     boolean has(Option option) {
+        // asking for an option that the verb does not take is answered with no
         return line.hasOption(option.getLongOpt());
     }
 
@@ -130,6 +132,25 @@ final class Arguments {
                 .orElseThrow(() -> usage(
                         "missing " + typed(option) + " " + option.getArgName(),
                         "say where: " + typed(option) + " " + option.getArgName()));
+    }
+
+    /** Where to write: {@code --output}, which must not exist yet unless {@code --force} was given. */
+    Path outputFile() {
+        Path output = requiredPath(Flags.OUTPUT);
+        refuseExisting(output);
+        return output;
+    }
+
+    /** Refuses to overwrite without {@code --force}, before any work is done. */
+    void refuseExisting(Path file) {
+        if (Files.exists(file) && !has(Flags.FORCE) && !has(Flags.DRY_RUN)) {
+            throw usage("'" + file + "' exists", "choose another name, or overwrite it with --force");
+        }
+    }
+
+    /** Number of operands given. */
+    int operands() {
+        return line.getArgList().size();
     }
 
     private Path path(String text) {
@@ -202,6 +223,11 @@ final class Arguments {
     int threads() {
         int cores = Runtime.getRuntime().availableProcessors();
         return integer(Flags.THREADS, cores, 1, 4096);
+    }
+
+    /** Progress in the style asked for. */
+    Progress progress(Screen screen) {
+        return new Progress(progressStyle(screen), screen.err());
     }
 
     /** How to show progress. */

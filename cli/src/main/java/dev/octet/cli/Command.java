@@ -21,6 +21,11 @@ interface Command {
     /** Two or more command lines that work as they stand. */
     List<String> examples();
 
+    /** Checks the number of operands; a verb with a variable number does it itself. */
+    default void checkOperands(Arguments arguments) {
+        arguments.requireOperands();
+    }
+
     /**
      * Does the work.
      *

@@ -1,7 +1,10 @@
 package dev.octet.cli;
 
+import dev.octet.converter.Converter;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.GraphModel;
 import java.io.IOException;
 import java.util.List;
 import java.util.Locale;
@@ -41,10 +44,24 @@ final class InspectCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         try (ModelFile file = ModelFile.open(arguments.operand(0))) {
-            Inspection facts = Inspection.of(file, Optional.empty());
+            Inspection facts = Inspection.of(file, canonical(file));
             screen.out().print(arguments.has(Flags.JSON) ? Json.page(facts) + "\n" : page(facts));
         }
         return ExitCode.OK;
+    }
+
+    /** The graph as the converter sees it; a model that cannot be imported is still worth looking at. */
+    private static Optional<GraphModel> canonical(ModelFile file) {
+        if (file.model().graph().isEmpty()) {
+            return Optional.empty();
+        }
+        try (Converter converter = Converter.of(file.model())) {
+            return Optional.of(converter.canonical());
+        } catch (UnsupportedModelException e) {
+            System.getLogger(InspectCommand.class.getName())
+                    .log(System.Logger.Level.DEBUG, "layers are counted by name", e);
+            return Optional.empty();
+        }
     }
 
     private static String page(Inspection facts) {

@@ -15,13 +15,20 @@ import java.util.stream.Stream;
 /** The program: picks the verb, runs it, turns failures into three lines and an exit code. */
 public final class Octet {
     /** Every verb, in the order of the help page. One more verb: its class, and a line here. */
-    static final List<Command> COMMANDS = List.of(new InspectCommand());
+    static final List<Command> COMMANDS = List.of(
+            new QuickstartCommand(),
+            new InspectCommand(),
+            new CalibrateCommand(),
+            new QuantizeCommand(),
+            new EvaluateCommand());
 
     private Octet() {}
 
     /** Entry point of the launcher {@code ./octet}. Ends the process with the exit code of {@link #run}. */
     public static void main(String[] args) {
         NativeStderr.restore(System.getenv());
+        // the tokenizer library logs through SLF4J and would complain that nobody listens
+        System.setProperty("slf4j.internal.verbosity", "ERROR");
         PrintStream out = stream(FileDescriptor.out);
         PrintStream err = stream(FileDescriptor.err);
         Screen screen = new Screen(out, err, Boolean.getBoolean("octet.terminal"), debugLevel(System.getenv()));
@@ -80,7 +87,8 @@ public final class Octet {
             screen.out().print(HelpPage.of(command));
             return ExitCode.OK;
         }
-        Arguments arguments = Arguments.parse(command, words).requireOperands();
+        Arguments arguments = Arguments.parse(command, words);
+        command.checkOperands(arguments);
         arguments.progressStyle(screen); // a wrong style is refused even where no progress is shown
         return command.run(arguments, screen);
     }

@@ -20,6 +20,7 @@ final class Progress implements AutoCloseable {
 
     private String task = "";
     private long startNanos;
+    private long startDone;
     private long shownNanos;
     private long shownDone;
     private @Nullable ProgressBar bar;
@@ -43,7 +44,7 @@ final class Progress implements AutoCloseable {
         }
         boolean starts = !name.equals(task);
         if (starts) {
-            begin(name, total, unit);
+            begin(name, done, total, unit);
         }
         switch (style) {
             case BAR -> {
@@ -57,10 +58,11 @@ final class Progress implements AutoCloseable {
         }
     }
 
-    private void begin(String name, long total, String unit) {
-        close();
+    private void begin(String name, long done, long total, String unit) {
+        end();
         task = name;
         startNanos = System.nanoTime();
+        startDone = done; // a continued run starts in the middle
         shownDone = -1;
         if (style == ProgressStyle.BAR) {
             bar = new ProgressBarBuilder()
@@ -89,7 +91,7 @@ final class Progress implements AutoCloseable {
         shownNanos = now;
         shownDone = done;
         double seconds = (now - startNanos) / 1e9;
-        double rate = seconds > 0 ? done / seconds : 0;
+        double rate = done > startDone ? (done - startDone) / seconds : 0;
         double etaSeconds = rate > 0 && total > 0 ? (total - done) / rate : -1;
         err.println(
                 style == ProgressStyle.JSON
@@ -101,7 +103,7 @@ final class Progress implements AutoCloseable {
         String amount = total > 0
                 ? String.format(Locale.ROOT, "%d of %d %s", done, total, unit)
                 : String.format(Locale.ROOT, "%d %s", done, unit);
-        String speed = done > 0 ? String.format(Locale.ROOT, ", %.1f/s", rate) : "";
+        String speed = rate > 0 ? String.format(Locale.ROOT, ", %.1f/s", rate) : "";
         String eta = etaSeconds > 0 ? String.format(Locale.ROOT, ", %.0f s left", Math.ceil(etaSeconds)) : "";
         return task + ": " + amount + speed + eta;
     }
@@ -117,13 +119,17 @@ final class Progress implements AutoCloseable {
                 "eta_seconds", etaSeconds));
     }
 
-    /** Ends the task on screen, if any. The object can be used again. */
-    @Override
-    public void close() {
+    /** Ends the task on screen, if any, so that a result can be printed. More can follow. */
+    void end() {
         if (bar != null) {
             bar.close();
             bar = null;
         }
         task = "";
+    }
+
+    @Override
+    public void close() {
+        end();
     }
 }

@@ -69,6 +69,11 @@ final class Table {
         return String.format(Locale.ROOT, "%.1f %s", value, units[unit]);
     }
 
+    /** A time as people read it. */
+    static String seconds(double seconds) {
+        return String.format(Locale.ROOT, "%.1f s", seconds);
+    }
+
     /** Control characters of names in files must not steer the terminal. */
     private static String printable(String text) {
         return text.codePoints()

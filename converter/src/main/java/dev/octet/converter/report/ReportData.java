@@ -7,6 +7,7 @@ import org.jspecify.annotations.Nullable;
  * Everything the report shows. Numbers that are not known are NaN; the page then shows a dash.
  *
  * @param layers converted layers in graph order
+ * @param layerMeasure what their SQNR is measured on, as "at the output of each layer"
  * @param activations distinct quantised activations in graph order
  * @param decisions every candidate layer, converted or kept, in graph order
  * @param timings steps in the order they ran
@@ -16,6 +17,7 @@ import org.jspecify.annotations.Nullable;
 public record ReportData(
         Summary summary,
         List<Layer> layers,
+        String layerMeasure,
         List<Activation> activations,
         List<DecisionRow> decisions,
         List<Timing> timings,
@@ -32,12 +34,8 @@ public record ReportData(
 
     /** The same report with the result of an evaluation in it. */
     public ReportData withQuality(Quality quality) {
-        return new ReportData(summary.withQuality(quality), layers, activations, decisions, timings, versions, notes);
-    }
-
-    /** The same report with other timings. */
-    public ReportData withTimings(List<Timing> newTimings) {
-        return new ReportData(summary, layers, activations, decisions, newTimings, versions, notes);
+        return new ReportData(
+                summary.withQuality(quality), layers, layerMeasure, activations, decisions, timings, versions, notes);
     }
 
     /**

@@ -132,6 +132,7 @@
     function layers() {
         const measured = data.layers.filter(l => known(l.sqnrDb));
         if (data.layers.length === 0) return hide('layers');
+        byId('layer-measure').textContent = data.layerMeasure;
         table(byId('layer-table'),
             [['Layer'], ['Kind'], ['SQNR, dB', true], ['Weight scale, min', true], ['max', true], ['Input clip', true],
                 ['Saturated', true]],

@@ -77,6 +77,7 @@ class HtmlReportTest {
                         58_500_000,
                         new ReportData.Quality("glosses.jsonl", 400, 0.99785, 0.99637, 23.4, 0.99692)),
                 layers,
+                "at the output of each converted layer",
                 activations,
                 decisions,
                 List.of(
@@ -138,6 +139,7 @@ class HtmlReportTest {
         ReportData hostile = new ReportData(
                 new ReportData.Summary("<b>\"model\"</b>", "fp8", "", "", "", 0, 1, 1, null),
                 plain.layers(),
+                plain.layerMeasure(),
                 plain.activations(),
                 List.of(new ReportData.DecisionRow(name, "Linear", false, name)),
                 List.of(),
@@ -160,6 +162,7 @@ class HtmlReportTest {
         ReportData odd = new ReportData(
                 new ReportData.Summary("/*SCRIPT*/ \"DATA\" MODEL", "", "", "", "", 0, 1, 1, null),
                 plain.layers(),
+                "",
                 List.of(),
                 List.of(),
                 List.of(),
@@ -176,7 +179,7 @@ class HtmlReportTest {
     void numbers_that_json_lacks_arrive_as_text() throws IOException {
         ReportData.Layer layer = new ReportData.Layer("n", "Linear", Double.POSITIVE_INFINITY, 1, 1, Double.NaN, 0);
         ReportData data = new ReportData(
-                encoder(1).summary(), List.of(layer), List.of(), List.of(), List.of(), List.of(), List.of());
+                encoder(1).summary(), List.of(layer), "", List.of(), List.of(), List.of(), List.of(), List.of());
         JsonNode written = dataOf(HtmlReport.html(data)).get("layers").get(0);
         assertEquals("Infinity", written.get("sqnrDb").asText());
         assertEquals("NaN", written.get("inputClip").asText());

@@ -1,0 +1,236 @@
+package dev.octet.cli;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.evaluate.EmbeddingComparison;
+import dev.octet.converter.evaluate.Evaluation;
+import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.evaluate.LayerComparison;
+import dev.octet.converter.evaluate.ModelComparison;
+import dev.octet.converter.evaluate.OutputComparison;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.model.Model;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.commons.cli.Option;
+
+/** {@code octet evaluate REFERENCE CANDIDATE --data D}: both models over the same samples. */
+final class EvaluateCommand implements Command {
+    private static final int LAYERS_SHOWN = 10;
+
+    private static final Option DATA = Flags.value(
+            "data",
+            "FILE",
+            "samples to evaluate on: .npz (arrays named as the model's inputs) or .jsonl ({\"text\": ...}, with"
+                    + " --tokenizer); not the ones calibrated on");
+    private static final Option GATE = Flags.repeatable(
+            "gate",
+            "NAME=VALUE",
+            "exit with 1 when a measure is below VALUE; " + String.join(", ", Measures.NAMES) + " (default: none)");
+    private static final Option NO_LAYERS = Flags.flag("no-layers", "leave out the comparison layer by layer");
+
+    /** What {@code --json} prints. */
+    record Answer(
+            String reference,
+            String candidate,
+            String data,
+            ModelComparison comparison,
+            List<LayerComparison> layers,
+            List<GateResult> gates,
+            double seconds) {}
+
+    /** One gate and whether the measure is at least its limit. */
+    record GateResult(String measure, double limit, double value, boolean passed) {}
+
+    @Override
+    public String name() {
+        return "evaluate";
+    }
+
+    @Override
+    public String summary() {
+        return "Compare the outputs of two models over the same samples.";
+    }
+
+    @Override
+    public List<String> operands() {
+        return List.of("REFERENCE", "CANDIDATE");
+    }
+
+    @Override
+    public List<Option> options() {
+        List<Option> options = new ArrayList<>(List.of(DATA));
+        options.addAll(DataFlags.all());
+        options.addAll(List.of(GATE, NO_LAYERS, Flags.THREADS));
+        return options;
+    }
+
+    @Override
+    public List<String> examples() {
+        return List.of(
+                "octet evaluate model.onnx fp8.onnx --data texts.jsonl --tokenizer tokenizer.json",
+                "octet evaluate model.onnx fp8.onnx --data inputs.npz --gate cosine=0.997 --gate spearman=0.995");
+    }
+
+    @Override
+    public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        long start = System.nanoTime();
+        Path reference = arguments.operand(0);
+        Path candidate = arguments.operand(1);
+        Path data = arguments
+                .path(DATA)
+                .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
+        Map<String, Double> gates = gates(arguments);
+        try (ModelFile first = ModelFile.open(reference);
+                ModelFile second = ModelFile.open(candidate);
+                Converter converter = Converter.of(first.model());
+                Dataset samples = DataFlags.open(arguments, data, reference, InputSpec.of(converter.source()));
+                Progress progress = arguments.progress(screen)) {
+            EvaluationOptions options = EvaluationOptions.defaults().withThreads(arguments.threads());
+            ModelComparison comparison = Evaluation.compare(
+                    reference,
+                    candidate,
+                    samples,
+                    options.withProgress((done, total) -> progress.update("evaluating", done, total, "samples")));
+            List<LayerComparison> layers = layers(
+                    arguments,
+                    converter,
+                    second.model(),
+                    samples,
+                    options.withProgress((done, total) -> progress.update("comparing layers", done, total, "samples")));
+            progress.end();
+            List<GateResult> results = check(gates, new Measures(comparison));
+            Answer answer = new Answer(
+                    reference.toString(),
+                    candidate.toString(),
+                    samples.name(),
+                    comparison,
+                    layers,
+                    results,
+                    (System.nanoTime() - start) / 1e9);
+            if (arguments.has(Flags.JSON)) {
+                screen.out().println(Json.page(answer));
+            } else {
+                screen.out().print(page(answer));
+            }
+            return results.stream().allMatch(GateResult::passed) ? ExitCode.OK : ExitCode.CHECK_FAILED;
+        }
+    }
+
+    private static List<LayerComparison> layers(
+            Arguments arguments, Converter converter, Model candidate, Dataset samples, EvaluationOptions options)
+            throws IOException {
+        Optional<GraphModel> graph = candidate.graph();
+        return graph.isEmpty() || arguments.has(NO_LAYERS)
+                ? List.of()
+                : LayerErrors.compare(converter, graph.get(), samples, options);
+    }
+
+    private static Map<String, Double> gates(Arguments arguments) {
+        Map<String, Double> gates = new LinkedHashMap<>();
+        for (String text : arguments.texts(GATE)) {
+            int equals = text.indexOf('=');
+            String name = equals < 0 ? text : text.substring(0, equals);
+            if (!Measures.NAMES.contains(name)) {
+                throw arguments.usage("unknown gate '" + name + "'", Nearest.advice(name, Measures.NAMES));
+            }
+            gates.put(name, limit(arguments, text, equals));
+        }
+        return gates;
+    }
+
+    private static double limit(Arguments arguments, String text, int equals) {
+        try {
+            double limit = Double.parseDouble(text.substring(equals + 1));
+            if (equals >= 0 && Double.isFinite(limit)) {
+                return limit;
+            }
+        } catch (NumberFormatException e) {
+            throw new InvalidOptionException(
+                    "--gate '" + text + "' has no number", "octet evaluate", "for example --gate cosine=0.997", e);
+        }
+        throw arguments.usage("--gate '" + text + "' has no number", "for example --gate cosine=0.997");
+    }
+
+    private static List<GateResult> check(Map<String, Double> gates, Measures measures) {
+        List<GateResult> results = new ArrayList<>();
+        gates.forEach((name, limit) -> {
+            double value = measures.value(name);
+            // a measure that is not a number passes no gate
+            results.add(new GateResult(name, limit, value, value >= limit));
+        });
+        return results;
+    }
+
+    private static String page(Answer answer) {
+        ModelComparison comparison = answer.comparison();
+        StringBuilder page = new StringBuilder();
+        page.append(new Table()
+                .row("reference", answer.reference())
+                .row("candidate", answer.candidate())
+                .row("data", comparison.samples() + " samples of " + answer.data())
+                .row("time", Table.seconds(answer.seconds()))
+                .text(0));
+        Table outputs = new Table().row("output", "cosine mean", "min", "SQNR", "top-1");
+        for (OutputComparison o : comparison.outputs()) {
+            outputs.row(
+                    o.output(),
+                    number(o.cosineMean(), 5),
+                    number(o.cosineMin(), 5),
+                    number(o.sqnrDb(), 1) + " dB",
+                    number(o.top1Agreement(), 4));
+        }
+        page.append('\n').append(outputs.text(0));
+        EmbeddingComparison e = comparison.embedding();
+        if (e != null) {
+            page.append('\n')
+                    .append(new Table()
+                            .row("sentence embedding", "cosine mean", "min", "Spearman")
+                            .row(
+                                    e.output(),
+                                    number(e.cosineMean(), 5),
+                                    number(e.cosineMin(), 5),
+                                    number(e.spearman(), 5))
+                            .text(0));
+        }
+        appendLayers(page, answer.layers());
+        for (GateResult gate : answer.gates()) {
+            page.append(String.format(
+                    Locale.ROOT,
+                    "%ngate %s: %.5f, wanted at least %s: %s%n",
+                    gate.measure(),
+                    gate.value(),
+                    gate.limit(),
+                    gate.passed() ? "passed" : "FAILED"));
+        }
+        return page.toString();
+    }
+
+    private static void appendLayers(StringBuilder page, List<LayerComparison> layers) {
+        if (layers.isEmpty()) {
+            return;
+        }
+        Table table = new Table().row("layers, worst first", "SQNR");
+        layers.stream()
+                .sorted((a, b) -> Double.compare(a.sqnrDb(), b.sqnrDb()))
+                .limit(LAYERS_SHOWN)
+                .forEach(l -> table.row(l.reference(), number(l.sqnrDb(), 1) + " dB"));
+        page.append('\n').append(table.text(0));
+        if (layers.size() > LAYERS_SHOWN) {
+            page.append("and ").append(layers.size() - LAYERS_SHOWN).append(" better ones (--json lists all)\n");
+        }
+    }
+
+    private static String number(double x, int digits) {
+        return Double.isNaN(x) ? "" : String.format(Locale.ROOT, "%." + digits + "f", x);
+    }
+}

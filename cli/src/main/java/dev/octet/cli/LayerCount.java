@@ -1,0 +1,45 @@
+package dev.octet.cli;
+
+import dev.octet.converter.plan.Decision;
+import dev.octet.converter.plan.LayerKind;
+import dev.octet.converter.plan.Plan;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * How many layers of a kind were converted.
+ *
+ * @param kind as in the plan
+ * @param converted those that became FP8
+ * @param total all of the kind
+ */
+record LayerCount(String kind, int converted, int total) {
+    /** A layer that stayed as it was. */
+    record Kept(String node, String kind, String reason) {}
+
+    /** One count for each kind that the model has. */
+    static List<LayerCount> of(Plan plan) {
+        List<LayerCount> counts = new ArrayList<>();
+        for (LayerKind kind : LayerKind.values()) {
+            if (plan.count(kind) > 0) {
+                counts.add(new LayerCount(kind.label(), plan.converted(kind).size(), plan.count(kind)));
+            }
+        }
+        return counts;
+    }
+
+    /** The layers that stay as they are, with their reasons. */
+    static List<Kept> kept(Plan plan) {
+        List<Kept> kept = new ArrayList<>();
+        for (Decision.Kept k : plan.kept()) {
+            kept.add(new Kept(k.node(), k.kind().label(), k.reason()));
+        }
+        return kept;
+    }
+
+    /** As {@code 36 of 36 Linear}. */
+    @Override
+    public String toString() {
+        return converted + " of " + total + " " + kind;
+    }
+}

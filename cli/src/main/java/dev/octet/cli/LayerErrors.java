@@ -1,0 +1,56 @@
+package dev.octet.cli;
+
+import dev.octet.converter.Conversion;
+import dev.octet.converter.Converter;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.evaluate.Evaluation;
+import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.evaluate.LayerComparison;
+import dev.octet.converter.plan.Decision;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** The outputs of the reference's Linears against the values of the same names in a converted model. */
+final class LayerErrors {
+    /** Inner values are compared on some samples only: enough for a tenth of a decibel. */
+    private static final int SAMPLES = 32;
+
+    private LayerErrors() {}
+
+    /** One comparison for each Linear whose output the candidate has under the same name, in graph order. */
+    static List<LayerComparison> compare(
+            Converter reference, GraphModel candidate, Dataset samples, EvaluationOptions options) throws IOException {
+        Set<String> values = new HashSet<>();
+        candidate.graph().nodes().forEach(n -> values.addAll(n.outputs()));
+        Map<String, String> pairs = new LinkedHashMap<>();
+        for (Node node : reference.canonical().graph().nodes()) {
+            if (node.isOctet("Linear") && values.contains(node.output())) {
+                pairs.put(node.output(), node.output());
+            }
+        }
+        Dataset some = samples.slice(0, Math.min(SAMPLES, samples.count()));
+        return Evaluation.compareLayers(reference.runnable(), candidate, pairs, some, options);
+    }
+
+    /** Signal to noise at the output of each converted layer by its node, dB. */
+    static Map<String, Double> byNode(
+            Converter reference, Conversion conversion, Dataset samples, EvaluationOptions options) throws IOException {
+        Map<String, Double> byValue = new HashMap<>();
+        compare(reference, conversion.model(), samples, options).forEach(c -> byValue.put(c.reference(), c.sqnrDb()));
+        Map<String, Double> byNode = new HashMap<>();
+        for (Decision.Converted layer : conversion.plan().converted()) {
+            Double sqnrDb = byValue.get(layer.output());
+            if (sqnrDb != null) {
+                byNode.put(layer.node(), sqnrDb);
+            }
+        }
+        return byNode;
+    }
+}

@@ -1,0 +1,36 @@
+package dev.octet.cli;
+
+import dev.octet.converter.evaluate.EmbeddingComparison;
+import dev.octet.converter.evaluate.ModelComparison;
+import dev.octet.converter.evaluate.OutputComparison;
+import java.util.List;
+import java.util.function.ToDoubleFunction;
+
+/** The few numbers of a comparison that gates can be set on: of the sentence embeddings where there are some, else of the worst output. */
+record Measures(ModelComparison comparison) {
+    /** What {@code --gate} takes. */
+    static final List<String> NAMES = List.of("cosine", "cosine-min", "spearman", "sqnr", "top1");
+
+    /** The measure called {@code name}, one of {@link #NAMES}; NaN when the models have no such thing. */
+    double value(String name) {
+        EmbeddingComparison e = comparison.embedding();
+        return switch (name) {
+            case "cosine" -> e != null ? e.cosineMean() : worst(OutputComparison::cosineMean);
+            case "cosine-min" -> e != null ? e.cosineMin() : worst(OutputComparison::cosineMin);
+            case "spearman" -> e != null ? e.spearman() : Double.NaN;
+            case "sqnr" -> worst(OutputComparison::sqnrDb);
+            case "top1" ->
+                comparison.outputs().stream()
+                        .mapToDouble(OutputComparison::top1Agreement)
+                        .filter(x -> !Double.isNaN(x)) // outputs that are no class scores have none
+                        .min()
+                        .orElse(Double.NaN);
+            default -> throw new IllegalArgumentException("no measure " + name);
+        };
+    }
+
+    /** The least over all outputs that have it; a not-a-number cosine or SQNR is the least of all. */
+    private double worst(ToDoubleFunction<OutputComparison> measure) {
+        return comparison.outputs().stream().mapToDouble(measure).min().orElse(Double.NaN);
+    }
+}

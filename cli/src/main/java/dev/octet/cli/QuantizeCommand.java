@@ -1,0 +1,313 @@
+package dev.octet.cli;
+
+import dev.octet.converter.Conversion;
+import dev.octet.converter.ConversionOptions;
+import dev.octet.converter.ConversionReport;
+import dev.octet.converter.Converter;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.data.Sha256;
+import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.lower.Target;
+import dev.octet.converter.plan.LayerResult;
+import dev.octet.converter.plan.Plan;
+import dev.octet.converter.report.HtmlReport;
+import dev.octet.converter.report.ReportData;
+import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.converter.runtime.CalibrationRun;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.quant.calibrate.Absmax;
+import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.StatisticsFile;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Function;
+import java.util.regex.Pattern;
+import java.util.regex.PatternSyntaxException;
+import java.util.stream.Collectors;
+import org.apache.commons.cli.Option;
+import org.jspecify.annotations.Nullable;
+
+/** {@code octet quantize MODEL -o OUT}: the main job. */
+final class QuantizeCommand implements Command {
+    private static final int KEPT_SHOWN = 20;
+
+    private static final Map<String, Recipe> RECIPES = byName(Recipes.ALL, Recipe::name);
+    private static final Map<String, Target> TARGETS = byName(Arrays.asList(Target.values()), Target::label);
+
+    private static final Option RECIPE = Flags.value(
+            "recipe", "NAME", String.join(", ", RECIPES.keySet()) + " (default: " + Recipes.FP8.name() + ")");
+    private static final Option STATISTICS =
+            Flags.value("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
+    private static final Option CALIBRATOR = Flags.value(
+            "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
+    private static final Option TARGET = Flags.value(
+            "target", "NAME", String.join(", ", TARGETS.keySet()) + " (default: " + Target.ONNXRUNTIME.label() + ")");
+    private static final Option KEEP =
+            Flags.repeatable("keep", "REGEX", "leave layers as they are whose node or weight name contains a match");
+    private static final Option REPORT = Flags.value("report", "FILE.html", "write a report (default: none)");
+
+    /** What {@code --json} prints. */
+    record Answer(
+            String model,
+            String output,
+            @Nullable String report,
+            String recipe,
+            String target,
+            @Nullable String calibrator,
+            long samples,
+            List<LayerCount> layers,
+            List<LayerCount.Kept> kept,
+            long originalBytes,
+            long convertedBytes,
+            double weightSqnrDbMin,
+            double seconds,
+            boolean dryRun) {}
+
+    @Override
+    public String name() {
+        return "quantize";
+    }
+
+    @Override
+    public String summary() {
+        return "Rewrite a model to FP8 with calibrated scales.";
+    }
+
+    @Override
+    public List<String> operands() {
+        return List.of("MODEL");
+    }
+
+    @Override
+    public List<Option> options() {
+        List<Option> options = new ArrayList<>(List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, STATISTICS));
+        options.addAll(DataFlags.all());
+        options.addAll(List.of(CALIBRATOR, TARGET, KEEP, REPORT, Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
+        return options;
+    }
+
+    @Override
+    public List<String> examples() {
+        return List.of(
+                "octet quantize model.onnx -o fp8.onnx --calibration texts.jsonl --tokenizer tokenizer.json --report"
+                        + " r.html",
+                "octet quantize model.onnx -o fp8.onnx --statistics model.stats --calibrator percentile:99.99",
+                "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler");
+    }
+
+    @Override
+    public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        long start = System.nanoTime();
+        Path model = arguments.operand(0);
+        Path output = arguments.outputFile();
+        Optional<Path> report = arguments.path(REPORT);
+        report.ifPresent(arguments::refuseExisting);
+        refuseSameFile(arguments, model, output);
+        Recipe recipe = arguments.choice(RECIPE, RECIPES, Recipes.FP8);
+        ConversionOptions options = ConversionOptions.defaults()
+                .withTarget(arguments.choice(TARGET, TARGETS, Target.ONNXRUNTIME))
+                .withCalibrator(
+                        arguments.text(CALIBRATOR).map(Calibrator::parse).orElse(new Absmax()))
+                .withThreads(arguments.threads());
+        List<Pattern> keep = patterns(arguments);
+        try (ModelFile file = ModelFile.open(model);
+                Converter converter = Converter.of(file.model())) {
+            Plan plan = converter.plan(recipe, keep);
+            long originalBytes = Files.size(model);
+            if (arguments.has(Flags.DRY_RUN)) {
+                print(answer(arguments, plan, options, null, List.of(), originalBytes, 0, start), arguments, screen);
+                return ExitCode.OK;
+            }
+            List<ReportData.Timing> timings = new ArrayList<>();
+            timings.add(new ReportData.Timing("import", seconds(start)));
+            long calibrating = System.nanoTime();
+            Statistics statistics =
+                    recipe.needsStatistics() ? statistics(arguments, converter, plan, model, screen) : null;
+            timings.add(new ReportData.Timing("calibrate", seconds(calibrating)));
+            long converting = System.nanoTime();
+            Conversion conversion = converter.convert(plan, statistics, options);
+            conversion.save(output);
+            timings.add(new ReportData.Timing("convert and write", seconds(converting)));
+            long convertedBytes = Files.size(output);
+            long comparing = System.nanoTime();
+            if (report.isPresent()) {
+                Map<String, Double> layers = layers(arguments, converter, conversion, model, screen);
+                timings.add(new ReportData.Timing("compare layers", seconds(comparing)));
+                HtmlReport.write(
+                        ConversionReport.of(
+                                conversion,
+                                String.valueOf(model.getFileName()),
+                                options.calibrator().text(),
+                                originalBytes,
+                                convertedBytes,
+                                statistics,
+                                layers,
+                                timings),
+                        report.get());
+            }
+            print(
+                    answer(
+                            arguments,
+                            conversion.plan(),
+                            options,
+                            statistics,
+                            conversion.layers(),
+                            originalBytes,
+                            convertedBytes,
+                            start),
+                    arguments,
+                    screen);
+        }
+        return ExitCode.OK;
+    }
+
+    private static void refuseSameFile(Arguments arguments, Path model, Path output) throws IOException {
+        if (Files.exists(output) && Files.exists(model) && Files.isSameFile(model, output)) {
+            throw arguments.usage("the output is the model itself", "give another name with --output");
+        }
+    }
+
+    private static List<Pattern> patterns(Arguments arguments) {
+        List<Pattern> patterns = new ArrayList<>();
+        for (String text : arguments.texts(KEEP)) {
+            try {
+                patterns.add(Pattern.compile(text));
+            } catch (PatternSyntaxException e) {
+                throw new InvalidOptionException(
+                        "--keep '" + text + "' is no regular expression: " + e.getDescription(),
+                        "character " + e.getIndex(),
+                        "escape special characters with \\",
+                        e);
+            }
+        }
+        return patterns;
+    }
+
+    private static @Nullable Statistics statistics(
+            Arguments arguments, Converter converter, Plan plan, Path model, Screen screen) throws IOException {
+        Optional<Path> file = arguments.path(STATISTICS);
+        Optional<Path> data = arguments.path(DataFlags.CALIBRATION);
+        if (file.isPresent() && data.isPresent()) {
+            throw arguments.usage("--statistics and --calibration are both given", "give one of them");
+        }
+        if (file.isPresent()) {
+            return StatisticsFile.read(file.get());
+        }
+        if (data.isEmpty()) {
+            throw arguments.usage(
+                    "recipe " + plan.recipe().name() + " needs the activations' statistics",
+                    "give --calibration FILE or --statistics FILE, or --recipe fp8-weight-only, which needs neither");
+        }
+        try (Dataset samples = DataFlags.open(arguments, data.get(), model, InputSpec.of(converter.source()));
+                Progress progress = arguments.progress(screen)) {
+            CalibrationOptions options = CalibrationOptions.defaults()
+                    .withThreads(arguments.threads())
+                    .withProgress((done, total) -> progress.update("calibrating", done, total, "samples"));
+            return CalibrationRun.run(converter.runnable(), Sha256.of(model), plan.taps(), samples, options);
+        }
+    }
+
+    /** Signal to noise at the layers' outputs on some of the calibration data; empty when there is none. */
+    private static Map<String, Double> layers(
+            Arguments arguments, Converter converter, Conversion conversion, Path model, Screen screen)
+            throws IOException {
+        Optional<Path> data = arguments.path(DataFlags.CALIBRATION);
+        if (data.isEmpty()) {
+            return Map.of();
+        }
+        try (Dataset samples = DataFlags.open(arguments, data.get(), model, InputSpec.of(converter.source()));
+                Progress progress = arguments.progress(screen)) {
+            EvaluationOptions options = EvaluationOptions.defaults()
+                    .withThreads(arguments.threads())
+                    .withProgress((done, total) -> progress.update("comparing layers", done, total, "samples"));
+            return LayerErrors.byNode(converter, conversion, samples, options);
+        }
+    }
+
+    private static Answer answer(
+            Arguments arguments,
+            Plan plan,
+            ConversionOptions options,
+            @Nullable Statistics statistics,
+            List<LayerResult> layers,
+            long originalBytes,
+            long convertedBytes,
+            long start) {
+        return new Answer(
+                arguments.operand(0).toString(),
+                arguments.requiredPath(Flags.OUTPUT).toString(),
+                arguments.text(REPORT).orElse(null),
+                plan.recipe().name(),
+                options.target().label(),
+                plan.recipe().needsStatistics() ? options.calibrator().text() : null,
+                statistics == null ? 0 : statistics.samplesDone(),
+                LayerCount.of(plan),
+                LayerCount.kept(plan),
+                originalBytes,
+                convertedBytes,
+                layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
+                seconds(start),
+                arguments.has(Flags.DRY_RUN));
+    }
+
+    private static void print(Answer answer, Arguments arguments, Screen screen) {
+        if (arguments.has(Flags.JSON)) {
+            screen.out().println(Json.page(answer));
+            return;
+        }
+        Table table = new Table()
+                .row("model", answer.model() + "  " + Table.bytes(answer.originalBytes()))
+                .row("recipe", answer.recipe() + (answer.calibrator() == null ? "" : ", " + answer.calibrator()))
+                .row("target", answer.target())
+                .row(
+                        "layers",
+                        answer.layers().isEmpty()
+                                ? "none found"
+                                : answer.layers().stream()
+                                        .map(LayerCount::toString)
+                                        .collect(Collectors.joining(", ")));
+        if (!answer.dryRun()) {
+            table.row("written", answer.output() + "  " + Table.bytes(answer.convertedBytes()));
+            table.row("time", Table.seconds(answer.seconds()));
+        }
+        if (answer.report() != null && !answer.dryRun()) {
+            table.row("report", answer.report());
+        }
+        screen.out().print(table.text(0));
+        printKept(answer.kept(), screen);
+    }
+
+    private static void printKept(List<LayerCount.Kept> kept, Screen screen) {
+        if (kept.isEmpty()) {
+            return;
+        }
+        Table table = new Table();
+        kept.stream().limit(KEPT_SHOWN).forEach(k -> table.row(k.kind(), k.node(), k.reason()));
+        screen.out().print("\nkept as they are\n" + table.text(2));
+        if (kept.size() > KEPT_SHOWN) {
+            screen.out().println("  and " + (kept.size() - KEPT_SHOWN) + " more (--json lists all)");
+        }
+    }
+
+    private static double seconds(long startNanos) {
+        return (System.nanoTime() - startNanos) / 1e9;
+    }
+
+    private static <T> Map<String, T> byName(List<T> all, Function<T, String> name) {
+        Map<String, T> map = new LinkedHashMap<>();
+        all.forEach(t -> map.put(name.apply(t), t));
+        return map;
+    }
+}

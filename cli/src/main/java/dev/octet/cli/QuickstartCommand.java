@@ -1,0 +1,256 @@
+package dev.octet.cli;
+
+import dev.octet.converter.Conversion;
+import dev.octet.converter.ConversionOptions;
+import dev.octet.converter.ConversionReport;
+import dev.octet.converter.Converter;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.data.Sha256;
+import dev.octet.converter.data.TextDataset;
+import dev.octet.converter.data.TextOptions;
+import dev.octet.converter.evaluate.Evaluation;
+import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.evaluate.ModelComparison;
+import dev.octet.converter.plan.Plan;
+import dev.octet.converter.report.HtmlReport;
+import dev.octet.converter.report.ReportData;
+import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.converter.runtime.CalibrationRun;
+import dev.octet.formats.ModelFile;
+import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.statistics.Statistics;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.stream.Collectors;
+import org.apache.commons.cli.Option;
+
+/** {@code octet quickstart}: the whole chain on a real model and real text, with nothing to prepare. */
+final class QuickstartCommand implements Command {
+    private static final int CALIBRATION_SAMPLES = 256;
+    private static final int HELD_OUT_SAMPLES = 400;
+    private static final int CHECKPOINT_SAMPLES = 64;
+
+    private static final Option OUTPUT = Option.builder("o")
+            .longOpt("output")
+            .hasArg()
+            .argName("FOLDER")
+            .desc("where to write model, statistics and report (default: octet-quickstart)")
+            .get();
+
+    /** What {@code --json} prints. */
+    record Answer(
+            String model,
+            String statistics,
+            String report,
+            List<LayerCount> layers,
+            List<LayerCount.Kept> kept,
+            long originalBytes,
+            long convertedBytes,
+            long samples,
+            double cosineMean,
+            double cosineMin,
+            double spearman,
+            double sqnrDb,
+            List<ReportData.Timing> timings,
+            double seconds) {}
+
+    /** Steps with their times, in order. */
+    private static final class Clock {
+        private final long start = System.nanoTime();
+        private final List<ReportData.Timing> timings = new ArrayList<>();
+        private long last = start;
+
+        void step(String name) {
+            long now = System.nanoTime();
+            timings.add(new ReportData.Timing(name, (now - last) / 1e9));
+            last = now;
+        }
+
+        double seconds() {
+            return (last - start) / 1e9;
+        }
+    }
+
+    /** Where everything goes. */
+    private record Place(Path folder, Path model, Path statistics, Path report) {
+        static Place in(Path folder) {
+            return new Place(
+                    folder,
+                    folder.resolve("all-minilm-l6-v2.fp8.onnx"),
+                    folder.resolve("all-minilm-l6-v2.stats"),
+                    folder.resolve("report.html"));
+        }
+    }
+
+    @Override
+    public String name() {
+        return "quickstart";
+    }
+
+    @Override
+    public String summary() {
+        return "Do the whole chain on all-MiniLM-L6-v2: fetch, calibrate, rewrite to FP8, compare, report.";
+    }
+
+    @Override
+    public List<String> operands() {
+        return List.of();
+    }
+
+    @Override
+    public List<Option> options() {
+        return List.of(OUTPUT, Flags.THREADS, Flags.FORCE);
+    }
+
+    @Override
+    public List<String> examples() {
+        return List.of("octet quickstart", "octet quickstart -o /tmp/try --json");
+    }
+
+    @Override
+    public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        Path home = Path.of(System.getProperty("octet.home", "."));
+        Place place = Place.in(arguments.path(OUTPUT).orElse(Path.of("octet-quickstart")));
+        arguments.refuseExisting(place.model());
+        Clock clock = new Clock();
+        try (Progress progress = arguments.progress(screen)) {
+            QuickstartFiles files =
+                    QuickstartFiles.in(Files.createDirectories(home.resolve(".octet/quickstart")), progress);
+            clock.step("fetch");
+            Files.createDirectories(place.folder());
+            if (arguments.has(Flags.FORCE)) {
+                Files.deleteIfExists(place.statistics());
+            }
+            Path glosses = home.resolve("testdata/wordnet/glosses.jsonl");
+            Answer answer = convert(files, glosses, place, arguments.threads(), progress, clock);
+            progress.end();
+            screen.out().print(arguments.has(Flags.JSON) ? Json.page(answer) + "\n" : page(answer, files));
+        }
+        return ExitCode.OK;
+    }
+
+    private static Answer convert(
+            QuickstartFiles files, Path glosses, Place place, int threads, Progress progress, Clock clock)
+            throws IOException {
+        try (ModelFile file = ModelFile.open(files.model());
+                Converter converter = Converter.of(file.model());
+                Dataset texts = TextDataset.open(
+                        glosses, files.tokenizer(), InputSpec.of(converter.source()), TextOptions.DEFAULT)) {
+            Plan plan = converter.plan(Recipes.FP8, List.of());
+            clock.step("import and plan");
+            Statistics statistics = CalibrationRun.run(
+                    converter.runnable(),
+                    Sha256.of(files.model()),
+                    plan.taps(),
+                    texts.slice(0, CALIBRATION_SAMPLES),
+                    CalibrationOptions.defaults()
+                            .withThreads(threads)
+                            .withCheckpoint(place.statistics(), CHECKPOINT_SAMPLES)
+                            .withProgress((done, total) -> progress.update("calibrating", done, total, "texts")));
+            clock.step("calibrate on " + CALIBRATION_SAMPLES + " texts");
+            ConversionOptions options = ConversionOptions.defaults().withThreads(threads);
+            Conversion conversion = converter.convert(plan, statistics, options);
+            conversion.save(place.model());
+            clock.step("rewrite to FP8 and write");
+            Dataset heldOut = texts.slice(CALIBRATION_SAMPLES, HELD_OUT_SAMPLES);
+            EvaluationOptions evaluating = EvaluationOptions.defaults().withThreads(threads);
+            ModelComparison comparison = Evaluation.compare(
+                    files.model(),
+                    place.model(),
+                    heldOut,
+                    evaluating.withProgress((done, total) -> progress.update("evaluating", done, total, "texts")));
+            clock.step("evaluate on " + HELD_OUT_SAMPLES + " held-out texts");
+            Map<String, Double> layers = LayerErrors.byNode(
+                    converter,
+                    conversion,
+                    heldOut,
+                    evaluating.withProgress(
+                            (done, total) -> progress.update("comparing layers", done, total, "texts")));
+            clock.step("compare layers");
+            ReportData report = ConversionReport.of(
+                            conversion,
+                            "all-MiniLM-L6-v2",
+                            options.calibrator().text(),
+                            Files.size(files.model()),
+                            Files.size(place.model()),
+                            statistics,
+                            layers,
+                            clock.timings)
+                    .withQuality(quality(comparison));
+            HtmlReport.write(report, place.report());
+            return answer(report, conversion.plan(), place, clock);
+        }
+    }
+
+    private static ReportData.Quality quality(ModelComparison comparison) {
+        Measures measures = new Measures(comparison);
+        return new ReportData.Quality(
+                "glosses.jsonl, held out",
+                comparison.samples(),
+                measures.value("cosine"),
+                measures.value("cosine-min"),
+                measures.value("sqnr"),
+                measures.value("spearman"));
+    }
+
+    private static Answer answer(ReportData report, Plan plan, Place place, Clock clock) {
+        ReportData.Summary summary = report.summary();
+        ReportData.Quality quality = summary.quality();
+        if (quality == null) {
+            throw new IllegalStateException("the report was made without its quality");
+        }
+        return new Answer(
+                place.model().toString(),
+                place.statistics().toString(),
+                place.report().toString(),
+                LayerCount.of(plan),
+                LayerCount.kept(plan),
+                summary.originalBytes(),
+                summary.convertedBytes(),
+                quality.samples(),
+                quality.cosineMean(),
+                quality.cosineMin(),
+                quality.spearman(),
+                quality.sqnrDb(),
+                clock.timings,
+                clock.seconds());
+    }
+
+    private static String page(Answer answer, QuickstartFiles files) {
+        Table table = new Table()
+                .row(
+                        "layers",
+                        answer.layers().stream().map(LayerCount::toString).collect(Collectors.joining(", "))
+                                + " in FP8");
+        answer.kept().forEach(k -> table.row("kept", k.kind() + " " + k.node() + ": " + k.reason()));
+        table.row("size", Table.bytes(answer.originalBytes()) + " -> " + Table.bytes(answer.convertedBytes()))
+                .row(
+                        "cosine",
+                        String.format(
+                                Locale.ROOT,
+                                "%.5f mean, %.5f smallest, on %d held-out texts",
+                                answer.cosineMean(),
+                                answer.cosineMin(),
+                                answer.samples()))
+                .row("Spearman", String.format(Locale.ROOT, "%.5f of the pairwise similarities", answer.spearman()))
+                .row("time", Table.seconds(answer.seconds()))
+                .row("model", answer.model())
+                .row("report", answer.report());
+        return "all-MiniLM-L6-v2 in FP8\n" + table.text(2) + "\nnext\n" + next(files, answer);
+    }
+
+    /** What to try next, as lines to copy. */
+    private static String next(QuickstartFiles files, Answer answer) {
+        return "  open " + answer.report() + " in a browser\n"
+                + "  ./octet inspect " + answer.model() + "\n"
+                + "  ./octet quantize " + files.model() + " -o weights-only.onnx --recipe fp8-weight-only\n"
+                + "  ./octet quantize YOUR.onnx -o fp8.onnx --calibration TEXTS.jsonl --tokenizer tokenizer.json"
+                + " --report report.html\n";
+    }
+}

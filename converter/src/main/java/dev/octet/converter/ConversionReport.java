@@ -1,0 +1,133 @@
+package dev.octet.converter;
+
+import dev.octet.converter.plan.ActivationScale;
+import dev.octet.converter.plan.Decision;
+import dev.octet.converter.plan.LayerResult;
+import dev.octet.converter.report.ReportData;
+import dev.octet.formats.OctetVersion;
+import dev.octet.quant.statistics.DataPart;
+import dev.octet.quant.statistics.LogHistogram;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.TensorStatistics;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/** What a report tells of a conversion. */
+public final class ConversionReport {
+    /** Statistics keep finer bins than a page can show. */
+    private static final int SHOWN_BINS_PER_OCTAVE = 4;
+
+    private ConversionReport() {}
+
+    /**
+     * The report's data; an evaluation can be added with {@link ReportData#withQuality}.
+     *
+     * @param model what to call the original
+     * @param calibrator name of the calibrator
+     * @param originalBytes size of the original file
+     * @param convertedBytes size of the converted file
+     * @param statistics what the scales were chosen from; null for recipes without
+     * @param layerSqnrDb signal to noise at the output of each converted layer by node, dB, where it was measured; layers without take
+     *     that of their weight
+     * @param timings steps and their seconds, in order
+     */
+    public static ReportData of(
+            Conversion conversion,
+            String model,
+            String calibrator,
+            long originalBytes,
+            long convertedBytes,
+            @Nullable Statistics statistics,
+            Map<String, Double> layerSqnrDb,
+            List<ReportData.Timing> timings) {
+        Statistics used = conversion.plan().recipe().needsStatistics() ? statistics : null;
+        ReportData.Summary summary = new ReportData.Summary(
+                model,
+                conversion.plan().recipe().name(),
+                used == null ? "" : calibrator,
+                conversion.target().label(),
+                used == null ? "" : used.data().stream().map(DataPart::name).collect(Collectors.joining(", ")),
+                used == null ? 0 : used.samplesDone(),
+                originalBytes,
+                convertedBytes,
+                null);
+        return new ReportData(
+                summary,
+                layers(conversion, layerSqnrDb),
+                layerSqnrDb.isEmpty()
+                        ? "of each converted layer's weight alone"
+                        : "at the output of each converted layer, with the error that comes in from the layers before"
+                                + " it",
+                used == null ? List.of() : activations(conversion, used),
+                conversion.plan().decisions().stream()
+                        .map(ConversionReport::row)
+                        .toList(),
+                timings,
+                List.of(
+                        new ReportData.Version("Octet", OctetVersion.current()),
+                        new ReportData.Version("Java", Runtime.version().toString())),
+                conversion.notes().stream().map(Object::toString).toList());
+    }
+
+    private static List<ReportData.Layer> layers(Conversion conversion, Map<String, Double> layerSqnrDb) {
+        Map<String, Decision.Converted> decisions = new HashMap<>();
+        conversion.plan().converted().forEach(d -> decisions.put(d.node(), d));
+        List<ReportData.Layer> layers = new ArrayList<>();
+        for (LayerResult result : conversion.layers()) {
+            Decision.Converted decision = decisions.get(result.node());
+            ActivationScale input =
+                    decision == null ? null : conversion.activations().get(decision.input());
+            layers.add(new ReportData.Layer(
+                    result.node(),
+                    decision == null ? "" : decision.kind().label(),
+                    layerSqnrDb.getOrDefault(result.node(), result.weightSqnrDb()),
+                    result.minScale(),
+                    result.maxScale(),
+                    input == null ? Double.NaN : input.clip(),
+                    input == null ? result.saturatedShare() : input.saturatedShare()));
+        }
+        return layers;
+    }
+
+    private static List<ReportData.Activation> activations(Conversion conversion, Statistics statistics) {
+        List<ReportData.Activation> activations = new ArrayList<>();
+        for (ActivationScale scale : conversion.activations().values()) {
+            TensorStatistics tensor = statistics.tensors().get(scale.value());
+            if (tensor != null) {
+                activations.add(activation(scale, tensor.histogram()));
+            }
+        }
+        return activations;
+    }
+
+    /** Bins from the lowest occupied to the highest, several of the statistics' together. */
+    private static ReportData.Activation activation(ActivationScale scale, LogHistogram histogram) {
+        int together = LogHistogram.BINS_PER_OCTAVE / SHOWN_BINS_PER_OCTAVE;
+        // whole octaves: bin 0 starts the subnormals, whose exponent counts as -127
+        int octave = Math.max(0, histogram.firstBin()) / LogHistogram.BINS_PER_OCTAVE;
+        int first = octave * LogHistogram.BINS_PER_OCTAVE;
+        List<Long> counts = new ArrayList<>();
+        for (int bin = first; bin <= histogram.lastBin(); bin += together) {
+            long sum = 0;
+            for (int i = bin; i < Math.min(bin + together, LogHistogram.BIN_COUNT); i++) {
+                sum += histogram.count(i);
+            }
+            counts.add(sum);
+        }
+        return new ReportData.Activation(
+                scale.value(), octave - 127.0, SHOWN_BINS_PER_OCTAVE, counts, scale.clip(), scale.amax());
+    }
+
+    private static ReportData.DecisionRow row(Decision decision) {
+        return switch (decision) {
+            case Decision.Converted d ->
+                new ReportData.DecisionRow(d.node(), d.kind().label(), true, d.note());
+            case Decision.Kept d ->
+                new ReportData.DecisionRow(d.node(), d.kind().label(), false, d.reason());
+        };
+    }
+}
