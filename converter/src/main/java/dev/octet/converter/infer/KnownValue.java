@@ -151,7 +151,7 @@ public final class KnownValue {
     }
 
     /** All elements as dimensions. */
-    List<Dim> dims() {
+    public List<Dim> dims() {
         List<Dim> dims = new ArrayList<>(elements.length);
         for (int i = 0; i < elements.length; i++) {
             dims.add(dim(i));

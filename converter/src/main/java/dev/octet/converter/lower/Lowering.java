@@ -1,12 +1,17 @@
 package dev.octet.converter.lower;
 
 import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.pass.ShareShapes;
+import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import java.lang.foreign.Arena;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 
 /** Spells a rewritten model in standard ONNX for one target. */
 public final class Lowering {
@@ -45,7 +50,17 @@ public final class Lowering {
         if (lowered.opset() < MIN_OPSET) {
             lowered = lowered.withOpset("", MIN_OPSET, MIN_IR);
         }
-        return new StandardOps().apply(lowered, log);
+        return withoutScaffolding(new ShareShapes().apply(new StandardOps().apply(lowered, log), log));
+    }
+
+    /** Without what only the passes needed: types of inner values (consumers infer them) and their remarks on constants. */
+    private static GraphModel withoutScaffolding(GraphModel model) {
+        Graph g = model.graph();
+        Map<String, Initializer> constants = new LinkedHashMap<>();
+        g.initializers().forEach((name, i) -> constants.put(
+                name, new Initializer(i.name(), i.data(), i.doc(), Map.of(), i.unknown())));
+        return model.withGraph(new Graph(
+                g.name(), g.nodes(), constants, g.inputs(), g.outputs(), Map.of(), g.doc(), g.metadata(), g.unknown()));
     }
 
     /** The norm becomes the plain canonical one, followed by the quantisation of its output; its scale input is the last one. */
