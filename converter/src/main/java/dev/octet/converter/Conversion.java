@@ -1,5 +1,6 @@
 package dev.octet.converter;
 
+import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.lower.Target;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.plan.ActivationScale;
@@ -10,8 +11,11 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /**
  * A converted model, ready to be saved. Its tensors belong to the {@link Converter} that made it and live until that is closed.
@@ -20,6 +24,7 @@ import java.util.Map;
  * @param plan the final decisions, after the statistics were looked at
  * @param activations the chosen activation scales by value; empty for weight-only recipes
  * @param layers what became of each converted Linear
+ * @param comparison each converted Linear's output against the original's; empty until {@link Converter#measure}
  * @param notes what import and lowering had to say
  */
 public record Conversion(
@@ -28,15 +33,26 @@ public record Conversion(
         Plan plan,
         Map<String, ActivationScale> activations,
         List<LayerResult> layers,
+        List<LayerComparison> comparison,
         List<PassLog.Note> notes) {
+    /** Metadata key of the per-layer measurements: {@code output=dB} pairs, separated by semicolons. */
+    public static final String SQNR_KEY = "octet.sqnr.db";
+
     public Conversion {
         layers = List.copyOf(layers);
+        comparison = List.copyOf(comparison);
         notes = List.copyOf(notes);
     }
 
-    /** The same conversion with more said in the file. */
-    Conversion withMetadata(Map<String, String> metadata) {
-        return new Conversion(model.withMetadata(metadata), target, plan, activations, layers, notes);
+    /** With what was measured, which also goes into the file's metadata: dB by output value, in graph order. */
+    Conversion withComparison(List<LayerComparison> measured) {
+        Map<String, String> metadata = new LinkedHashMap<>(model.metadata());
+        metadata.put(
+                SQNR_KEY,
+                measured.stream()
+                        .map(l -> String.format(Locale.ROOT, "%s=%.2f", l.candidate(), l.sqnrDb()))
+                        .collect(Collectors.joining(";")));
+        return new Conversion(model.withMetadata(metadata), target, plan, activations, layers, measured, notes);
     }
 
     /**

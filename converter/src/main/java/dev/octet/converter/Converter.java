@@ -1,6 +1,9 @@
 package dev.octet.converter;
 
 import dev.octet.converter.data.Dataset;
+import dev.octet.converter.evaluate.Evaluation;
+import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.lower.StandardOps;
 import dev.octet.converter.pass.ImportPasses;
@@ -185,7 +188,22 @@ public final class Converter implements AutoCloseable {
                 solved.plan(),
                 solved.scales(),
                 rewritten.layers(),
+                List.of(),
                 notes);
+    }
+
+    /**
+     * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's,
+     * both fed the same samples, so the error of all layers up to there. Written into the file's metadata.
+     *
+     * @return the conversion with what was measured
+     * @throws IOException when data cannot be read
+     */
+    public Conversion measure(Conversion conversion, Dataset data, EvaluationOptions options) throws IOException {
+        Map<String, String> pairs = new LinkedHashMap<>();
+        conversion.layers().forEach(l -> pairs.put(l.output(), l.output()));
+        List<LayerComparison> layers = Evaluation.compareLayers(runnable(), conversion.model(), pairs, data, options);
+        return conversion.withComparison(layers);
     }
 
     private static ActivationScales solve(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {

@@ -57,8 +57,9 @@ public final class Lowering {
     private static GraphModel withoutScaffolding(GraphModel model) {
         Graph g = model.graph();
         Map<String, Initializer> constants = new LinkedHashMap<>();
-        g.initializers().forEach((name, i) -> constants.put(
-                name, new Initializer(i.name(), i.data(), i.doc(), Map.of(), i.unknown())));
+        g.initializers()
+                .forEach((name, i) ->
+                        constants.put(name, new Initializer(i.name(), i.data(), i.doc(), Map.of(), i.unknown())));
         return model.withGraph(new Graph(
                 g.name(), g.nodes(), constants, g.inputs(), g.outputs(), Map.of(), g.doc(), g.metadata(), g.unknown()));
     }

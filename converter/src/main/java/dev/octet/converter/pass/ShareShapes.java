@@ -69,7 +69,8 @@ public final class ShareShapes implements Pass {
      * be equal. A slice by a run-time length is such: its size is known to nobody, but all layers behind it share it.
      */
     private static Analysis withNamedUnknowns(GraphModel model) {
-        // What was declared of inner values may hold the very unknowns that are to be named; it follows from the rest anyway.
+        // What was declared of inner values may hold the very unknowns that are to be named; it follows from the rest
+        // anyway.
         GraphModel named = model.withGraph(model.graph().withValueInfos(Map.of()));
         Analysis analysis = Analysis.of(named);
         for (int round = 0; round < MAX_ROUNDS; round++) {
@@ -90,7 +91,10 @@ public final class ShareShapes implements Pass {
         for (Node n : g.nodes()) {
             for (String value : n.outputs()) {
                 TensorType type = analysis.type(value);
-                List<Dim> dims = type == null ? null : type.dims();
+                if (type == null) {
+                    continue;
+                }
+                List<Dim> dims = type.dims();
                 if (dims != null && !g.valueInfos().containsKey(value) && dims.contains(Dim.UNKNOWN)) {
                     List<Dim> fresh = new ArrayList<>();
                     for (Dim d : dims) {
