@@ -6,7 +6,6 @@ import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.data.Sha256;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.runtime.CalibrationOptions;
-import dev.octet.converter.runtime.CalibrationRun;
 import dev.octet.formats.ModelFile;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
@@ -95,8 +94,7 @@ final class CalibrateCommand implements Command {
                     .withThreads(arguments.threads())
                     .withCheckpoint(output, CHECKPOINT_SAMPLES)
                     .withProgress((done, total) -> progress.update("calibrating", done, total, "samples"));
-            Statistics statistics =
-                    CalibrationRun.run(converter.runnable(), Sha256.of(model), plan.taps(), samples, options);
+            Statistics statistics = converter.calibrate(plan, samples, Sha256.of(model), options);
             progress.end();
             print(
                     new Answer(

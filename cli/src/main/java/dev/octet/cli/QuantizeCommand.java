@@ -14,11 +14,11 @@ import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.runtime.CalibrationOptions;
-import dev.octet.converter.runtime.CalibrationRun;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
@@ -54,6 +54,11 @@ final class QuantizeCommand implements Command {
             "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
     private static final Option TARGET = Flags.value(
             "target", "NAME", String.join(", ", TARGETS.keySet()) + " (default: " + Target.ONNXRUNTIME.label() + ")");
+    private static final Option ROUNDING = Flags.value(
+            "rounding",
+            "NAME",
+            "how weights are rounded: gptq (compensated for the data of --calibration, one more run over it) or nearest"
+                    + " (default: gptq with --calibration, nearest without)");
     private static final Option KEEP =
             Flags.repeatable("keep", "REGEX", "leave layers as they are whose node or weight name contains a match");
     private static final Option REPORT = Flags.value("report", "FILE.html", "write a report (default: none)");
@@ -94,7 +99,7 @@ final class QuantizeCommand implements Command {
     public List<Option> options() {
         List<Option> options = new ArrayList<>(List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(CALIBRATOR, TARGET, KEEP, REPORT, Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
+        options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, KEEP, REPORT, Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
         return options;
     }
 
@@ -122,6 +127,7 @@ final class QuantizeCommand implements Command {
                         arguments.text(CALIBRATOR).map(Calibrator::parse).orElse(new Absmax()))
                 .withThreads(arguments.threads());
         List<Pattern> keep = patterns(arguments);
+        boolean compensated = compensated(arguments);
         try (ModelFile file = ModelFile.open(model);
                 Converter converter = Converter.of(file.model())) {
             Plan plan = converter.plan(recipe, keep);
@@ -137,7 +143,10 @@ final class QuantizeCommand implements Command {
                     recipe.needsStatistics() ? statistics(arguments, converter, plan, model, screen) : null;
             timings.add(new ReportData.Timing("calibrate", seconds(calibrating)));
             long converting = System.nanoTime();
-            Conversion conversion = converter.convert(plan, statistics, options);
+            Conversion conversion = converter.convert(
+                    plan,
+                    statistics,
+                    compensated ? options.withMoments(moments(arguments, converter, plan, model, screen)) : options);
             conversion.save(output);
             timings.add(new ReportData.Timing("convert and write", seconds(converting)));
             long convertedBytes = Files.size(output);
@@ -215,7 +224,29 @@ final class QuantizeCommand implements Command {
             CalibrationOptions options = CalibrationOptions.defaults()
                     .withThreads(arguments.threads())
                     .withProgress((done, total) -> progress.update("calibrating", done, total, "samples"));
-            return CalibrationRun.run(converter.runnable(), Sha256.of(model), plan.taps(), samples, options);
+            return converter.calibrate(plan, samples, Sha256.of(model), options);
+        }
+    }
+
+    private static boolean compensated(Arguments arguments) {
+        boolean data = arguments.path(DataFlags.CALIBRATION).isPresent();
+        boolean asked = arguments.choice(ROUNDING, Map.of("gptq", true, "nearest", false), data);
+        if (asked && !data) {
+            throw arguments.usage(
+                    "--rounding gptq needs samples", "give --calibration FILE, or take --rounding nearest");
+        }
+        return asked;
+    }
+
+    private static Map<String, SecondMoment> moments(
+            Arguments arguments, Converter converter, Plan plan, Path model, Screen screen) throws IOException {
+        Path data = arguments.requiredPath(DataFlags.CALIBRATION);
+        try (Dataset samples = DataFlags.open(arguments, data, model, InputSpec.of(converter.source()));
+                Progress progress = arguments.progress(screen)) {
+            CalibrationOptions options = CalibrationOptions.defaults()
+                    .withThreads(arguments.threads())
+                    .withProgress((done, total) -> progress.update("measuring for rounding", done, total, "samples"));
+            return converter.moments(plan, samples, options);
         }
     }
 

@@ -16,7 +16,6 @@ import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.runtime.CalibrationOptions;
-import dev.octet.converter.runtime.CalibrationRun;
 import dev.octet.formats.ModelFile;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
@@ -144,17 +143,25 @@ final class QuickstartCommand implements Command {
                         glosses, files.tokenizer(), InputSpec.of(converter.source()), TextOptions.DEFAULT)) {
             Plan plan = converter.plan(Recipes.FP8, List.of());
             clock.step("import and plan");
-            Statistics statistics = CalibrationRun.run(
-                    converter.runnable(),
-                    Sha256.of(files.model()),
-                    plan.taps(),
+            Statistics statistics = converter.calibrate(
+                    plan,
                     texts.slice(0, CALIBRATION_SAMPLES),
+                    Sha256.of(files.model()),
                     CalibrationOptions.defaults()
                             .withThreads(threads)
                             .withCheckpoint(place.statistics(), CHECKPOINT_SAMPLES)
                             .withProgress((done, total) -> progress.update("calibrating", done, total, "texts")));
             clock.step("calibrate on " + CALIBRATION_SAMPLES + " texts");
-            ConversionOptions options = ConversionOptions.defaults().withThreads(threads);
+            ConversionOptions options = ConversionOptions.defaults()
+                    .withThreads(threads)
+                    .withMoments(converter.moments(
+                            plan,
+                            texts.slice(0, CALIBRATION_SAMPLES),
+                            CalibrationOptions.defaults()
+                                    .withThreads(threads)
+                                    .withProgress((done, total) ->
+                                            progress.update("measuring for rounding", done, total, "texts"))));
+            clock.step("second moments of " + CALIBRATION_SAMPLES + " texts");
             Conversion conversion = converter.convert(plan, statistics, options);
             conversion.save(place.model());
             clock.step("rewrite to FP8 and write");

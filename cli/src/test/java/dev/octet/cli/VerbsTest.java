@@ -104,7 +104,7 @@ class VerbsTest {
 
     @Test
     void statistics_from_a_file_give_the_same_bytes_as_calibrating_on_the_way() throws IOException {
-        quantized(at("direct.onnx"));
+        json("quantize", MODEL, "-o", at("direct.onnx"), "--calibration", calibration, "--rounding", "nearest");
         json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration);
         json("quantize", MODEL, "-o", at("from-file.onnx"), "--statistics", at("s"));
         assertArrayEquals(
@@ -229,6 +229,7 @@ class VerbsTest {
         "--calibrator, percentile:200, 99.99",
         "--keep, no-such-layer, no-such-layer",
         "--keep, (, regular expression",
+        "--rounding, gtpq, gptq",
         "--threads, 0, range",
         "--samples, many, 256"
     })
@@ -246,6 +247,20 @@ class VerbsTest {
         assertRefused(ExitCode.USAGE, "quantize", MODEL, "-o", at("x.onnx"));
         assertRefused(ExitCode.USAGE, "calibrate", MODEL, "-o", at("x"));
         assertRefused(ExitCode.USAGE, "evaluate", MODEL, MODEL);
+    }
+
+    @Test
+    void compensated_rounding_needs_data() {
+        assertRefused(
+                ExitCode.USAGE,
+                "quantize",
+                MODEL,
+                "-o",
+                at("x.onnx"),
+                "--recipe",
+                "fp8-weight-only",
+                "--rounding",
+                "gptq");
     }
 
     @Test
