@@ -24,7 +24,7 @@ public final class Octet {
 
     private Octet() {}
 
-    /** Entry point of the launcher {@code ./octet}. Ends the process with the exit code of {@link #run}. */
+    /** What {@link Start} hands over to. Ends the process with the exit code of {@link #run}. */
     public static void main(String[] args) {
         NativeStderr.restore(System.getenv());
         // the tokenizer library logs through SLF4J and would complain that nobody listens
@@ -65,7 +65,6 @@ public final class Octet {
 
     private static ExitCode dispatch(List<String> words, Screen screen) throws IOException {
         String verb = words.isEmpty() ? "--help" : words.getFirst();
-        // "--version" comes before anything of the option parser is loaded: it must be as quick as a JVM can be
         return switch (verb) {
             case "--version", "-V", "version" -> {
                 screen.out().println("octet " + OctetVersion.current());
