@@ -9,11 +9,15 @@ package dev.octet.formats.onnx;
  * @param messages protobuf messages in all: nodes, attributes, value types, dimensions. A language model of 100 layers has about
  *     300,000
  * @param values fields and list elements in all, tensor data left out
- * @param textBytes bytes of names, documentation, text and pass-through fields in all
+ * @param textBytes bytes of names, documentation, text and pass-through fields in all; tensors that can only be passed through
+ *     count again
  */
 public record OnnxLimits(int messageDepth, long messages, long values, long textBytes) {
-    /** Wide enough for every model known to us, narrow enough for a heap of 2 GiB. */
-    public static final OnnxLimits DEFAULT = new OnnxLimits(100, 2_000_000, 16_000_000, 256L << 20);
+    /**
+     * Wide enough for every model known to us, narrow enough that the worst file within them (a million empty tensors, 15 MB) opens in
+     * a heap of 1 GiB.
+     */
+    public static final OnnxLimits DEFAULT = new OnnxLimits(100, 1_000_000, 8_000_000, 256L << 20);
 
     /** Largest file that protobuf can hold: 2 GiB less one byte. Larger models keep their tensors in external data. */
     public static final long MAX_FILE_BYTES = Integer.MAX_VALUE;
