@@ -53,59 +53,66 @@ public final class GraphCheck {
     /**
      * Makes sure that {@code model} is legal.
      *
-     * @param source what to call the model in the message: its path
      * @throws MalformedModelException for the first finding
      */
-    public static void require(GraphModel model, String source) {
+    public static void require(GraphModel model) {
         List<Finding> findings = check(model);
         if (!findings.isEmpty()) {
             Finding first = findings.getFirst();
             String more = findings.size() > 1 ? " (and " + (findings.size() - 1) + " more findings)" : "";
-            throw new MalformedModelException(first.what() + more, source + ", " + first.where(), first.fix());
+            throw new MalformedModelException(first.what() + more, first.where(), first.fix());
         }
     }
 
     /**
-     * The model with the nodes of all graphs and functions in an order in which each follows its producers; an order that is legal
-     * already stays.
+     * The model with the nodes of all graphs and functions in an order in which each follows its producers; what is in such an order
+     * already stays, the very objects included.
      *
      * @throws IllegalArgumentException when there is a cycle
      */
     public static GraphModel sorted(GraphModel model) {
+        Graph graph = sorted(model.graph());
         List<Function> functions =
                 model.functions().stream().map(GraphCheck::sorted).toList();
-        return model.withGraph(sorted(model.graph())).withFunctions(functions);
+        boolean same = sameObjects(List.of(graph), List.of(model.graph())) && sameObjects(functions, model.functions());
+        return same ? model : model.withGraph(graph).withFunctions(functions);
     }
 
     /** One graph sorted as by {@link #sorted(GraphModel)}, nested graphs included. */
     public static Graph sorted(Graph g) {
-        return new Graph(
-                g.name(),
-                sorted(g.nodes()),
-                g.initializers(),
-                g.inputs(),
-                g.outputs(),
-                g.valueInfos(),
-                g.doc(),
-                g.metadata(),
-                g.unknown());
+        List<Node> nodes = sorted(g.nodes());
+        return sameObjects(nodes, g.nodes())
+                ? g
+                : new Graph(
+                        g.name(),
+                        nodes,
+                        g.initializers(),
+                        g.inputs(),
+                        g.outputs(),
+                        g.valueInfos(),
+                        g.doc(),
+                        g.metadata(),
+                        g.unknown());
     }
 
     private static Function sorted(Function f) {
-        return new Function(
-                f.domain(),
-                f.name(),
-                f.overload(),
-                f.inputs(),
-                f.outputs(),
-                f.attributes(),
-                f.defaults(),
-                sorted(f.nodes()),
-                f.opsets(),
-                f.valueInfos(),
-                f.doc(),
-                f.metadata(),
-                f.unknown());
+        List<Node> nodes = sorted(f.nodes());
+        return sameObjects(nodes, f.nodes())
+                ? f
+                : new Function(
+                        f.domain(),
+                        f.name(),
+                        f.overload(),
+                        f.inputs(),
+                        f.outputs(),
+                        f.attributes(),
+                        f.defaults(),
+                        nodes,
+                        f.opsets(),
+                        f.valueInfos(),
+                        f.doc(),
+                        f.metadata(),
+                        f.unknown());
     }
 
     private static List<Node> sorted(List<Node> nodes) {
@@ -114,8 +121,22 @@ public final class GraphCheck {
             throw new IllegalArgumentException("node " + order.onCycle().id() + " is on a cycle");
         }
         return order.nodes().stream()
-                .map(n -> GraphEdit.mapSubgraphs(n, GraphCheck::sorted))
+                .map(n -> {
+                    List<Graph> before = n.subgraphs();
+                    Node after = GraphEdit.mapSubgraphs(n, GraphCheck::sorted);
+                    return sameObjects(before, after.subgraphs()) ? n : after;
+                })
                 .toList();
+    }
+
+    @SuppressWarnings("ReferenceEquality") // nodes that are equal need not be the same
+    private static <T> boolean sameObjects(List<T> a, List<T> b) {
+        for (int i = 0; i < a.size(); i++) {
+            if (a.get(i) != b.get(i)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** The body of a function as a graph: same rules of definition and use. */
