@@ -25,8 +25,6 @@ import java.util.Objects;
  * @param fix what the user can do, one line
  */
 record Failure(ExitCode code, String what, String where, String fix) {
-    private static final String ISSUES = "https://github.com/octet-fp8/octet/issues";
-
     Failure {
         what = oneLine(what);
         where = oneLine(where);
@@ -95,7 +93,7 @@ record Failure(ExitCode code, String what, String where, String fix) {
                 ExitCode.BUG,
                 "a bug in Octet: " + e.getClass().getSimpleName() + ": " + message(e),
                 where,
-                "run again with OCTET_DEBUG=1 and report the output at " + ISSUES);
+                "run again with OCTET_DEBUG=1 and report what it prints in the issue tracker of the project");
     }
 
     private static String message(Throwable e) {

@@ -1,16 +1,13 @@
 package dev.octet.cli;
 
-import dev.octet.converter.Conversion;
 import dev.octet.converter.Converter;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
-import dev.octet.converter.plan.Decision;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
 import java.io.IOException;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -37,20 +34,5 @@ final class LayerErrors {
         }
         Dataset some = samples.slice(0, Math.min(SAMPLES, samples.count()));
         return Evaluation.compareLayers(reference.runnable(), candidate, pairs, some, options);
-    }
-
-    /** Signal to noise at the output of each converted layer by its node, dB. */
-    static Map<String, Double> byNode(
-            Converter reference, Conversion conversion, Dataset samples, EvaluationOptions options) throws IOException {
-        Map<String, Double> byValue = new HashMap<>();
-        compare(reference, conversion.model(), samples, options).forEach(c -> byValue.put(c.reference(), c.sqnrDb()));
-        Map<String, Double> byNode = new HashMap<>();
-        for (Decision.Converted layer : conversion.plan().converted()) {
-            Double sqnrDb = byValue.get(layer.output());
-            if (sqnrDb != null) {
-                byNode.put(layer.node(), sqnrDb);
-            }
-        }
-        return byNode;
     }
 }

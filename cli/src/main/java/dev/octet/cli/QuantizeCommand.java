@@ -143,17 +143,19 @@ final class QuantizeCommand implements Command {
                     recipe.needsStatistics() ? statistics(arguments, converter, plan, model, screen) : null;
             timings.add(new ReportData.Timing("calibrate", seconds(calibrating)));
             long converting = System.nanoTime();
-            Conversion conversion = converter.convert(
+            Conversion converted = converter.convert(
                     plan,
                     statistics,
                     compensated ? options.withMoments(moments(arguments, converter, plan, model, screen)) : options);
-            conversion.save(output);
-            timings.add(new ReportData.Timing("convert and write", seconds(converting)));
-            long convertedBytes = Files.size(output);
+            timings.add(new ReportData.Timing("convert", seconds(converting)));
             long comparing = System.nanoTime();
+            Conversion conversion = measured(arguments, converter, converted, model, screen);
+            timings.add(new ReportData.Timing("compare layers", seconds(comparing)));
+            long writing = System.nanoTime();
+            conversion.save(output);
+            timings.add(new ReportData.Timing("write", seconds(writing)));
+            long convertedBytes = Files.size(output);
             if (report.isPresent()) {
-                Map<String, Double> layers = layers(arguments, converter, conversion, model, screen);
-                timings.add(new ReportData.Timing("compare layers", seconds(comparing)));
                 HtmlReport.write(
                         ConversionReport.of(
                                 conversion,
@@ -162,7 +164,6 @@ final class QuantizeCommand implements Command {
                                 originalBytes,
                                 convertedBytes,
                                 statistics,
-                                layers,
                                 timings),
                         report.get());
             }
@@ -250,20 +251,20 @@ final class QuantizeCommand implements Command {
         }
     }
 
-    /** Signal to noise at the layers' outputs on some of the calibration data; empty when there is none. */
-    private static Map<String, Double> layers(
+    /** The conversion with its layers compared on some of the calibration data; as it was when there is none. */
+    private static Conversion measured(
             Arguments arguments, Converter converter, Conversion conversion, Path model, Screen screen)
             throws IOException {
         Optional<Path> data = arguments.path(DataFlags.CALIBRATION);
         if (data.isEmpty()) {
-            return Map.of();
+            return conversion;
         }
         try (Dataset samples = DataFlags.open(arguments, data.get(), model, InputSpec.of(converter.source()));
                 Progress progress = arguments.progress(screen)) {
             EvaluationOptions options = EvaluationOptions.defaults()
                     .withThreads(arguments.threads())
                     .withProgress((done, total) -> progress.update("comparing layers", done, total, "samples"));
-            return LayerErrors.byNode(converter, conversion, samples, options);
+            return converter.measure(conversion, samples, options);
         }
     }
 

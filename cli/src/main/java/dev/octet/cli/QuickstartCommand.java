@@ -25,7 +25,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.commons.cli.Option;
 
@@ -162,24 +161,24 @@ final class QuickstartCommand implements Command {
                                     .withProgress((done, total) ->
                                             progress.update("measuring for rounding", done, total, "texts"))));
             clock.step("second moments of " + CALIBRATION_SAMPLES + " texts");
-            Conversion conversion = converter.convert(plan, statistics, options);
-            conversion.save(place.model());
-            clock.step("rewrite to FP8 and write");
-            Dataset heldOut = texts.slice(CALIBRATION_SAMPLES, HELD_OUT_SAMPLES);
+            Conversion converted = converter.convert(plan, statistics, options);
+            clock.step("rewrite to FP8");
             EvaluationOptions evaluating = EvaluationOptions.defaults().withThreads(threads);
+            Conversion conversion = converter.measure(
+                    converted,
+                    texts.slice(0, CALIBRATION_SAMPLES),
+                    evaluating.withProgress(
+                            (done, total) -> progress.update("comparing layers", done, total, "texts")));
+            clock.step("compare layers");
+            conversion.save(place.model());
+            clock.step("write");
+            Dataset heldOut = texts.slice(CALIBRATION_SAMPLES, HELD_OUT_SAMPLES);
             ModelComparison comparison = Evaluation.compare(
                     files.model(),
                     place.model(),
                     heldOut,
                     evaluating.withProgress((done, total) -> progress.update("evaluating", done, total, "texts")));
             clock.step("evaluate on " + HELD_OUT_SAMPLES + " held-out texts");
-            Map<String, Double> layers = LayerErrors.byNode(
-                    converter,
-                    conversion,
-                    heldOut,
-                    evaluating.withProgress(
-                            (done, total) -> progress.update("comparing layers", done, total, "texts")));
-            clock.step("compare layers");
             ReportData report = ConversionReport.of(
                             conversion,
                             "all-MiniLM-L6-v2",
@@ -187,7 +186,6 @@ final class QuickstartCommand implements Command {
                             Files.size(files.model()),
                             Files.size(place.model()),
                             statistics,
-                            layers,
                             clock.timings)
                     .withQuality(quality(comparison));
             HtmlReport.write(report, place.report());

@@ -31,8 +31,6 @@ public final class ConversionReport {
      * @param originalBytes size of the original file
      * @param convertedBytes size of the converted file
      * @param statistics what the scales were chosen from; null for recipes without
-     * @param layerSqnrDb signal to noise at the output of each converted layer by node, dB, where it was measured; layers without take
-     *     that of their weight
      * @param timings steps and their seconds, in order
      */
     public static ReportData of(
@@ -42,7 +40,6 @@ public final class ConversionReport {
             long originalBytes,
             long convertedBytes,
             @Nullable Statistics statistics,
-            Map<String, Double> layerSqnrDb,
             List<ReportData.Timing> timings) {
         Statistics used = conversion.plan().recipe().needsStatistics() ? statistics : null;
         ReportData.Summary summary = new ReportData.Summary(
@@ -57,8 +54,8 @@ public final class ConversionReport {
                 null);
         return new ReportData(
                 summary,
-                layers(conversion, layerSqnrDb),
-                layerSqnrDb.isEmpty()
+                layers(conversion),
+                conversion.comparison().isEmpty()
                         ? "of each converted layer's weight alone"
                         : "at the output of each converted layer, with the error that comes in from the layers before"
                                 + " it",
@@ -73,7 +70,9 @@ public final class ConversionReport {
                 conversion.notes().stream().map(Object::toString).toList());
     }
 
-    private static List<ReportData.Layer> layers(Conversion conversion, Map<String, Double> layerSqnrDb) {
+    private static List<ReportData.Layer> layers(Conversion conversion) {
+        Map<String, Double> sqnrDb = new HashMap<>();
+        conversion.comparison().forEach(c -> sqnrDb.put(c.reference(), c.sqnrDb()));
         Map<String, Decision.Converted> decisions = new HashMap<>();
         conversion.plan().converted().forEach(d -> decisions.put(d.node(), d));
         List<ReportData.Layer> layers = new ArrayList<>();
@@ -84,7 +83,7 @@ public final class ConversionReport {
             layers.add(new ReportData.Layer(
                     result.node(),
                     decision == null ? "" : decision.kind().label(),
-                    layerSqnrDb.getOrDefault(result.node(), result.weightSqnrDb()),
+                    sqnrDb.getOrDefault(result.output(), result.weightSqnrDb()),
                     result.minScale(),
                     result.maxScale(),
                     input == null ? Double.NaN : input.clip(),
