@@ -27,7 +27,7 @@ import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Set;
 
-/** A model loaded by ONNX Runtime on the CPU. Not thread-safe. */
+/** A model loaded by ONNX Runtime on the CPU. Several threads may run batches at once. */
 public final class OnnxRuntimeSession implements AutoCloseable {
     private final OrtEnvironment environment;
     private final OrtSession session;

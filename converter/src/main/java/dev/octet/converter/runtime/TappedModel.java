@@ -15,10 +15,12 @@ import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.Deque;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
@@ -38,6 +40,10 @@ import java.util.stream.Stream;
  * <p>The model is written to a temporary file that is removed again when this is closed.
  */
 public final class TappedModel implements AutoCloseable {
+    private static final System.Logger LOG = System.getLogger(TappedModel.class.getName());
+    /** Batches that run at once; bounds memory on machines of many cores, which then have several threads per batch. */
+    private static final int MAX_PARALLEL_RUNS = 4;
+
     private static final BitSet ONE_ROW = BitSet.valueOf(new long[] {1});
 
     private final Path folder;
@@ -45,14 +51,24 @@ public final class TappedModel implements AutoCloseable {
     private final GraphModel model;
     private final Set<String> taps;
     private final ExecutorService readers;
+    private final ExecutorService runners;
+    private final int parallelRuns;
 
     private TappedModel(
-            Path folder, OnnxRuntimeSession session, GraphModel model, Set<String> taps, ExecutorService readers) {
+            Path folder,
+            OnnxRuntimeSession session,
+            GraphModel model,
+            Set<String> taps,
+            ExecutorService readers,
+            ExecutorService runners,
+            int parallelRuns) {
         this.folder = folder;
         this.session = session;
         this.model = model;
         this.taps = taps;
         this.readers = readers;
+        this.runners = runners;
+        this.parallelRuns = parallelRuns;
     }
 
     /**
@@ -73,11 +89,16 @@ public final class TappedModel implements AutoCloseable {
         try {
             Path file = folder.resolve("tapped.onnx");
             OnnxWriter.write(tapped, file);
-            OnnxRuntimeSession session = OnnxRuntimeSession.open(file, settings);
+            int parallelRuns = Math.min(settings.threads(), MAX_PARALLEL_RUNS);
+            OnnxRuntimeSession session =
+                    OnnxRuntimeSession.open(file, settings.withThreads(settings.threads() / parallelRuns));
             ExecutorService readers = Executors.newFixedThreadPool(
                     settings.threads(),
                     Thread.ofPlatform().daemon().name("octet-tap-", 0).factory());
-            return new TappedModel(folder, session, tapped, names, readers);
+            ExecutorService runners = Executors.newFixedThreadPool(
+                    parallelRuns,
+                    Thread.ofPlatform().daemon().name("octet-run-", 0).factory());
+            return new TappedModel(folder, session, tapped, names, readers, runners, parallelRuns);
         } catch (IOException | RuntimeException e) {
             delete(folder);
             throw e;
@@ -109,8 +130,9 @@ public final class TappedModel implements AutoCloseable {
     }
 
     /**
-     * Runs samples {@code from} to the last through the model, batch by batch, and shows the taps to {@code observer}: one batch is in
-     * memory at a time. Whatever the observer throws ends the run and comes out here.
+     * Runs samples {@code from} to the last through the model and shows the taps to {@code observer}, batch by batch in order. Several
+     * batches run at once, each on few threads, while an earlier one is looked at: for small batches that is faster than several threads
+     * on one. Memory holds those batches, however many samples there are. Whatever the observer throws ends the run and comes out here.
      *
      * @param batchSize samples of a batch; the last may have fewer. A model that fixes its batch size has its way
      * @throws InvalidDataException when the data do not fit the model
@@ -118,12 +140,54 @@ public final class TappedModel implements AutoCloseable {
      */
     public void run(Dataset data, int from, int batchSize, TapObserver observer) throws IOException {
         int size = batchSize(model, data, batchSize);
-        for (int first = from; first < data.count(); first += size) {
-            Batch batch = data.batch(first, Math.min(size, data.count() - first));
-            try (OnnxRuntimeSession.Outputs outputs = session.run(batch, taps)) {
-                observeAll(outputs, batch, observer);
+        Deque<InFlight> window = new ArrayDeque<>();
+        try {
+            for (int first = from; first < data.count(); first += size) {
+                Batch batch = data.batch(first, Math.min(size, data.count() - first));
+                window.add(new InFlight(batch, runners.submit(() -> session.run(batch, taps))));
+                // one more than run at a time, so that no runner waits while a batch is looked at
+                if (window.size() > parallelRuns) {
+                    finish(window.removeFirst(), observer);
+                }
             }
-            observer.batchDone(first + batch.size());
+            while (!window.isEmpty()) {
+                finish(window.removeFirst(), observer);
+            }
+        } finally {
+            window.forEach(TappedModel::discard);
+        }
+    }
+
+    /** A batch that is running or has run. */
+    private record InFlight(Batch batch, Future<OnnxRuntimeSession.Outputs> outputs) {}
+
+    private void finish(InFlight run, TapObserver observer) {
+        try (OnnxRuntimeSession.Outputs outputs = await(run.outputs())) {
+            observeAll(outputs, run.batch(), observer);
+        }
+        observer.batchDone(run.batch().first() + run.batch().size());
+    }
+
+    /** Frees what a batch came to that nobody will look at, because an earlier one failed. */
+    private static void discard(InFlight run) {
+        try (OnnxRuntimeSession.Outputs outputs = await(run.outputs())) {
+            LOG.log(
+                    System.Logger.Level.DEBUG,
+                    "dropped {0} outputs",
+                    outputs.names().size());
+        } catch (RuntimeException e) {
+            LOG.log(System.Logger.Level.DEBUG, "a batch behind the failed one failed as well", e);
+        }
+    }
+
+    private static <T> T await(Future<T> future) {
+        try {
+            return future.get();
+        } catch (ExecutionException e) {
+            throw e.getCause() instanceof RuntimeException r ? r : new IllegalStateException(e.getCause());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new CancellationException("interrupted");
         }
     }
 
@@ -214,6 +278,7 @@ public final class TappedModel implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
+        runners.shutdown();
         readers.shutdown();
         session.close();
         delete(folder);
