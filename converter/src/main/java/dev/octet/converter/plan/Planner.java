@@ -72,12 +72,22 @@ public final class Planner {
             if (!matched.contains(p)) {
                 throw new InvalidOptionException(
                         "pattern '" + p + "' matches no layer",
-                        "option keep",
-                        "list the layers with `octet inspect MODEL --layers`; patterns are searched in node ids and"
-                                + " weight names");
+                        "option keep, " + ordered.size() + " layers",
+                        hint(ordered));
             }
         }
         return new Plan(recipe, ordered);
+    }
+
+    private static String hint(List<Decision> layers) {
+        return layers.stream()
+                .filter(Decision.Converted.class::isInstance)
+                .map(Decision.Converted.class::cast)
+                .filter(d -> !d.weight().isEmpty())
+                .findFirst()
+                .map(d -> "patterns are searched in node ids, such as '" + d.node() + "', and weight names, such as '"
+                        + d.weight() + "'")
+                .orElse("there is no layer to keep; leave the pattern out");
     }
 
     private Optional<String> keptByPattern(String... names) {
