@@ -3,15 +3,16 @@ package dev.octet.cli;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.octet.converter.Conversion;
 import dev.octet.converter.ConversionOptions;
 import dev.octet.converter.Converter;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.data.NpzDataset;
 import dev.octet.converter.data.Sha256;
+import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.runtime.CalibrationOptions;
-import dev.octet.converter.runtime.CalibrationRun;
 import dev.octet.formats.ModelFile;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
@@ -40,12 +41,32 @@ class TourTest {
                 Converter converter = Converter.of(file.model());
                 Dataset data = NpzDataset.open(samples, InputSpec.of(converter.source()))) {
             Plan plan = converter.plan(Recipes.FP8, List.of());
-            Statistics statistics = CalibrationRun.run(
-                    converter.runnable(), Sha256.of(in), plan.taps(), data, CalibrationOptions.defaults());
+            Statistics statistics = converter.calibrate(plan, data, Sha256.of(in), CalibrationOptions.defaults());
             converter.convert(plan, statistics, ConversionOptions.defaults()).save(out);
         }
     }
     // end
+
+    @Test
+    void the_whole_of_quantize_is_one_call_that_measures_its_layers() throws IOException {
+        Path samples = TinyBert.samples(folder.resolve("samples.npz"), 8, 3);
+        try (ModelFile file = ModelFile.open(TinyBert.MODEL);
+                Converter converter = Converter.of(file.model());
+                Dataset data = NpzDataset.open(samples, InputSpec.of(converter.source()))) {
+            Conversion conversion = converter.quantize(
+                    Recipes.FP8,
+                    List.of(),
+                    data,
+                    Sha256.of(TinyBert.MODEL),
+                    ConversionOptions.defaults(),
+                    CalibrationOptions.defaults());
+            assertEquals(
+                    conversion.plan().converted(LayerKind.LINEAR).size(),
+                    conversion.comparison().size());
+            assertEquals("gptq", conversion.model().metadata().get("octet.rounding"));
+            assertTrue(conversion.comparison().stream().allMatch(l -> l.sqnrDb() > 15));
+        }
+    }
 
     @Test
     void a_model_is_opened_calibrated_converted_and_saved() throws IOException {
