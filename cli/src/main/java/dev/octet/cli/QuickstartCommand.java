@@ -108,7 +108,7 @@ final class QuickstartCommand implements Command {
 
     @Override
     public List<String> examples() {
-        return List.of("octet quickstart", "octet quickstart -o /tmp/try --json");
+        return List.of("octet quickstart", "octet quickstart -o try --json");
     }
 
     @Override

@@ -30,18 +30,22 @@ public record ConversionOptions(Target target, Calibrator calibrator, Map<String
                 Target.ONNXRUNTIME, new Absmax(), Map.of(), Runtime.getRuntime().availableProcessors());
     }
 
+    /** The same with another target. */
     public ConversionOptions withTarget(Target newTarget) {
         return new ConversionOptions(newTarget, calibrator, moments, threads);
     }
 
+    /** The same with another calibrator. */
     public ConversionOptions withCalibrator(Calibrator newCalibrator) {
         return new ConversionOptions(target, newCalibrator, moments, threads);
     }
 
+    /** The same with another moments. */
     public ConversionOptions withMoments(Map<String, SecondMoment> newMoments) {
         return new ConversionOptions(target, calibrator, newMoments, threads);
     }
 
+    /** The same with another threads. */
     public ConversionOptions withThreads(int newThreads) {
         return new ConversionOptions(target, calibrator, moments, newThreads);
     }

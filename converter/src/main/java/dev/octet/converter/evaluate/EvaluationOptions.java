@@ -23,14 +23,17 @@ public record EvaluationOptions(int threads, int batchSize, ProgressListener pro
                 Runtime.getRuntime().availableProcessors(), CalibrationOptions.DEFAULT_BATCH, ProgressListener.NONE);
     }
 
+    /** The same with another threads. */
     public EvaluationOptions withThreads(int newThreads) {
         return new EvaluationOptions(newThreads, batchSize, progress);
     }
 
+    /** The same with another batch size. */
     public EvaluationOptions withBatchSize(int newBatchSize) {
         return new EvaluationOptions(threads, newBatchSize, progress);
     }
 
+    /** The same with another progress. */
     public EvaluationOptions withProgress(ProgressListener newProgress) {
         return new EvaluationOptions(threads, batchSize, newProgress);
     }

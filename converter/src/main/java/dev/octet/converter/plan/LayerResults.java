@@ -65,8 +65,9 @@ final class LayerResults {
         double y = (double) decoded[code] * scale;
         signal += (double) x * x;
         noise += (x - y) * (x - y);
-        // Half a step above the largest number still rounds to it; beyond that the cast saturates.
-        double limit = (double) format.maxValue() * scale * (1 + Math.scalb(1.0, -format.mantissaBits() - 2));
+        // What lies less than half a step above the largest number still rounds to it; beyond that the cast saturates.
+        double halfStep = Math.scalb(1.0, format.maxExponent() - format.mantissaBits() - 1);
+        double limit = (format.maxValue() + halfStep) * scale;
         saturated += Math.abs(x) > limit ? 1 : 0;
         nonZero += x != 0 ? 1 : 0;
         flushed += x != 0 && y == 0 ? 1 : 0;

@@ -35,18 +35,22 @@ public record CalibrationOptions(
                 Runtime.getRuntime().availableProcessors(), DEFAULT_BATCH, null, 256, ProgressListener.NONE);
     }
 
+    /** The same with another threads. */
     public CalibrationOptions withThreads(int newThreads) {
         return new CalibrationOptions(newThreads, batchSize, checkpoint, checkpointSamples, progress);
     }
 
+    /** The same with another batch size. */
     public CalibrationOptions withBatchSize(int newBatchSize) {
         return new CalibrationOptions(threads, newBatchSize, checkpoint, checkpointSamples, progress);
     }
 
+    /** The same with another checkpoint. */
     public CalibrationOptions withCheckpoint(@Nullable Path file, int everySamples) {
         return new CalibrationOptions(threads, batchSize, file, everySamples, progress);
     }
 
+    /** The same with another progress. */
     public CalibrationOptions withProgress(ProgressListener newProgress) {
         return new CalibrationOptions(threads, batchSize, checkpoint, checkpointSamples, newProgress);
     }

@@ -20,6 +20,7 @@ public record SessionSettings(int threads, boolean quantisedKernels) {
         return new SessionSettings(Runtime.getRuntime().availableProcessors(), true);
     }
 
+    /** The same with another threads. */
     public SessionSettings withThreads(int newThreads) {
         return new SessionSettings(newThreads, quantisedKernels);
     }

@@ -16,11 +16,13 @@ public final class MalformedModelException extends OctetException {
 
     private final @Nullable String rule;
 
+    /** What is wrong, where it was found, how to mend it; one line each. */
     public MalformedModelException(String what, String where, String fix) {
         super(what, where, fix, null);
         this.rule = null;
     }
 
+    /** What is wrong, where it was found, how to mend it; one line each, and what caused it. */
     public MalformedModelException(String what, String where, String fix, Throwable cause) {
         super(what, where, fix, cause);
         this.rule = null;

@@ -11,48 +11,60 @@ public record Attribute(String name, Value value, String doc, Bytes unknown) {
     /** What the attribute holds; one case per ONNX AttributeType. */
     public sealed interface Value {}
 
+    /** A whole number. */
     public record OfInt(long value) implements Value {}
 
+    /** A real number, F32. */
     public record OfFloat(float value) implements Value {}
 
+    /** Bytes that are mostly UTF-8 text. */
     public record OfText(Bytes value) implements Value {}
 
+    /** A constant tensor. */
     public record OfTensor(Initializer value) implements Value {}
 
+    /** A nested graph: the body of If, Loop, Scan. */
     public record OfGraph(Graph value) implements Value {}
 
+    /** The type of a value. */
     public record OfType(ValueType value) implements Value {}
 
+    /** Whole numbers. */
     public record OfInts(List<Long> values) implements Value {
         public OfInts {
             values = List.copyOf(values);
         }
     }
 
+    /** Real numbers, F32. */
     public record OfFloats(List<Float> values) implements Value {
         public OfFloats {
             values = List.copyOf(values);
         }
     }
 
+    /** Several texts. */
     public record OfTexts(List<Bytes> values) implements Value {
         public OfTexts {
             values = List.copyOf(values);
         }
     }
 
+    /** Several constant tensors. */
     public record OfTensors(List<Initializer> values) implements Value {
         public OfTensors {
             values = List.copyOf(values);
         }
     }
 
+    /** Several nested graphs. */
     public record OfGraphs(List<Graph> values) implements Value {
         public OfGraphs {
             values = List.copyOf(values);
         }
     }
 
+    /** Several types. */
     public record OfTypes(List<ValueType> values) implements Value {
         public OfTypes {
             values = List.copyOf(values);

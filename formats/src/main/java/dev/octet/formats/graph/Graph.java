@@ -75,10 +75,12 @@ public record Graph(
         return inputs.stream().filter(i -> !initializers.containsKey(i.name())).toList();
     }
 
+    /** The same with another value infos. */
     public Graph withValueInfos(Map<String, ValueInfo> newValueInfos) {
         return new Graph(name, nodes, initializers, inputs, outputs, newValueInfos, doc, metadata, unknown);
     }
 
+    /** The same with another metadata. */
     public Graph withMetadata(Map<String, String> newMetadata) {
         return new Graph(name, nodes, initializers, inputs, outputs, valueInfos, doc, newMetadata, unknown);
     }

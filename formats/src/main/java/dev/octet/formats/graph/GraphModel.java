@@ -43,10 +43,12 @@ public record GraphModel(
         return opsets.getOrDefault("", 0L);
     }
 
+    /** The same with another graph. */
     public GraphModel withGraph(Graph newGraph) {
         return new GraphModel(irVersion, opsets, newGraph, functions, producer, metadata, unknown);
     }
 
+    /** The same with another functions. */
     public GraphModel withFunctions(List<Function> newFunctions) {
         return new GraphModel(irVersion, opsets, graph, newFunctions, producer, metadata, unknown);
     }
@@ -58,10 +60,12 @@ public record GraphModel(
         return new GraphModel(Math.max(irVersion, minIrVersion), map, graph, functions, producer, metadata, unknown);
     }
 
+    /** The same with another metadata. */
     public GraphModel withMetadata(Map<String, String> newMetadata) {
         return new GraphModel(irVersion, opsets, graph, functions, producer, newMetadata, unknown);
     }
 
+    /** The same with another producer. */
     public GraphModel withProducer(Producer newProducer) {
         return new GraphModel(irVersion, opsets, graph, functions, newProducer, metadata, unknown);
     }

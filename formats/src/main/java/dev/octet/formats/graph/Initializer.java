@@ -55,6 +55,7 @@ public record Initializer(String name, Data data, String doc, Map<String, String
         return data instanceof Dense d ? Optional.of(d.tensor()) : Optional.empty();
     }
 
+    /** The same with another name. */
     public Initializer withName(String newName) {
         return new Initializer(newName, data, doc, metadata, unknown);
     }

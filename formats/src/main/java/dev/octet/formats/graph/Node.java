@@ -150,18 +150,22 @@ public record Node(
         return used;
     }
 
+    /** The same with another inputs. */
     public Node withInputs(List<String> newInputs) {
         return new Node(name, opType, domain, overload, newInputs, outputs, attributes, doc, metadata, unknown);
     }
 
+    /** The same with another outputs. */
     public Node withOutputs(List<String> newOutputs) {
         return new Node(name, opType, domain, overload, inputs, newOutputs, attributes, doc, metadata, unknown);
     }
 
+    /** The same with another name. */
     public Node withName(String newName) {
         return new Node(newName, opType, domain, overload, inputs, outputs, attributes, doc, metadata, unknown);
     }
 
+    /** The same with another attributes. */
     public Node withAttributes(Map<String, Attribute> newAttributes) {
         return new Node(name, opType, domain, overload, inputs, outputs, newAttributes, doc, metadata, unknown);
     }
@@ -180,6 +184,7 @@ public record Node(
         return withAttributes(map);
     }
 
+    /** The same with another metadata. */
     public Node withMetadata(Map<String, String> newMetadata) {
         return new Node(name, opType, domain, overload, inputs, outputs, attributes, doc, newMetadata, unknown);
     }

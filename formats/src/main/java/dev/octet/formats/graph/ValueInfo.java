@@ -14,10 +14,12 @@ public record ValueInfo(
         this(name, type, "", Map.of(), Bytes.EMPTY);
     }
 
+    /** The same with another type. */
     public ValueInfo withType(@Nullable ValueType newType) {
         return new ValueInfo(name, newType, doc, metadata, unknown);
     }
 
+    /** The same with another name. */
     public ValueInfo withName(String newName) {
         return new ValueInfo(newName, type, doc, metadata, unknown);
     }

@@ -33,18 +33,22 @@ public record HeaderLimits(long maxHeaderBytes, int maxNameChars, int maxRank, i
         }
     }
 
+    /** The same with another max header bytes. */
     public HeaderLimits withMaxHeaderBytes(long value) {
         return new HeaderLimits(value, maxNameChars, maxRank, maxNesting);
     }
 
+    /** The same with another max name chars. */
     public HeaderLimits withMaxNameChars(int value) {
         return new HeaderLimits(maxHeaderBytes, value, maxRank, maxNesting);
     }
 
+    /** The same with another max rank. */
     public HeaderLimits withMaxRank(int value) {
         return new HeaderLimits(maxHeaderBytes, maxNameChars, value, maxNesting);
     }
 
+    /** The same with another max nesting. */
     public HeaderLimits withMaxNesting(int value) {
         return new HeaderLimits(maxHeaderBytes, maxNameChars, maxRank, value);
     }

@@ -22,6 +22,7 @@ public record TensorSpec(String name, DType dtype, Shape shape) {
         return Math.ceilDiv(shape.elementCount() * dtype.bits(), 8L);
     }
 
+    /** The same with another name. */
     public TensorSpec withName(String newName) {
         return new TensorSpec(newName, dtype, shape);
     }

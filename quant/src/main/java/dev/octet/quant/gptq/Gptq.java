@@ -9,6 +9,7 @@ import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.QuantizedTensor;
+import dev.octet.quant.work.Workers;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;

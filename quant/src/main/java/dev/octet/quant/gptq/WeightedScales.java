@@ -15,6 +15,7 @@ import dev.octet.quant.scale.Granularity.PerTensor;
 import dev.octet.quant.scale.Granularity.PerToken;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
+import dev.octet.quant.work.Workers;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;

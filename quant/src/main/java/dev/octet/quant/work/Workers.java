@@ -1,4 +1,4 @@
-package dev.octet.quant.gptq;
+package dev.octet.quant.work;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -10,11 +10,17 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntConsumer;
 
 /** Independent pieces of work, numbered from 0, shared out among threads. */
-final class Workers {
+public final class Workers {
     private Workers() {}
 
-    /** Runs {@code piece} once for each number below {@code count}; returns when all are done, throws what the first failing one threw. */
-    static void run(int count, int threads, IntConsumer piece) {
+    /**
+     * Runs {@code piece} once for each number below {@code count}, in up to {@code threads} threads that live as long as the call; with one
+     * thread or piece in the calling thread. Which thread does which piece is chance: what a piece does must not depend on it.
+     *
+     * @throws RuntimeException what the first failing piece threw, after all have ended
+     * @throws IllegalStateException when the calling thread is interrupted
+     */
+    public static void run(int count, int threads, IntConsumer piece) {
         AtomicInteger next = new AtomicInteger();
         Runnable worker = () -> {
             for (int i = next.getAndIncrement(); i < count; i = next.getAndIncrement()) {
@@ -44,7 +50,7 @@ final class Workers {
             throw new IllegalStateException(e.getCause()); // a Runnable throws nothing checked
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted while rounding a weight", e);
+            throw new IllegalStateException("interrupted while quantising", e);
         }
     }
 }
