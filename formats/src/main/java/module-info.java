@@ -2,6 +2,7 @@
 module dev.octet.formats {
     requires transitive org.jspecify;
     requires com.fasterxml.jackson.core;
+    requires transitive com.fasterxml.jackson.databind;
     requires com.google.protobuf;
 
     exports dev.octet.formats;
@@ -10,6 +11,7 @@ module dev.octet.formats {
     exports dev.octet.formats.graph;
     exports dev.octet.formats.model;
     exports dev.octet.formats.safetensors;
+    exports dev.octet.formats.checkpoint;
     exports dev.octet.formats.onnx;
     exports dev.octet.formats.npy;
     exports dev.octet.formats.file;

@@ -13,4 +13,5 @@ module dev.octet.quant {
     exports dev.octet.quant.statistics;
     exports dev.octet.quant.calibrate;
     exports dev.octet.quant.recipe;
+    exports dev.octet.quant.layout;
 }

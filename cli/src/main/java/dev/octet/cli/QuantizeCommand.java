@@ -43,7 +43,7 @@ import org.jspecify.annotations.Nullable;
 final class QuantizeCommand implements Command {
     private static final int KEPT_SHOWN = 20;
 
-    private static final Map<String, Recipe> RECIPES = byName(Recipes.ALL, Recipe::name);
+    private static final Map<String, Recipe> RECIPES = byName(Recipes.GRAPH, Recipe::name);
     private static final Map<String, Target> TARGETS = byName(Arrays.asList(Target.values()), Target::label);
 
     private static final Option RECIPE = Flags.value(

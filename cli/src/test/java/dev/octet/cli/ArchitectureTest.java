@@ -30,7 +30,8 @@ class ArchitectureTest {
             List.of("graph"),
             List.of("model"),
             List.of("file"),
-            List.of("safetensors", "onnx", "npy"));
+            List.of("safetensors", "onnx", "npy"),
+            List.of("checkpoint"));
 
     private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer");
     private static final List<String> BANNED_ENDINGS =

@@ -55,7 +55,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
             if (refusal.isPresent()) {
                 refusals.put(tap, refusal.get());
             } else {
-                scales.put(tap, scale(tap, t, calibrator, operand.format()));
+                scales.put(tap, scale(tap, t, calibrator, operand.minifloat()));
             }
         }
         return new ActivationScales(without(plan, refusals), scales);

@@ -35,7 +35,7 @@ public record CompensatedRounding(Gptq gptq, Map<String, SecondMoment> moments, 
             return fallBack(linear, weight, operand, "its input was not observed");
         }
         CastSpec spec = new CastSpec(
-                operand.format(),
+                operand.minifloat(),
                 RoundToNearest.inLayoutOf(linear, operand.granularity()),
                 SCALES,
                 Overflow.SATURATE,

@@ -121,7 +121,7 @@ public final class Fp8Rewrite {
         String scale = edit.freshName(stem(first) + ".input_scale");
         edit.putInitializer(Initializer.of(ActivationScales.stored(chosen.scale(), scale, scaleType, arena)));
         String codes = edit.freshName(x + "_fp8");
-        Attribute format = Attribute.of("format", operand.format().dtype().name());
+        Attribute format = Attribute.of("format", operand.minifloat().dtype().name());
         Node producer = edit.producer(x);
         if (norm == null || producer == null) {
             edit.insertBefore(

@@ -21,7 +21,7 @@ public record RoundToNearest(Quantizer quantizer, Arena arena) implements Weight
     @Override
     public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand) {
         CastSpec spec = new CastSpec(
-                operand.format(),
+                operand.minifloat(),
                 inLayoutOf(linear, operand.granularity()),
                 new ScaleRule.AmaxRule(),
                 Overflow.SATURATE,

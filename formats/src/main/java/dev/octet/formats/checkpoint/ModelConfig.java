@@ -1,0 +1,77 @@
+package dev.octet.formats.checkpoint;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.error.MalformedModelException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/** JSON files that Hugging Face folders keep beside their tensors: {@code config.json}, {@code hf_quant_config.json}. */
+public final class ModelConfig {
+    /** The model's configuration. */
+    public static final String FILE_NAME = "config.json";
+
+    /** Far more than any real configuration; keeps a hostile file from filling the heap. */
+    static final long MAX_BYTES = 16L << 20;
+
+    private static final int MAX_NESTING = 100;
+
+    private static final ObjectMapper JSON = JsonMapper.builder(JsonFactory.builder()
+                    .streamReadConstraints(StreamReadConstraints.builder()
+                            .maxNestingDepth(MAX_NESTING)
+                            .build())
+                    .build())
+            .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS) // numbers keep their spelling when written again
+            .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
+            .build();
+
+    private ModelConfig() {}
+
+    /**
+     * {@code config.json} in {@code folder}; empty when there is none.
+     *
+     * @throws MalformedModelException when it is not a JSON object, or absurdly long
+     */
+    public static Optional<ObjectNode> read(Path folder) throws IOException {
+        return read(folder, FILE_NAME);
+    }
+
+    /** The JSON object in file {@code name} of {@code folder}; as {@link #read(Path)}. */
+    public static Optional<ObjectNode> read(Path folder, String name) throws IOException {
+        Path file = folder.resolve(name);
+        if (!Files.isRegularFile(file)) {
+            return Optional.empty();
+        }
+        if (Files.size(file) > MAX_BYTES) {
+            throw new MalformedModelException(
+                    name + " has " + Files.size(file) + " bytes, at most " + MAX_BYTES + " are read",
+                    file.toString(),
+                    "put the model's own " + name + " there");
+        }
+        try {
+            JsonNode json = JSON.readTree(file.toFile());
+            if (json instanceof ObjectNode object) {
+                return Optional.of(object);
+            }
+            throw new MalformedModelException(
+                    name + " is not a JSON object", file.toString(), "download or export the folder again");
+        } catch (JsonProcessingException e) {
+            throw new MalformedModelException(
+                    name + " is not JSON: " + e.getOriginalMessage(),
+                    file
+                            + (e.getLocation() == null
+                                    ? ""
+                                    : ", line " + e.getLocation().getLineNr()),
+                    "download or export the folder again",
+                    e);
+        }
+    }
+}

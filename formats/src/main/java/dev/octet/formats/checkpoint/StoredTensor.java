@@ -1,0 +1,27 @@
+package dev.octet.formats.checkpoint;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.TensorSpec;
+
+/**
+ * A tensor and where its bytes lie.
+ *
+ * @param position byte in the shard's file where the tensor starts
+ */
+public record StoredTensor(TensorSpec spec, Shard shard, long position) {
+    /** Its name in the checkpoint. */
+    public String name() {
+        return spec.name();
+    }
+
+    /** Its element type. */
+    public DType dtype() {
+        return spec.dtype();
+    }
+
+    /** Its shape. */
+    public Shape shape() {
+        return spec.shape();
+    }
+}

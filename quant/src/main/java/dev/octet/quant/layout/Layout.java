@@ -1,0 +1,58 @@
+package dev.octet.quant.layout;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.recipe.Recipe;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** One way in which a family of consumers finds quantised weights in a checkpoint. Stateless. */
+public interface Layout {
+    /** What users type: {@code compressed-tensors}. */
+    String name();
+
+    /** One line for help: who reads it. */
+    String summary();
+
+    /**
+     * How weights are quantised by {@code recipe} in this layout; empty when it has no way to say so.
+     */
+    Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options);
+
+    /**
+     * Why a weight of this shape cannot be quantised by this scheme for this layout's consumers; empty when it can.
+     */
+    Optional<String> refusal(WeightScheme scheme, Shape shape);
+
+    /**
+     * The tensors that stand for a weight in this layout.
+     *
+     * @param name the weight's own name
+     * @param shape its own shape
+     * @param options {@code staticInputs}: with an input scale
+     */
+    StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options);
+
+    /**
+     * Edits {@code config} ({@code config.json}, whatever else is in it stays) so that it describes the contents, and returns what other
+     * JSON files must lie beside it, by name.
+     */
+    Map<String, ObjectNode> configure(ObjectNode config, LayoutContents contents);
+
+    /**
+     * Recognises the quantised weights of a checkpoint.
+     *
+     * @param tensors all tensors by name, in the order of the checkpoint
+     * @param metadata of its safetensors files, merged
+     * @param config its {@code config.json}, null when there is none
+     * @param quantConfig its {@code hf_quant_config.json}, null when there is none
+     * @return empty when the checkpoint is not in this layout
+     */
+    Optional<StoredCheckpoint> recognise(
+            Map<String, TensorSpec> tensors,
+            Map<String, String> metadata,
+            @Nullable ObjectNode config,
+            @Nullable ObjectNode quantConfig);
+}

@@ -1,0 +1,55 @@
+package dev.octet.quant.number;
+
+import dev.octet.formats.tensor.DType;
+import java.util.Arrays;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** What the codes of a quantised tensor are: one of the small float formats, or 8-bit integers. */
+public enum Codes {
+    /** {@link Minifloat#E4M3FN}. */
+    E4M3FN(Minifloat.E4M3FN),
+    /** {@link Minifloat#E5M2}. */
+    E5M2(Minifloat.E5M2),
+    /** {@link Minifloat#E4M3FNUZ}. */
+    E4M3FNUZ(Minifloat.E4M3FNUZ),
+    /** {@link Minifloat#E5M2FNUZ}. */
+    E5M2FNUZ(Minifloat.E5M2FNUZ),
+    /** {@link Minifloat#E2M1}, two to a byte. */
+    E2M1(Minifloat.E2M1),
+    /** Symmetric: {@code real = code * scale}, code in -127 .. 127 as written here, -128 .. 127 as read. */
+    INT8(null),
+    /** {@code real = (code - zeroPoint) * scale}, code and zero point in -128 .. 127. */
+    INT8_ASYMMETRIC(null);
+
+    private final @Nullable Minifloat minifloat;
+
+    Codes(@Nullable Minifloat minifloat) {
+        this.minifloat = minifloat;
+    }
+
+    /** The float format; empty for integers. */
+    public Optional<Minifloat> minifloat() {
+        return Optional.ofNullable(minifloat);
+    }
+
+    /** The tensor element type with these codes. */
+    public DType dtype() {
+        return minifloat == null ? DType.I8 : minifloat.dtype();
+    }
+
+    /** The largest code's value: 448 for E4M3FN, 127 for integers. */
+    public float maxValue() {
+        return minifloat == null ? Byte.MAX_VALUE : minifloat.maxValue();
+    }
+
+    /** Whether these are integers. */
+    public boolean isInteger() {
+        return minifloat == null;
+    }
+
+    /** The codes of a float format; E8M0, a format for scales only, has none. */
+    public static Optional<Codes> of(Minifloat format) {
+        return Arrays.stream(values()).filter(c -> c.minifloat == format).findFirst();
+    }
+}
