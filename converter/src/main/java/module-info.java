@@ -10,6 +10,7 @@ module dev.octet.converter {
 
     exports dev.octet.converter.data;
     exports dev.octet.converter;
+    exports dev.octet.converter.checkpoint;
     exports dev.octet.converter.evaluate;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;

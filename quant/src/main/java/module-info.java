@@ -14,4 +14,5 @@ module dev.octet.quant {
     exports dev.octet.quant.calibrate;
     exports dev.octet.quant.recipe;
     exports dev.octet.quant.layout;
+    exports dev.octet.quant.tile;
 }

@@ -1,0 +1,153 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.tensor.Shape;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Pattern;
+
+/**
+ * What the weights of Hugging Face checkpoints are for, by name and rank. Names are those of the architectures in transformers (Llama,
+ * Mistral, Qwen, DeepSeek, Mixtral, Gemma, Phi, GPT-2, OPT, BERT, ViT, ...); a matrix of an unknown name is taken for a Linear,
+ * because that is what most matrices are.
+ */
+public final class LinearNames {
+    private static final List<String> EMBEDDINGS = List.of(
+            "embed_tokens",
+            "embed_positions",
+            "embeddings",
+            "embedding",
+            "wte",
+            "wpe",
+            "shared",
+            "tok_embeddings",
+            "position_embeddings",
+            "token_embedding",
+            "patch_embed",
+            "relative_attention_bias",
+            "embed_in",
+            "word_embeddings",
+            "embed");
+    private static final List<String> HEADS = List.of(
+            "lm_head",
+            "embed_out",
+            "classifier",
+            "score",
+            "qa_outputs",
+            "predictions",
+            "cls",
+            "seq_relationship",
+            "pooler",
+            "output_projection");
+    /** The last part of a module's path; a gate of an MLP (gate_proj) is none. */
+    private static final List<String> ROUTERS =
+            List.of("gate", "router", "shared_expert_gate", "gate_weight", "e_score_correction_bias", "switch");
+
+    private static final List<String> NORM_PARTS = List.of("norm", "ln_", "_ln", "layernorm", "ln1", "ln2");
+    /** State-space and convolution weights that are matrices but no Linear. */
+    private static final List<String> OTHERS = List.of("conv1d", "conv", "A_log", "lora_A", "lora_B", "rotary_emb");
+
+    /** Last parts of module paths that inference engines fuse into one product, and the name of the product. */
+    private static final Map<String, String> FUSED = Map.ofEntries(
+            Map.entry("q_proj", "qkv_proj"),
+            Map.entry("k_proj", "qkv_proj"),
+            Map.entry("v_proj", "qkv_proj"),
+            Map.entry("query", "qkv"),
+            Map.entry("key", "qkv"),
+            Map.entry("value", "qkv"),
+            Map.entry("gate_proj", "gate_up_proj"),
+            Map.entry("up_proj", "gate_up_proj"),
+            Map.entry("w1", "w13"),
+            Map.entry("w3", "w13"),
+            Map.entry("q_a_proj", "fused_qkv_a_proj"),
+            Map.entry("kv_a_proj_with_mqa", "fused_qkv_a_proj"));
+
+    private static final Pattern PARTS = Pattern.compile("\\.");
+
+    private LinearNames() {}
+
+    /**
+     * What a tensor is for.
+     *
+     * @param name as in the checkpoint
+     * @param shape its own shape, not that of its codes
+     */
+    public static Role role(String name, Shape shape) {
+        String module = module(name);
+        String last = last(module);
+        boolean weight = name.endsWith(".weight");
+        if (isNorm(module)) {
+            return Role.NORM;
+        }
+        if (shape.rank() == 3 && (weight || !name.endsWith("bias")) && module.contains("expert")) {
+            return Role.FUSED_EXPERTS;
+        }
+        if (shape.rank() != 2 || name.endsWith("bias") || name.endsWith("_bias")) {
+            return Role.OTHER;
+        }
+        if (hasPart(module, EMBEDDINGS)) {
+            return Role.EMBEDDING;
+        }
+        if (ROUTERS.contains(last)) {
+            return Role.ROUTER;
+        }
+        if (hasPart(module, HEADS)) {
+            return Role.HEAD;
+        }
+        if (OTHERS.contains(last) || (!weight && !module.contains("expert"))) {
+            return Role.OTHER;
+        }
+        return Role.LINEAR;
+    }
+
+    /**
+     * The product that inference engines fuse this weight into with its siblings: the path of the fused module, the same for all of them.
+     * Empty for a weight that stands alone.
+     *
+     * @param name of a weight, {@code model.layers.0.self_attn.q_proj.weight}; gives {@code model.layers.0.self_attn.qkv_proj}
+     */
+    public static Optional<String> fusedGroup(String name) {
+        if (!name.endsWith(".weight")) {
+            return Optional.empty();
+        }
+        String module = module(name);
+        String last = last(module);
+        String fused = FUSED.get(last);
+        return fused == null
+                ? Optional.empty()
+                : Optional.of(module.substring(0, module.length() - last.length()) + fused);
+    }
+
+    /** The last parts of the paths of those that are fused with {@code name}, itself included; itself alone where it stands alone. */
+    public static List<String> siblings(String name) {
+        String module = module(name);
+        String last = last(module);
+        String fused = FUSED.get(last);
+        if (fused == null) {
+            return List.of(last);
+        }
+        return FUSED.entrySet().stream()
+                .filter(e -> e.getValue().equals(fused))
+                .map(Map.Entry::getKey)
+                .sorted()
+                .toList();
+    }
+
+    private static String module(String name) {
+        return name.endsWith(".weight") ? name.substring(0, name.length() - ".weight".length()) : name;
+    }
+
+    private static String last(String module) {
+        return module.substring(module.lastIndexOf('.') + 1);
+    }
+
+    private static boolean isNorm(String module) {
+        String last = last(module).toLowerCase(Locale.ROOT);
+        return NORM_PARTS.stream().anyMatch(last::contains);
+    }
+
+    private static boolean hasPart(String module, List<String> parts) {
+        return PARTS.splitAsStream(module).anyMatch(parts::contains);
+    }
+}
