@@ -1,0 +1,243 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Floats;
+import dev.octet.quant.layout.ScaleTensor;
+import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.tile.TileCast;
+import dev.octet.quant.tile.TileShape;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Rows of any weight of a checkpoint as floats, plain or quantised in any layout: read by position, dequantised tile by tile. For use by
+ * several threads at once; memory is what one call needs.
+ */
+public final class WeightReader {
+    private final Checkpoint checkpoint;
+    private final StoredCheckpoint stored;
+    private final TileCast cast = new TileCast();
+
+    private WeightReader(Checkpoint checkpoint, StoredCheckpoint stored) {
+        this.checkpoint = checkpoint;
+        this.stored = stored;
+    }
+
+    /** A reader of the weights that {@code stored} recognised in {@code checkpoint}. */
+    public static WeightReader of(Checkpoint checkpoint, StoredCheckpoint stored) {
+        return new WeightReader(checkpoint, stored);
+    }
+
+    /**
+     * The own shape of a weight.
+     *
+     * @throws IllegalArgumentException when there is no such weight
+     */
+    public Shape shape(String name) {
+        StoredWeight weight = stored.weights().get(name);
+        return weight != null ? weight.shape() : plain(name).shape();
+    }
+
+    private TensorSpec plain(String name) {
+        TensorSpec spec = stored.plain().get(name);
+        if (spec == null) {
+            throw new IllegalArgumentException("there is no weight '" + name + "'");
+        }
+        return spec;
+    }
+
+    /**
+     * Reads rows as F32; matrices of several experts are seen as one, {@code [experts * out, in]}, a vector as one row.
+     *
+     * @param fromRow first row; of a weight in blocks, one at the border of a block
+     * @param toRow the row after the last
+     * @param floats takes {@code (toRow - fromRow) * cols} F32
+     * @throws UnsupportedModelException for an element type that is no real number
+     * @throws InvalidDataException when a scale is not positive and finite
+     * @throws MalformedModelException when the weight has no scale
+     */
+    public void read(String name, long fromRow, long toRow, MemorySegment floats) throws IOException {
+        StoredWeight weight = stored.weights().get(name);
+        if (weight == null) {
+            readPlain(plain(name), fromRow, toRow, DType.F32, floats);
+            return;
+        }
+        MatrixShape matrix = MatrixShape.of(weight.shape());
+        long row = fromRow;
+        while (row < toRow) { // one matrix after the other, as blocks do not cross from one to the next
+            long end = Math.min(toRow, (row / matrix.rows() + 1) * matrix.rows());
+            long offset = (row - fromRow) * matrix.cols() * Float.BYTES;
+            long bytes = (end - row) * matrix.cols() * Float.BYTES;
+            readQuantized(weight, row, end, DType.F32, floats.asSlice(offset, bytes));
+            row = end;
+        }
+    }
+
+    /** Reads rows of a tensor that is not quantised, as {@code type}: F32, BF16 or F16. */
+    private void readPlain(TensorSpec spec, long fromRow, long toRow, DType type, MemorySegment floats)
+            throws IOException {
+        StoredTensor tensor = tensor(spec);
+        long cols = MatrixShape.of(spec.shape()).cols();
+        long count = (toRow - fromRow) * cols;
+        if (spec.dtype() == type) {
+            checkpoint.read(tensor, fromRow * cols * type.bits() / 8, floats);
+            return;
+        }
+        if (spec.dtype() != DType.F32 && spec.dtype() != DType.BF16 && spec.dtype() != DType.F16) {
+            throw new UnsupportedModelException(
+                    "elements of type " + spec.dtype() + " are no floats that Octet computes with",
+                    "tensor '" + spec.name() + "'",
+                    "leave the tensor as it is (--keep), or convert it to F32, BF16 or F16");
+        }
+        try (Arena scratch = Arena.ofConfined()) {
+            long width = spec.dtype().bits() / 8;
+            MemorySegment raw = scratch.allocate(Math.max(1, count * width), 64);
+            checkpoint.read(tensor, fromRow * cols * width, raw.asSlice(0, count * width));
+            for (long i = 0; i < count; i++) {
+                Floats.set(type, floats, i, Floats.get(spec.dtype(), raw, i));
+            }
+        }
+    }
+
+    /**
+     * Reads and dequantises rows of one matrix of a quantised weight.
+     *
+     * @param fromRow first of all rows, at the border of a block of its matrix
+     * @param type F32, BF16 or F16
+     */
+    void readQuantized(StoredWeight weight, long fromRow, long toRow, DType type, MemorySegment target)
+            throws IOException {
+        MatrixShape matrix = MatrixShape.of(weight.shape());
+        TileShape tile = new TileShape(toRow - fromRow, matrix.cols(), weight.granularity());
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment codes = scratch.allocate(Math.max(1, tile.codeBytes(weight.codes())), 64);
+            readCodes(weight, fromRow, codes.asSlice(0, tile.codeBytes(weight.codes())));
+            MemorySegment scales = readScales(weight, fromRow, tile, scratch);
+            if (weight.zeroPoint() == null) {
+                cast.decode(
+                        weight.codes(), codes.asSlice(0, tile.codeBytes(weight.codes())), tile, scales, type, target);
+            } else {
+                MemorySegment zeroPoints = readZeroPoints(weight, fromRow, tile, scratch);
+                cast.decodeAffine(codes.asSlice(0, tile.elements()), tile, scales, zeroPoints, type, target);
+            }
+        }
+    }
+
+    /** The codes of rows, as they lie in the file. */
+    void readCodes(StoredWeight weight, long fromRow, MemorySegment codes) throws IOException {
+        long cols = MatrixShape.of(weight.shape()).cols();
+        long first = fromRow * cols;
+        if (weight.codes() == Codes.E2M1 && first % 2 != 0) {
+            throw new UnsupportedModelException(
+                    "rows of " + cols + " four-bit codes do not end at a byte border",
+                    "tensor '" + weight.data().name() + "'",
+                    "pad the rows to an even number of columns");
+        }
+        checkpoint.read(tensor(weight.data()), weight.codes() == Codes.E2M1 ? first / 2 : first, codes);
+    }
+
+    private static long firstScale(StoredWeight weight, long fromRow) {
+        MatrixShape matrix = MatrixShape.of(weight.shape());
+        boolean one = weight.granularity() instanceof Granularity.PerTensor;
+        long index = fromRow / matrix.rows();
+        long inMatrix = MatrixShape.scalesBefore(weight.granularity(), fromRow % matrix.rows(), matrix.cols());
+        return one && singleScale(weight) ? 0 : index * matrix.scalesOfOne(weight.granularity()) + inMatrix;
+    }
+
+    private static boolean singleScale(StoredWeight weight) {
+        ScaleTensor scale = weight.scale();
+        return scale != null && scale.spec().shape().elementCount() == 1;
+    }
+
+    /** The scales of a tile as F32 multipliers, the second level multiplied in. */
+    MemorySegment readScales(StoredWeight weight, long fromRow, TileShape tile, Arena scratch) throws IOException {
+        MemorySegment scales = scratch.allocate(tile.scaleCount() * Float.BYTES, 64);
+        ScaleTensor stored = requireScale(weight);
+        readNumbers(stored, firstScale(weight, fromRow), tile.scaleCount(), scales, scratch);
+        ScaleTensor global = weight.globalScale();
+        if (global != null) {
+            MemorySegment second = scratch.allocate(Float.BYTES, 64);
+            readNumbers(global, globalIndex(weight, global, fromRow), 1, second, scratch);
+            float factor = second.get(Tensor.F32_LE, 0);
+            for (long i = 0; i < tile.scaleCount(); i++) {
+                float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
+                scales.set(Tensor.F32_LE, i * Float.BYTES, scale * factor);
+            }
+        }
+        requirePositive(weight, stored, fromRow, tile, scales);
+        return scales;
+    }
+
+    private static long globalIndex(StoredWeight weight, ScaleTensor global, long fromRow) {
+        long count = global.spec().shape().elementCount();
+        return count == 1 ? 0 : fromRow / MatrixShape.of(weight.shape()).rows();
+    }
+
+    /** The scale tensor of a weight, which must have one. */
+    static ScaleTensor requireScale(StoredWeight weight) {
+        ScaleTensor scale = weight.scale();
+        if (scale == null) {
+            throw new MalformedModelException(
+                    "the quantised weight has no scale",
+                    "tensor '" + weight.data().name() + "'",
+                    "download or export the checkpoint again; codes without a scale mean nothing");
+        }
+        return scale;
+    }
+
+    private void readNumbers(ScaleTensor scale, long first, long count, MemorySegment f32, Arena scratch)
+            throws IOException {
+        long width = scale.spec().dtype().bits() / 8;
+        MemorySegment raw = scratch.allocate(count * width, 64);
+        checkpoint.read(tensor(scale.spec()), first * width, raw);
+        ScaleForms.read(scale, raw, count, f32);
+    }
+
+    private static void requirePositive(
+            StoredWeight weight, ScaleTensor stored, long fromRow, TileShape tile, MemorySegment scales) {
+        for (long i = 0; i < tile.scaleCount(); i++) {
+            float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
+            if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) {
+                if (scale == 0 && stored.number() == DType.F8_E4M3FN) {
+                    // a block so small beside the whole that its scale was rounded to zero: all its values are zero
+                    scales.set(Tensor.F32_LE, i * Float.BYTES, Float.MIN_VALUE);
+                    continue;
+                }
+                throw new InvalidDataException(
+                        "scale " + (firstScale(weight, fromRow) + i) + " is " + scale + ", not positive and finite",
+                        "tensor '" + stored.name() + "'",
+                        "export the checkpoint again; `octet verify` lists every such scale");
+            }
+        }
+    }
+
+    private MemorySegment readZeroPoints(StoredWeight weight, long fromRow, TileShape tile, Arena scratch)
+            throws IOException {
+        TensorSpec spec = Objects.requireNonNull(weight.zeroPoint());
+        MemorySegment points = scratch.allocate(tile.scaleCount(), 64);
+        checkpoint.read(tensor(spec), firstScale(weight, fromRow), points);
+        return points;
+    }
+
+    private StoredTensor tensor(TensorSpec spec) {
+        @Nullable StoredTensor tensor = checkpoint.tensor(spec.name());
+        if (tensor == null) {
+            throw new IllegalArgumentException("there is no tensor '" + spec.name() + "'");
+        }
+        return tensor;
+    }
+}
