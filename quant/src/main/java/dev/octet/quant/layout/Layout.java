@@ -16,8 +16,11 @@ public interface Layout {
     /** One line for help: who reads it. */
     String summary();
 
+    /** Why weights cannot be quantised by {@code recipe} in this layout, as one line with a way out; empty when they can. */
+    Optional<String> unsupported(Recipe recipe, LayoutOptions options);
+
     /**
-     * How weights are quantised by {@code recipe} in this layout; empty when it has no way to say so.
+     * How weights are quantised by {@code recipe} in this layout; empty when it has no way to say so: see {@link #unsupported}.
      */
     Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options);
 

@@ -1,0 +1,255 @@
+package dev.octet.quant.layout;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.scale.ScaleRule;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The layout of the compressed-tensors library, which llm-compressor writes and vLLM, SGLang and transformers (with that library) read.
+ * The only one that says per-channel scales with dynamic activations in a way that all of them understand.
+ *
+ * <p>For module {@code m} with a weight of {@code [out, in]}:
+ *
+ * <pre>
+ * fp8              m.weight F8_E4M3   m.weight_scale [1]
+ * fp8-dynamic      m.weight F8_E4M3   m.weight_scale [out, 1]
+ * fp8-block        m.weight F8_E4M3   m.weight_scale [ceil(out/128), ceil(in/128)]
+ * mxfp8            m.weight F8_E4M3   m.weight_scale U8 [out, in/32], 2^(byte - 127)
+ * nvfp4            m.weight_packed U8 [out, in/2]   m.weight_scale F8_E4M3 [out, in/16]   m.weight_global_scale F32 [1], a divisor
+ * int8             m.weight I8        m.weight_scale [out, 1]
+ * int8-asymmetric  m.weight I8        m.weight_scale [out, 1]   m.weight_zero_point I8 [out, 1]
+ * static inputs    m.input_scale [1]; nvfp4: m.input_global_scale F32 [1], a divisor
+ * </pre>
+ *
+ * <p>Sources: compressed-tensors at ac8e2ba, {@code quantization/quant_scheme.py} (what presets hold),
+ * {@code quantization/lifecycle/initialize.py} (shapes), {@code compressors/{naive_quantized,mxfp8,nvfp4}/base.py} (names).
+ *
+ * <p>{@code int8-asymmetric} leaves activations alone. compressed-tensors itself would pack such weights into I32; its reader takes
+ * {@code int-quantized} as well, vLLM takes neither asymmetric form at 8 bits.
+ */
+final class CompressedTensorsLayout implements Layout {
+    static final String NAME = "compressed-tensors";
+
+    @Override
+    public String name() {
+        return NAME;
+    }
+
+    @Override
+    public String summary() {
+        return "vLLM, SGLang, transformers with the compressed-tensors library";
+    }
+
+    @Override
+    public Optional<String> unsupported(Recipe recipe, LayoutOptions options) {
+        return Schemes.senseless(recipe, options);
+    }
+
+    @Override
+    public Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options) {
+        return unsupported(recipe, options).isPresent()
+                ? Optional.empty()
+                : Optional.of(Schemes.of(recipe, options, ScaleRule.Exponent.COMPRESSED_TENSORS));
+    }
+
+    @Override
+    public Optional<String> refusal(WeightScheme scheme, Shape shape) {
+        if (shape.rank() > 2) {
+            return Optional.of("readers of compressed-tensors look for one module per expert, not for a tensor of all");
+        }
+        return Schemes.refusal(scheme, shape); // blocks may overhang: they are padded to compute and cropped to store
+    }
+
+    @Override
+    public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
+        boolean packed = scheme.codes() == Codes.E2M1;
+        TensorSpec data = packed
+                ? new TensorSpec(name + "_packed", DType.U8, Shape.of(shape.dim(0), shape.dim(1) / 2))
+                : new TensorSpec(name, scheme.codes().dtype(), shape);
+        DType number = scheme.scaleNumber();
+        Shape scaleShape = switch (scheme.granularity()) {
+            case Granularity.PerTensor() -> Shape.of(1);
+            case Granularity.PerChannel _ -> Shape.of(shape.dim(-2), 1);
+            case Granularity.PerBlock _, Granularity.PerGroup _, Granularity.Mx _, Granularity.PerToken _ ->
+                scheme.granularity().scaleShape(shape);
+        };
+        ScaleTensor scale = new ScaleTensor(
+                new TensorSpec(name + "_scale", number == DType.F8_E8M0 ? DType.U8 : number, scaleShape),
+                number,
+                ScaleTensor.Direction.MULTIPLIER);
+        TensorSpec zeroPoint = scheme.codes() == Codes.INT8_ASYMMETRIC
+                ? new TensorSpec(name + "_zero_point", DType.I8, scaleShape)
+                : null;
+        return new StoredWeight(
+                name,
+                shape,
+                scheme.codes(),
+                scheme.granularity(),
+                data,
+                scale,
+                scheme.twoLevels() ? divisor(name + "_global_scale") : null,
+                zeroPoint,
+                options.staticInputs() ? inputScale(name, scheme, options) : null);
+    }
+
+    private static ScaleTensor inputScale(String name, WeightScheme scheme, LayoutOptions options) {
+        String module = StoredWeight.moduleOf(name);
+        return scheme.twoLevels()
+                ? divisor(module + ".input_global_scale")
+                : ScaleTensor.multiplier(new TensorSpec(module + ".input_scale", options.scaleType(), Shape.of(1)));
+    }
+
+    private static ScaleTensor divisor(String name) {
+        return new ScaleTensor(new TensorSpec(name, DType.F32, Shape.of(1)), DType.F32, ScaleTensor.Direction.DIVISOR);
+    }
+
+    @Override
+    public Map<String, ObjectNode> configure(ObjectNode config, LayoutContents contents) {
+        Recipe recipe = contents.recipe();
+        ObjectNode quantization = config.objectNode();
+        ObjectNode group = quantization.putObject("config_groups").putObject("group_0");
+        String format = format(recipe);
+        group.put("format", format);
+        ObjectNode inputs = inputs(config.objectNode(), recipe, contents.options());
+        group.set("input_activations", inputs == null ? config.nullNode() : inputs);
+        group.putNull("output_activations");
+        group.putArray("targets").add("Linear");
+        group.set("weights", operand(config.objectNode(), recipe.fprop().weight(), false));
+        quantization.put("format", format);
+        quantization.putNull("global_compression_ratio");
+        ArrayNode ignore = quantization.putArray("ignore");
+        contents.keptLinears().forEach(ignore::add);
+        if (contents.kvScales()) {
+            quantization.set("kv_cache_scheme", perTensor(config.objectNode(), true));
+        } else {
+            quantization.putNull("kv_cache_scheme");
+        }
+        quantization.put("quant_method", NAME);
+        quantization.put("quantization_status", "compressed");
+        config.remove("compression_config"); // an older name of the same
+        config.set("quantization_config", quantization);
+        return Map.of();
+    }
+
+    private static String format(Recipe recipe) {
+        Operand weight = recipe.fprop().weight();
+        if (weight.codes().isInteger()) {
+            return "int-quantized";
+        }
+        if (weight.codes() == Codes.E2M1) {
+            return "nvfp4-pack-quantized";
+        }
+        return weight.granularity() instanceof Granularity.Mx ? "mxfp8-quantized" : "float-quantized";
+    }
+
+    private static @Nullable ObjectNode inputs(ObjectNode node, Recipe recipe, LayoutOptions options) {
+        Operand input = recipe.fprop().input();
+        if (input == null) {
+            return null;
+        }
+        if (input.codes() == Codes.E2M1) {
+            // Block scales of activations are found at run time, under a global one that must be in the file; without
+            // it W4A16.
+            if (!options.staticInputs()) {
+                return null;
+            }
+            operand(node, input, false);
+            node.put("dynamic", "local");
+            return node;
+        }
+        if (options.staticInputs()) {
+            return perTensor(node, !input.codes().isInteger());
+        }
+        return operand(node, input, true);
+    }
+
+    private static ObjectNode perTensor(ObjectNode node, boolean isFloat) {
+        return arguments(node, isFloat, 8, "tensor", 0, false, true);
+    }
+
+    private static ObjectNode operand(ObjectNode node, Operand operand, boolean dynamic) {
+        Codes codes = operand.codes();
+        boolean isFloat = !codes.isInteger();
+        boolean symmetric = codes != Codes.INT8_ASYMMETRIC;
+        int bits = codes == Codes.E2M1 ? 4 : 8;
+        switch (operand.granularity()) {
+            case Granularity.PerTensor() -> arguments(node, isFloat, bits, "tensor", 0, dynamic, symmetric);
+            case Granularity.PerToken() -> arguments(node, isFloat, bits, "token", 0, dynamic, symmetric);
+            case Granularity.PerChannel _ -> arguments(node, isFloat, bits, "channel", 0, dynamic, symmetric);
+            case Granularity.PerGroup(int _, int size) -> {
+                boolean nvfp4 = codes == Codes.E2M1;
+                arguments(node, isFloat, bits, nvfp4 ? "tensor_group" : "group", size, dynamic, symmetric);
+                if (nvfp4) {
+                    node.put("scale_dtype", "torch.float8_e4m3fn");
+                }
+            }
+            case Granularity.Mx(int _, int size) -> {
+                arguments(node, isFloat, bits, "group", size, dynamic, symmetric);
+                node.put("scale_dtype", "torch.uint8");
+            }
+            case Granularity.PerBlock(int rows, int cols) -> {
+                arguments(node, isFloat, bits, "block", 0, dynamic, symmetric);
+                node.putArray("block_structure").add(rows).add(cols);
+            }
+        }
+        return node;
+    }
+
+    /** All keys are those of {@code QuantizationArgs}, which refuses any other. */
+    private static ObjectNode arguments(
+            ObjectNode node,
+            boolean isFloat,
+            int bits,
+            String strategy,
+            int groupSize,
+            boolean dynamic,
+            boolean symmetric) {
+        node.put("num_bits", bits);
+        node.put("type", isFloat ? "float" : "int");
+        node.put("strategy", strategy);
+        if (groupSize > 0) {
+            node.put("group_size", groupSize);
+        } else {
+            node.putNull("group_size");
+        }
+        node.put("symmetric", symmetric);
+        node.put("dynamic", dynamic);
+        return node;
+    }
+
+    @Override
+    public Optional<StoredCheckpoint> recognise(
+            Map<String, TensorSpec> tensors,
+            Map<String, String> metadata,
+            @Nullable ObjectNode config,
+            @Nullable ObjectNode quantConfig) {
+        Optional<ObjectNode> quantization =
+                Configs.quantization(config).filter(q -> Configs.method(q).equals(NAME));
+        if (quantization.isEmpty()) {
+            return Optional.empty();
+        }
+        CompressedTensorsConfig read = CompressedTensorsConfig.of(quantization.orElseThrow());
+        List<String> notes = new ArrayList<>(read.notes());
+        WeightFinder finder = new WeightFinder(
+                tensors,
+                weight -> read.groupOf(StoredWeight.moduleOf(weight))
+                        .map(CompressedTensorsConfig.Group::weights)
+                        .map(a -> new WeightFinder.Expectation(
+                                a.granularity().orElse(null), a.codes().orElse(null)))
+                        .orElse(WeightFinder.Expectation.NONE),
+                notes);
+        return Optional.of(finder.find(NAME));
+    }
+}

@@ -1,0 +1,82 @@
+package dev.octet.quant.layout;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.scale.Granularity;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** All layouts. One more is one more class and its place in {@link #ALL}. */
+public final class Layouts {
+    /** In the order help lists them, and in which configurations are asked. */
+    public static final List<Layout> ALL =
+            List.of(new CompressedTensorsLayout(), new Fp8Layout(), new ModelOptLayout());
+
+    /** The layout of a checkpoint that has nothing quantised, or codes without scales. */
+    public static final String PLAIN = "plain";
+
+    private Layouts() {}
+
+    /** The layout that users call {@code name}; empty when there is none. */
+    public static Optional<Layout> named(String name) {
+        return ALL.stream().filter(l -> l.name().equals(name)).findFirst();
+    }
+
+    /**
+     * Recognises the quantised weights of any checkpoint. Never fails: without a configuration that a layout knows, names, types and
+     * shapes of the tensors speak for themselves, and a checkpoint with nothing quantised is {@link #PLAIN}.
+     *
+     * @param tensors all tensors by name, in the order of the checkpoint
+     * @param metadata of its safetensors files, merged
+     * @param config its {@code config.json}, null when there is none
+     * @param quantConfig its {@code hf_quant_config.json}, null when there is none
+     */
+    public static StoredCheckpoint recognise(
+            Map<String, TensorSpec> tensors,
+            Map<String, String> metadata,
+            @Nullable ObjectNode config,
+            @Nullable ObjectNode quantConfig) {
+        return ALL.stream()
+                .flatMap(l -> l.recognise(tensors, metadata, config, quantConfig).stream())
+                .findFirst()
+                .orElseGet(() -> byNames(tensors));
+    }
+
+    private static StoredCheckpoint byNames(Map<String, TensorSpec> tensors) {
+        List<String> notes = new ArrayList<>();
+        StoredCheckpoint found = new WeightFinder(tensors, _ -> WeightFinder.Expectation.NONE, notes).find(PLAIN);
+        String layout = found.weights().values().stream()
+                .flatMap(w -> likeliest(w).stream())
+                .findFirst()
+                .orElse(PLAIN);
+        if (layout.equals(PLAIN)) {
+            return found;
+        }
+        notes.add(
+                "no configuration says how this checkpoint is quantised; its names and shapes are those of " + layout);
+        return new StoredCheckpoint(
+                layout, found.weights(), found.plain(), found.others(), List.copyOf(notes), found.recipe());
+    }
+
+    /** The layout that names and shapes of one weight's tensors are those of; empty when it has no scale. */
+    private static Optional<String> likeliest(StoredWeight weight) {
+        ScaleTensor scale = weight.scale();
+        if (scale == null) {
+            return Optional.empty();
+        }
+        if (scale.name().endsWith("_inv") || scale.name().endsWith(".scale")) {
+            return Optional.of(Fp8Layout.NAME);
+        }
+        boolean modelOpt = scale.name().endsWith("scaling_factor")
+                || scale.spec().shape().rank() == 4
+                || (weight.granularity() instanceof Granularity.PerChannel
+                        && scale.spec().shape().rank() == 1)
+                || (weight.globalScale() != null
+                        && weight.globalScale().direction() == ScaleTensor.Direction.MULTIPLIER)
+                || scale.spec().shape().rank() == 0;
+        return Optional.of(modelOpt ? ModelOptLayout.NAME : CompressedTensorsLayout.NAME);
+    }
+}

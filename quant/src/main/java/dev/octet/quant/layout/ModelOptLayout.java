@@ -1,0 +1,275 @@
+package dev.octet.quant.layout;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.scale.ScaleRule;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * NVIDIA ModelOpt's unified Hugging Face layout, which TensorRT-LLM and vLLM read. What is quantised stands in
+ * {@code hf_quant_config.json}, and once more in {@code config.json}; TensorRT-LLM prefers the first and warns when they differ.
+ *
+ * <pre>
+ * fp8          FP8                        m.weight_scale F32 []             m.input_scale F32 []; both always
+ * fp8-dynamic  FP8_PER_CHANNEL_PER_TOKEN  m.weight_scale F32 [out]
+ * fp8-block    FP8_PB_WO                  m.weight_scale F32 [out/128, 1, in/128, 1]
+ * mxfp8        MXFP8                      m.weight_scale U8 [out, in/32], 2^(byte - 127)
+ * nvfp4        NVFP4                      m.weight U8 [out, in/2]   m.weight_scale F8_E4M3 [out, in/16]   m.weight_scale_2 F32 [], a
+ *              multiplier   m.input_scale F32 []; W4A16_NVFP4 without the latter
+ * </pre>
+ *
+ * <p>Sources: Model-Optimizer {@code modelopt/torch/export/{quant_utils,convert_hf_config}.py}; vLLM
+ * {@code model_executor/layers/quantization/modelopt.py} at 00155cd, which for FP8 never looks whether there is an {@code input_scale}
+ * and computes with garbage when there is none.
+ */
+final class ModelOptLayout implements Layout {
+    static final String NAME = "modelopt";
+
+    /** The file beside {@code config.json}. */
+    static final String QUANT_CONFIG = "hf_quant_config.json";
+
+    /**
+     * Readers know the layout by the name of its producer; the version is that of the Model-Optimizer whose files these are like.
+     */
+    private static final String PRODUCER = "modelopt";
+
+    private static final String PRODUCER_VERSION = "0.39.0";
+
+    @Override
+    public String name() {
+        return NAME;
+    }
+
+    @Override
+    public String summary() {
+        return "TensorRT-LLM, vLLM; with hf_quant_config.json";
+    }
+
+    @Override
+    public Optional<String> unsupported(Recipe recipe, LayoutOptions options) {
+        Granularity granularity = recipe.fprop().weight().granularity();
+        Codes codes = recipe.fprop().weight().codes();
+        if (codes.isInteger()) {
+            return Optional.of("readers of layout modelopt do not know " + recipe.name() + "; compressed-tensors does");
+        }
+        if (options.scaleType() != DType.F32) {
+            return Optional.of("readers of layout modelopt expect scales as F32, not as " + options.scaleType());
+        }
+        if (granularity instanceof Granularity.PerTensor && !options.staticInputs()) {
+            return Optional.of("fp8 in layout modelopt needs statistics: vLLM always reads a static input scale there;"
+                    + " fp8-dynamic needs none");
+        }
+        if (granularity instanceof Granularity.PerChannel && options.staticInputs()) {
+            return Optional.of("readers of layout modelopt take activations of " + recipe.name()
+                    + " per token at run time; leave the statistics away");
+        }
+        return Schemes.senseless(recipe, options);
+    }
+
+    @Override
+    public Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options) {
+        return unsupported(recipe, options).isPresent()
+                ? Optional.empty()
+                : Optional.of(Schemes.of(recipe, options, ScaleRule.Exponent.CEIL));
+    }
+
+    @Override
+    public Optional<String> refusal(WeightScheme scheme, Shape shape) {
+        if (shape.rank() > 2) {
+            return Optional.of("readers of layout modelopt look for one module per expert, not for a tensor of all");
+        }
+        return Schemes.refusal(scheme, shape).or(() -> Schemes.overhang(scheme.granularity(), shape));
+    }
+
+    @Override
+    public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
+        DType number = scheme.scaleNumber();
+        Shape scaleShape = switch (scheme.granularity()) {
+            case Granularity.PerBlock _ -> {
+                Shape grid = scheme.granularity().scaleShape(shape);
+                yield Shape.of(grid.dim(0), 1, grid.dim(1), 1);
+            }
+            case Granularity.PerTensor _,
+                    Granularity.PerChannel _,
+                    Granularity.PerGroup _,
+                    Granularity.Mx _,
+                    Granularity.PerToken _ -> scheme.granularity().scaleShape(shape);
+        };
+        TensorSpec data = scheme.codes() == Codes.E2M1
+                ? new TensorSpec(name, DType.U8, Shape.of(shape.dim(0), shape.dim(1) / 2))
+                : new TensorSpec(name, scheme.codes().dtype(), shape);
+        return new StoredWeight(
+                name,
+                shape,
+                scheme.codes(),
+                scheme.granularity(),
+                data,
+                new ScaleTensor(
+                        new TensorSpec(name + "_scale", number == DType.F8_E8M0 ? DType.U8 : number, scaleShape),
+                        number,
+                        ScaleTensor.Direction.MULTIPLIER),
+                scheme.twoLevels() ? scalar(name + "_scale_2") : null,
+                null,
+                options.staticInputs() ? scalar(StoredWeight.moduleOf(name) + ".input_scale") : null);
+    }
+
+    private static ScaleTensor scalar(String name) {
+        return ScaleTensor.multiplier(new TensorSpec(name, DType.F32, Shape.SCALAR));
+    }
+
+    @Override
+    public Map<String, ObjectNode> configure(ObjectNode config, LayoutContents contents) {
+        String algorithm = algorithm(contents);
+        Operands operands = Operands.of(algorithm);
+        ArrayNode excluded = excluded(config.arrayNode(), contents);
+
+        ObjectNode file = config.objectNode();
+        addProducer(file);
+        ObjectNode nested = file.putObject("quantization");
+        nested.put("quant_algo", algorithm);
+        if (contents.kvScales()) {
+            nested.put("kv_cache_quant_algo", "FP8");
+        } else {
+            nested.putNull("kv_cache_quant_algo"); // vLLM asks for the key with MXFP8
+        }
+        if (operands.groupSize() > 0) {
+            nested.put("group_size", operands.groupSize());
+        }
+        nested.set("exclude_modules", excluded.deepCopy());
+
+        ObjectNode flat = config.objectNode();
+        ObjectNode group = flat.putObject("config_groups").putObject("group_0");
+        if (operands.inputBits() > 0) {
+            group.set("input_activations", operands.node(config.objectNode(), operands.inputBits()));
+        }
+        group.set("weights", operands.node(config.objectNode(), operands.bits()));
+        if (algorithm.equals("FP8_PER_CHANNEL_PER_TOKEN")) {
+            group.withObject("/weights").put("strategy", "channel");
+        }
+        group.putArray("targets").add("Linear");
+        flat.set("ignore", excluded);
+        flat.put("quant_algo", algorithm);
+        if (operands.groupSize() > 0) {
+            flat.put("group_size", operands.groupSize());
+        }
+        if (contents.kvScales()) {
+            flat.putObject("kv_cache_scheme")
+                    .put("dynamic", false)
+                    .put("num_bits", 8)
+                    .put("type", "float");
+        }
+        addProducer(flat);
+        flat.put("quant_method", NAME);
+        config.remove("compression_config");
+        config.set("quantization_config", flat);
+        return Map.of(QUANT_CONFIG, file);
+    }
+
+    private static void addProducer(ObjectNode node) {
+        node.putObject("producer").put("name", PRODUCER).put("version", PRODUCER_VERSION);
+    }
+
+    private static String algorithm(LayoutContents contents) {
+        return switch (contents.recipe().fprop().weight().granularity()) {
+            case Granularity.PerTensor() -> "FP8";
+            case Granularity.PerChannel _ -> "FP8_PER_CHANNEL_PER_TOKEN";
+            case Granularity.PerBlock _ -> "FP8_PB_WO";
+            case Granularity.Mx _ -> "MXFP8";
+            case Granularity.PerGroup _ -> contents.options().staticInputs() ? "NVFP4" : "W4A16_NVFP4";
+            case Granularity.PerToken() ->
+                throw new IllegalArgumentException(contents.recipe().name() + " is not one of layout modelopt");
+        };
+    }
+
+    /**
+     * What {@code config_groups} says beside an algorithm.
+     *
+     * @param inputBits 0 when activations stay as they are
+     * @param groupSize 0 when there are no groups
+     */
+    private record Operands(int bits, int inputBits, int groupSize) {
+        static Operands of(String algorithm) {
+            return switch (algorithm) {
+                case "NVFP4" -> new Operands(4, 4, 16);
+                case "W4A16_NVFP4" -> new Operands(4, 0, 16);
+                case "MXFP8" -> new Operands(8, 8, 32);
+                case "FP8_PB_WO" -> new Operands(8, 0, 0);
+                default -> new Operands(8, 8, 0);
+            };
+        }
+
+        ObjectNode node(ObjectNode node, int operandBits) {
+            node.put("dynamic", false).put("num_bits", operandBits).put("type", "float");
+            if (groupSize > 0) {
+                node.put("group_size", groupSize);
+            }
+            return node;
+        }
+    }
+
+    /**
+     * {@code exclude_modules}. vLLM skips every module that an entry is a part of, so that {@code a.gate} would also skip
+     * {@code a.gate_proj}; where a name is part of that of a quantised module, its last letter stands in brackets, which by the rules of
+     * {@code fnmatch}, that all readers apply too, means the same name and no other.
+     */
+    private static ArrayNode excluded(ArrayNode excluded, LayoutContents contents) {
+        List<String> quantized =
+                contents.quantized().stream().map(StoredWeight::module).toList();
+        for (String kept : contents.keptLinears()) {
+            boolean skipsOthers = !kept.isEmpty() && quantized.stream().anyMatch(q -> q.contains(kept));
+            int last = kept.length() - 1;
+            excluded.add(skipsOthers ? kept.substring(0, last) + "[" + kept.charAt(last) + "]" : kept);
+        }
+        return excluded;
+    }
+
+    @Override
+    public Optional<StoredCheckpoint> recognise(
+            Map<String, TensorSpec> tensors,
+            Map<String, String> metadata,
+            @Nullable ObjectNode config,
+            @Nullable ObjectNode quantConfig) {
+        Optional<ObjectNode> nested = quantConfig == null
+                ? Optional.empty()
+                : Configs.object(quantConfig.path("quantization")).filter(q -> q.has("quant_algo"));
+        Optional<ObjectNode> found = nested.or(
+                () -> Configs.quantization(config).filter(q -> Configs.method(q).startsWith(NAME)));
+        if (found.isEmpty()) {
+            return Optional.empty();
+        }
+        ObjectNode quantization = found.orElseThrow();
+        String all = quantization.path("quant_algo").asText("");
+        JsonNode each = quantization.path("quantized_layers");
+        List<String> notes = new ArrayList<>();
+        return Optional.of(new WeightFinder(
+                        tensors,
+                        weight -> expectation(each.path(StoredWeight.moduleOf(weight))
+                                .path("quant_algo")
+                                .asText(all)),
+                        notes)
+                .find(NAME));
+    }
+
+    private static WeightFinder.Expectation expectation(String algorithm) {
+        return switch (algorithm.toUpperCase(Locale.ROOT)) {
+            case "FP8" -> new WeightFinder.Expectation(new Granularity.PerTensor(), Codes.E4M3FN);
+            case "FP8_PER_CHANNEL_PER_TOKEN" ->
+                new WeightFinder.Expectation(new Granularity.PerChannel(-2), Codes.E4M3FN);
+            case "FP8_PB_WO" -> new WeightFinder.Expectation(new Granularity.PerBlock(128, 128), Codes.E4M3FN);
+            case "MXFP8" -> new WeightFinder.Expectation(new Granularity.Mx(32), Codes.E4M3FN);
+            default -> WeightFinder.Expectation.NONE; // names and types of NVFP4 say all
+        };
+    }
+}

@@ -1,0 +1,84 @@
+package dev.octet.quant.layout;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.scale.ScaleRule;
+import java.util.Optional;
+
+/** What all layouts have in common about schemes: how a recipe becomes one, and which choices make no sense anywhere. */
+final class Schemes {
+    private Schemes() {}
+
+    /** The scheme of a recipe's weights; MX exponents as {@code exponent} has them. */
+    static WeightScheme of(Recipe recipe, LayoutOptions options, ScaleRule.Exponent exponent) {
+        Operand weight = recipe.fprop().weight();
+        Granularity granularity = weight.granularity();
+        ScaleRule rule = granularity instanceof Granularity.Mx
+                ? new ScaleRule.MxRule(exponent)
+                : options.powerOfTwoScales()
+                        ? new ScaleRule.PowerOfTwoRule(ScaleRule.Rounding.UP)
+                        : new ScaleRule.AmaxRule();
+        DType number = granularity instanceof Granularity.Mx
+                ? DType.F8_E8M0
+                : weight.codes() == Codes.E2M1 ? DType.F8_E4M3FN : options.scaleType();
+        return new WeightScheme(weight.codes(), granularity, rule, number);
+    }
+
+    /** Choices that no layout has a way to say. */
+    static Optional<String> senseless(Recipe recipe, LayoutOptions options) {
+        Operand weight = recipe.fprop().weight();
+        boolean blocks = weight.granularity() instanceof Granularity.PerBlock;
+        if (options.powerOfTwoScales() && !blocks) {
+            return Optional.of(
+                    "scales rounded to powers of two are for 128 x 128 blocks (fp8-block); mxfp8 has them anyway");
+        }
+        boolean staticInputs = weight.granularity() instanceof Granularity.PerTensor
+                || weight.codes() == Codes.E2M1
+                || weight.granularity() instanceof Granularity.PerChannel;
+        if (options.staticInputs() && (!staticInputs || recipe.fprop().input() == null)) {
+            return Optional.of("activations of " + recipe.name()
+                    + " have no static scale: consumers find theirs at run time; leave the statistics away");
+        }
+        DType type = options.scaleType();
+        return type == DType.F32 || type == DType.BF16 || type == DType.F16
+                ? Optional.empty()
+                : Optional.of("scales are stored as F32, BF16 or F16, not as " + type);
+    }
+
+    /** Why a weight of this shape has no whole blocks along its inputs, or nothing at all; empty when it can be quantised. */
+    static Optional<String> refusal(WeightScheme scheme, Shape shape) {
+        if (shape.rank() < 2) {
+            return Optional.of("a weight of shape " + shape + " is no matrix");
+        }
+        if (shape.elementCount() == 0) {
+            return Optional.of("a weight of shape " + shape + " has no elements");
+        }
+        int size = groupSize(scheme.granularity());
+        if (size > 1 && shape.dim(-1) % size != 0) {
+            return Optional.of(shape.dim(-1) + " inputs are no multiple of " + size + ", the size of a block");
+        }
+        return Optional.empty();
+    }
+
+    private static int groupSize(Granularity granularity) {
+        return switch (granularity) {
+            case Granularity.PerGroup(int _, int size) -> size;
+            case Granularity.Mx(int _, int size) -> size;
+            case Granularity.PerTensor _, Granularity.PerChannel _, Granularity.PerToken _, Granularity.PerBlock _ -> 1;
+        };
+    }
+
+    /** Why blocks overhang the edge of a weight; empty when none does. */
+    static Optional<String> overhang(Granularity granularity, Shape shape) {
+        if (!(granularity instanceof Granularity.PerBlock(int rows, int cols))
+                || (shape.dim(-2) % rows == 0 && shape.dim(-1) % cols == 0)) {
+            return Optional.empty();
+        }
+        return Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is no multiple of " + rows + " x " + cols
+                + ", and this consumer takes the number of rows over that of scales for the size of a block");
+    }
+}

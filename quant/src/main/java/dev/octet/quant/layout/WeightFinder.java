@@ -1,0 +1,323 @@
+package dev.octet.quant.layout;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.scale.Granularity;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Finds quantised weights among tensors by their names, number types and shapes, which say nearly all; a configuration only settles
+ * what they leave open. Knows the names of every tool listed in {@link #SCALE_NAMES}.
+ */
+final class WeightFinder {
+    /**
+     * What a configuration says of one weight.
+     *
+     * @param granularity null when it does not say
+     * @param codes null when it does not say
+     */
+    record Expectation(
+            @Nullable Granularity granularity, @Nullable Codes codes) {
+        static final Expectation NONE = new Expectation(null, null);
+    }
+
+    private static final String WEIGHT = ".weight";
+    private static final String PACKED = "_packed";
+
+    /**
+     * Where the scale of {@code m.weight} lies: {@code W} stands for the weight's name, {@code M} for its module. In order: DeepSeek and
+     * Hugging Face; compressed-tensors, ModelOpt, vLLM; DeepSeek-V4; ComfyUI; TensorRT-LLM's own checkpoints.
+     */
+    private static final List<String> SCALE_NAMES =
+            List.of("W_scale_inv", "W_scale", "M.scale", "M.scale_weight", "M.weights_scaling_factor");
+
+    /** Where the scale of the activation lies; the first three with {@code _} for names without {@code .weight}. */
+    private static final List<String> INPUT_NAMES = List.of(
+            "M.input_scale",
+            "M.activation_scale",
+            "M.input_global_scale",
+            "M.act_scale",
+            "M.scale_input",
+            "M.activation_scaling_factor");
+
+    /** Names of scales that belong to no weight and yet mean something: those of the KV cache and of outputs. */
+    private static final List<String> OTHER_SCALES = List.of(
+            ".k_scale",
+            ".v_scale",
+            ".q_scale",
+            ".kv_scale",
+            ".prob_scale",
+            ".output_scale",
+            ".kv_cache_scaling_factor",
+            ".pre_quant_scale",
+            ".prequant_scaling_factor");
+
+    /** Endings of names that only scales and their like have. */
+    private static final List<String> SCALE_ENDINGS = List.of(
+            "_scale_inv",
+            ".weight_scale",
+            ".weight_scale_2",
+            ".weight_global_scale",
+            ".input_scale",
+            ".input_global_scale",
+            ".activation_scale",
+            ".weight_zero_point",
+            ".input_zero_point",
+            ".scale_weight",
+            ".scale_input",
+            ".weights_scaling_factor",
+            ".activation_scaling_factor");
+
+    /** What tensors beside a weight add to its name. */
+    private static final List<String> SUFFIXES =
+            List.of("_scale", "_scale_2", "_global_scale", "_input_scale", "_activation_scale", "_input_global_scale");
+
+    private static final String EXTRA_STATE = "_extra_state";
+
+    private final Map<String, TensorSpec> tensors;
+    private final Function<String, Expectation> expectations;
+    private final List<String> notes;
+    private final Map<String, StoredWeight> weights = new LinkedHashMap<>();
+    private final Set<String> taken = new HashSet<>();
+
+    /**
+     * Made for one checkpoint.
+     *
+     * @param tensors all of it, in its order
+     * @param expectations what its configuration says of the weight of this name
+     * @param notes takes what is odd
+     */
+    WeightFinder(Map<String, TensorSpec> tensors, Function<String, Expectation> expectations, List<String> notes) {
+        this.tensors = tensors;
+        this.expectations = expectations;
+        this.notes = notes;
+    }
+
+    /** Adds a weight found by other means than names; its tensors are not looked at any more. */
+    void add(StoredWeight weight) {
+        weights.put(weight.name(), weight);
+        weight.tensors().forEach(t -> taken.add(t.name()));
+    }
+
+    /** All weights, and the rest of the tensors sorted. */
+    StoredCheckpoint find(String layout) {
+        for (TensorSpec tensor : tensors.values()) {
+            if (!taken.contains(tensor.name()) && !isScaleOfAnother(tensor)) {
+                read(tensor).ifPresent(this::add);
+            }
+        }
+        Map<String, TensorSpec> plain = new LinkedHashMap<>();
+        Map<String, TensorSpec> others = new LinkedHashMap<>();
+        int states = 0;
+        for (TensorSpec tensor : tensors.values()) {
+            if (taken.contains(tensor.name())) {
+                continue;
+            }
+            if (tensor.name().endsWith(EXTRA_STATE)) {
+                states++;
+                others.put(tensor.name(), tensor);
+            } else if (isOther(tensor)) {
+                others.put(tensor.name(), tensor);
+            } else {
+                plain.put(tensor.name(), tensor);
+            }
+        }
+        if (states > 0) {
+            notes.add(states + " _extra_state tensors of Transformer Engine hold pickles, which are not read");
+        }
+        return new StoredCheckpoint(layout, weights, plain, others, List.copyOf(notes), StoredRecipes.of(weights));
+    }
+
+    private boolean isOther(TensorSpec tensor) {
+        String name = tensor.name();
+        if (endsWithAny(name, OTHER_SCALES)) {
+            if (name.endsWith(".pre_quant_scale") || name.endsWith(".prequant_scaling_factor")) {
+                notes.add("'" + name + "' multiplies an activation; its weight is that of the smoothed model");
+            }
+            return true;
+        }
+        if (endsWithAny(name, SCALE_ENDINGS) && tensor.shape().rank() <= 4) {
+            notes.add("scale '" + name + "' belongs to no quantised weight");
+            return true;
+        }
+        return false;
+    }
+
+    /** Block scales of NVFP4 are E4M3 and would look like weights. */
+    private boolean isScaleOfAnother(TensorSpec tensor) {
+        String name = tensor.name();
+        return endsWithAny(name, SCALE_ENDINGS)
+                || endsWithAny(name, OTHER_SCALES)
+                || SUFFIXES.stream().anyMatch(s -> name.endsWith(s) && hasWeight(name, s));
+    }
+
+    private boolean hasWeight(String name, String suffix) {
+        String weight = name.substring(0, name.length() - suffix.length());
+        return tensors.containsKey(weight) || tensors.containsKey(weight + PACKED);
+    }
+
+    private Optional<StoredWeight> read(TensorSpec data) {
+        String name = data.name().endsWith(WEIGHT + PACKED)
+                ? data.name().substring(0, data.name().length() - PACKED.length())
+                : data.name();
+        Expectation expectation = expectations.apply(name);
+        Optional<ScaleTensor> scale = scale(name);
+        Optional<Codes> codes = codes(data, scale, expectation);
+        if (codes.isEmpty()) {
+            if (!name.equals(data.name()) && data.dtype() == DType.I32) {
+                notes.add("'" + data.name() + "' holds packed integers, which are not read");
+            }
+            return Optional.empty();
+        }
+        Optional<Shape> shape = logicalShape(data, codes.orElseThrow());
+        return shape.map(s -> weight(name, s, codes.orElseThrow(), data, scale, expectation));
+    }
+
+    private StoredWeight weight(
+            String name,
+            Shape shape,
+            Codes codes,
+            TensorSpec data,
+            Optional<ScaleTensor> found,
+            Expectation expectation) {
+        Granularity granularity = new Granularity.PerTensor();
+        ScaleTensor scale = null;
+        if (found.isPresent()) {
+            Optional<Granularity> told = ScaleGranularity.of(
+                    shape,
+                    found.orElseThrow().spec().shape(),
+                    found.orElseThrow().number(),
+                    expectation.granularity());
+            if (told.isPresent()) {
+                granularity = told.orElseThrow();
+                scale = found.orElseThrow();
+            } else {
+                notes.add("scale '" + found.orElseThrow().name() + "' of shape "
+                        + found.orElseThrow().spec().shape() + " does not fit '" + name + "' of shape " + shape);
+            }
+        }
+        if (tensors.containsKey(name + "_g_idx")) {
+            notes.add("'" + name + "' has its columns in another order (weight_g_idx), which is not read");
+            scale = null;
+        }
+        TensorSpec zeroPoint = codes == Codes.INT8_ASYMMETRIC ? tensors.get(name + "_zero_point") : null;
+        return new StoredWeight(
+                name, shape, codes, granularity, data, scale, globalScale(name), zeroPoint, inputScale(name));
+    }
+
+    private Optional<Codes> codes(TensorSpec data, Optional<ScaleTensor> scale, Expectation expectation) {
+        DType dtype = data.dtype();
+        boolean blockScales = scale.isPresent()
+                && (scale.orElseThrow().number() == DType.F8_E4M3FN
+                        || scale.orElseThrow().number() == DType.F8_E8M0);
+        return switch (dtype) {
+            case F8_E4M3FN -> Optional.of(Codes.E4M3FN);
+            case F8_E5M2 -> Optional.of(Codes.E5M2);
+            case F8_E4M3FNUZ -> Optional.of(Codes.E4M3FNUZ);
+            case F8_E5M2FNUZ -> Optional.of(Codes.E5M2FNUZ);
+            case F4_E2M1 -> Optional.of(Codes.E2M1);
+            case U8 -> {
+                if (data.shape().rank() >= 2 && (data.name().endsWith(PACKED) || blockScales)) {
+                    yield Optional.of(Codes.E2M1);
+                }
+                Codes said = expectation.codes();
+                yield said != null && said.dtype().isFloat8() && scale.isPresent()
+                        ? Optional.of(said)
+                        : Optional.empty();
+            }
+            case I8 -> {
+                if (scale.isEmpty() || data.shape().rank() < 2) {
+                    yield Optional.empty();
+                }
+                if (blockScales) {
+                    yield Optional.of(Codes.E2M1);
+                }
+                TensorSpec zero = tensors.get(data.name() + "_zero_point");
+                yield Optional.of(zero != null && zero.dtype() == DType.I8 ? Codes.INT8_ASYMMETRIC : Codes.INT8);
+            }
+            default -> Optional.empty();
+        };
+    }
+
+    /** The shape with two codes to a byte counted as two; empty when it would overflow. */
+    private static Optional<Shape> logicalShape(TensorSpec data, Codes codes) {
+        if (codes != Codes.E2M1 || data.dtype() == DType.F4_E2M1) {
+            return Optional.of(data.shape());
+        }
+        long[] dims = data.shape().toArray();
+        if (dims[dims.length - 1] > Long.MAX_VALUE / 2 || data.shape().elementCount() > Long.MAX_VALUE / 8) {
+            return Optional.empty();
+        }
+        dims[dims.length - 1] *= 2;
+        return Optional.of(Shape.of(dims));
+    }
+
+    private Optional<ScaleTensor> scale(String name) {
+        for (String pattern : SCALE_NAMES) {
+            TensorSpec spec = sibling(name, pattern);
+            if (spec != null) {
+                DType number = scaleNumber(spec);
+                if (number != null) {
+                    return Optional.of(new ScaleTensor(spec, number, ScaleTensor.Direction.MULTIPLIER));
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    private @Nullable ScaleTensor globalScale(String name) {
+        TensorSpec multiplier = tensors.get(name + "_scale_2");
+        if (multiplier != null && isFloat(multiplier)) {
+            return ScaleTensor.multiplier(multiplier);
+        }
+        TensorSpec divisor = tensors.get(name + "_global_scale");
+        return divisor != null && isFloat(divisor)
+                ? new ScaleTensor(divisor, divisor.dtype(), ScaleTensor.Direction.DIVISOR)
+                : null;
+    }
+
+    private @Nullable ScaleTensor inputScale(String name) {
+        for (String pattern : INPUT_NAMES) {
+            TensorSpec spec = sibling(name, name.endsWith(WEIGHT) ? pattern : pattern.replace("M.", "W_"));
+            if (spec != null && isFloat(spec)) {
+                return pattern.endsWith("global_scale")
+                        ? new ScaleTensor(spec, spec.dtype(), ScaleTensor.Direction.DIVISOR)
+                        : ScaleTensor.multiplier(spec);
+            }
+        }
+        return null;
+    }
+
+    private @Nullable TensorSpec sibling(String name, String pattern) {
+        if (pattern.startsWith("W")) {
+            return tensors.get(name + pattern.substring(1));
+        }
+        return name.endsWith(WEIGHT) ? tensors.get(StoredWeight.moduleOf(name) + pattern.substring(1)) : null;
+    }
+
+    /** What the elements of a tensor are when it holds scales; null when it cannot. */
+    private static @Nullable DType scaleNumber(TensorSpec spec) {
+        return switch (spec.dtype()) {
+            case F32, BF16, F16, F8_E8M0, F8_E4M3FN -> spec.dtype();
+            case U8 -> DType.F8_E8M0;
+            default -> null;
+        };
+    }
+
+    private static boolean isFloat(TensorSpec spec) {
+        return spec.dtype() == DType.F32 || spec.dtype() == DType.BF16 || spec.dtype() == DType.F16;
+    }
+
+    private static boolean endsWithAny(String name, List<String> endings) {
+        return endings.stream().anyMatch(name::endsWith);
+    }
+}
