@@ -1,0 +1,106 @@
+package dev.octet.converter.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.Layouts;
+import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.layout.StoredWeight;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * Checkpoints that compressed-tensors, transformers and torchao quantised and saved (testdata/make/foreign_checkpoints.py): Octet makes of
+ * each weight what the tool that wrote it makes of it, bit by bit in BF16.
+ */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class ForeignCheckpointTest {
+    private static final Path FOLDER = Path.of(System.getProperty("octet.testdata"), "checkpoints", "foreign");
+
+    /** One checkpoint and the sum of each of its weights. */
+    record Foreign(String name, JsonNode sums) {
+        @Override
+        public String toString() {
+            return name;
+        }
+    }
+
+    private static Stream<Foreign> foreign() throws IOException {
+        return new ObjectMapper()
+                .readTree(FOLDER.resolve("dequantised.json").toFile()).properties().stream()
+                        .map(e -> new Foreign(e.getKey(), e.getValue()));
+    }
+
+    private static Stream<Foreign> readable() throws IOException {
+        return foreign().filter(f -> !f.name().startsWith("torchao"));
+    }
+
+    private static StoredCheckpoint recognise(Checkpoint checkpoint) {
+        Map<String, TensorSpec> tensors = new LinkedHashMap<>();
+        checkpoint.tensors().forEach((name, tensor) -> tensors.put(name, tensor.spec()));
+        Map<String, String> metadata = new HashMap<>();
+        checkpoint.shards().forEach(s -> metadata.putAll(s.header().metadata()));
+        return Layouts.recognise(tensors, metadata, checkpoint.config().orElse(null), null);
+    }
+
+    @ParameterizedTest
+    @MethodSource("readable")
+    void every_weight_has_the_values_that_its_own_tool_sees(Foreign foreign)
+            throws IOException, NoSuchAlgorithmException {
+        try (Checkpoint checkpoint = Checkpoint.open(FOLDER.resolve(foreign.name()))) {
+            StoredCheckpoint stored = recognise(checkpoint);
+            WeightReader reader = WeightReader.of(checkpoint, stored);
+            Map<String, String> expected = new LinkedHashMap<>();
+            Map<String, String> actual = new LinkedHashMap<>();
+            for (Map.Entry<String, JsonNode> sum : foreign.sums().properties()) {
+                expected.put(sum.getKey(), sum.getValue().asText());
+                actual.put(sum.getKey(), sumOf(reader, stored, sum.getKey()));
+            }
+            assertEquals(expected, actual);
+        }
+    }
+
+    private static String sumOf(WeightReader reader, StoredCheckpoint stored, String name)
+            throws IOException, NoSuchAlgorithmException {
+        StoredWeight weight = stored.weights().get(name);
+        assertNotNull(weight, name + " is not recognised");
+        MatrixShape matrix = MatrixShape.of(weight.shape());
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment values = arena.allocate(weight.shape().elementCount() * DType.BF16.bits() / 8);
+            reader.readQuantized(weight, 0, matrix.rows(), DType.BF16, values);
+            MessageDigest sum = MessageDigest.getInstance("SHA-256");
+            sum.update(values.asByteBuffer());
+            return HexFormat.of().formatHex(sum.digest());
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("readable")
+    void no_tensor_is_left_over(Foreign foreign) throws IOException {
+        try (Checkpoint checkpoint = Checkpoint.open(FOLDER.resolve(foreign.name()))) {
+            StoredCheckpoint stored = recognise(checkpoint);
+            assertEquals(foreign.sums().size(), stored.weights().size());
+            assertEquals(Map.of(), stored.others());
+            // Two norms of the layer, the last norm, embeddings and head.
+            assertEquals(5, stored.plain().size(), stored.plain().keySet().toString());
+        }
+    }
+}
