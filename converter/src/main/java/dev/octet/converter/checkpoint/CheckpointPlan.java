@@ -1,0 +1,41 @@
+package dev.octet.converter.checkpoint;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * All that a run will do, decided from headers and scales before any weight is read.
+ *
+ * @param shards the files of tensors to be written, in order
+ * @param decisions what becomes of each matrix, in the order of the checkpoint
+ * @param config the target's {@code config.json}; empty when the source has none
+ * @param files other JSON files to lie beside it, by name
+ * @param notes what a user should know
+ */
+public record CheckpointPlan(
+        List<ShardPlan> shards,
+        List<WeightDecision> decisions,
+        Optional<ObjectNode> config,
+        Map<String, ObjectNode> files,
+        List<String> notes) {
+    /** Bytes read from the source. */
+    public long sourceBytes() {
+        return shards.stream().mapToLong(ShardPlan::sourceBytes).sum();
+    }
+
+    /** Bytes of the files of tensors written. */
+    public long targetBytes() {
+        return shards.stream().mapToLong(s -> s.header().fileBytes()).sum();
+    }
+
+    /** Number of steps of each kind of exactness among weights that are quantised in source or target. */
+    public long count(Exactness exactness) {
+        return shards.stream()
+                .flatMap(s -> s.steps().stream())
+                .filter(s -> !(s instanceof TensorStep.Copy) && !(s instanceof TensorStep.Constant))
+                .filter(s -> s.exactness() == exactness)
+                .count();
+    }
+}

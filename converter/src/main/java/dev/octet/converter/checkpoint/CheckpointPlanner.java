@@ -1,0 +1,489 @@
+package dev.octet.converter.checkpoint;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.Shard;
+import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.safetensors.SafetensorsHeader;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.LayoutContents;
+import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.layout.Layouts;
+import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.layout.WeightScheme;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.recipe.Recipes;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Decides what each tensor of a checkpoint becomes, from headers, configuration and scales; weights are not read.
+ *
+ * <p>Every file of the target has the name of a file of the source and holds what the tensors of that file become; scales lie beside
+ * their codes.
+ */
+public final class CheckpointPlanner {
+    private final Checkpoint checkpoint;
+    private final StoredCheckpoint stored;
+    private final Goal goal;
+    private final Inputs inputs;
+    private final Exactnesses exactnesses;
+    private final DType plainType;
+    private final List<String> notes = new ArrayList<>();
+    private final List<StoredWeight> quantized = new ArrayList<>();
+    private final Set<String> keptLinears = new LinkedHashSet<>();
+    private Map<String, WeightDecision> decisions = Map.of();
+    private boolean kvScales;
+    private @Nullable Recipe writtenRecipe;
+    private LayoutOptions writtenOptions = LayoutOptions.defaults();
+
+    /**
+     * What a plan takes beside the checkpoint.
+     *
+     * @param selection which weights the user wants quantised
+     * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
+     * @param nonFinite weights that hold a NaN or an infinity and therefore stay as they are, with what was found
+     * @param keptScales scales of an earlier quantisation to be used again; null to compute them
+     */
+    public record Inputs(
+            Selection selection,
+            Map<String, Float> inputScales,
+            Map<String, String> nonFinite,
+            @Nullable Checkpoint keptScales) {
+        /** Every Linear, dynamic activations, nothing known beforehand. */
+        public static Inputs none() {
+            return new Inputs(Selection.ALL_LINEARS, Map.of(), Map.of(), null);
+        }
+    }
+
+    private CheckpointPlanner(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs) {
+        this.checkpoint = checkpoint;
+        this.stored = stored;
+        this.goal = goal;
+        this.inputs = inputs;
+        this.exactnesses = new Exactnesses(checkpoint);
+        this.plainType = plainType(goal, checkpoint);
+    }
+
+    /**
+     * Plans a run.
+     *
+     * @throws InvalidOptionException when a pattern matches nothing
+     * @throws UnsupportedModelException when nothing can be quantised, or a weight cannot go to the layout
+     * @throws MalformedModelException when configuration and tensors contradict each other
+     * @throws IOException when scales cannot be read
+     */
+    public static CheckpointPlan plan(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs)
+            throws IOException {
+        return new CheckpointPlanner(checkpoint, stored, goal, inputs).plan();
+    }
+
+    /** What a quantised weight that does not stay quantised becomes: the type of the goal, else of the configuration, else BF16. */
+    private static DType plainType(Goal goal, Checkpoint checkpoint) {
+        if (goal instanceof Goal.Dequantize(DType type, boolean _)) {
+            return type;
+        }
+        String text = checkpoint
+                .config()
+                .map(c -> c.path("torch_dtype").asText(c.path("dtype").asText("")))
+                .orElse("");
+        return switch (text) {
+            case "float32" -> DType.F32;
+            case "float16" -> DType.F16;
+            default -> DType.BF16;
+        };
+    }
+
+    private CheckpointPlan plan() throws IOException {
+        requireConsistent();
+        notes.addAll(stored.notes());
+        decide();
+        List<ShardPlan> shards = new ArrayList<>();
+        for (Shard shard : checkpoint.shards()) {
+            List<TensorStep> steps = new ArrayList<>();
+            for (SafetensorsHeader.Entry e : shard.header().entries()) {
+                addSteps(e.spec(), steps);
+            }
+            List<TensorSpec> targets =
+                    steps.stream().flatMap(s -> s.targets().stream()).toList();
+            shards.add(new ShardPlan(
+                    shard.name(), List.copyOf(steps), SafetensorsHeader.layout(targets, metadata(shard))));
+        }
+        requireSomething(shards);
+        return withConfig(shards);
+    }
+
+    private void requireConsistent() {
+        boolean claims =
+                checkpoint.config().map(c -> c.has("quantization_config")).orElse(false);
+        if (claims && stored.weights().isEmpty()) {
+            throw new MalformedModelException(
+                    "config.json has a quantization_config, but no tensor is quantised as it says",
+                    checkpoint.folder().resolve("config.json").toString(),
+                    "remove quantization_config if the weights are plain, or download the checkpoint again; `octet"
+                            + " verify` says more");
+        }
+    }
+
+    private void decide() {
+        if (!(goal instanceof Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options))) {
+            return;
+        }
+        WeightScheme scheme = scheme(layout, recipe, options);
+        List<WeightSelector.Candidate> candidates = new ArrayList<>();
+        for (Shard shard : checkpoint.shards()) {
+            for (SafetensorsHeader.Entry e : shard.header().entries()) {
+                candidate(e.spec()).ifPresent(candidates::add);
+            }
+        }
+        decisions = new WeightSelector(
+                        layout, scheme, inputs.selection(), checkpoint.config().orElse(null), inputs.nonFinite())
+                .decide(candidates);
+        requireInputScales();
+    }
+
+    private Optional<WeightSelector.Candidate> candidate(TensorSpec spec) {
+        StoredWeight weight = weightOf(spec);
+        if (weight != null) {
+            return Optional.of(new WeightSelector.Candidate(weight.name(), weight.shape(), DType.F32));
+        }
+        if (!stored.plain().containsKey(spec.name()) || spec.shape().rank() < 2) {
+            return Optional.empty();
+        }
+        return Optional.of(new WeightSelector.Candidate(spec.name(), spec.shape(), spec.dtype()));
+    }
+
+    private final Map<String, StoredWeight> byData = new LinkedHashMap<>();
+
+    private @Nullable StoredWeight weightOf(TensorSpec spec) {
+        if (byData.isEmpty()) {
+            stored.weights().values().forEach(w -> byData.put(w.data().name(), w));
+        }
+        return byData.get(spec.name());
+    }
+
+    static WeightScheme scheme(Layout layout, Recipe recipe, LayoutOptions options) {
+        return layout.scheme(recipe, options)
+                .orElseThrow(() -> new InvalidOptionException(
+                        "layout " + layout.name() + " has no way to say recipe " + recipe.name(),
+                        "--recipe " + recipe.name() + " --target " + layout.name(),
+                        "it takes " + String.join(", ", recipesOf(layout, options)) + "; or choose one of the targets "
+                                + String.join(", ", layoutsOf(recipe, options))));
+    }
+
+    private static List<String> recipesOf(Layout layout, LayoutOptions options) {
+        return Recipes.CHECKPOINT.stream()
+                .filter(r -> layout.scheme(r, options).isPresent())
+                .map(Recipe::name)
+                .toList();
+    }
+
+    private static List<String> layoutsOf(Recipe recipe, LayoutOptions options) {
+        return Layouts.ALL.stream()
+                .filter(l -> l.scheme(recipe, options).isPresent())
+                .map(Layout::name)
+                .toList();
+    }
+
+    private void requireInputScales() {
+        if (inputs.inputScales().isEmpty()) {
+            return;
+        }
+        List<String> missing = decisions.values().stream()
+                .filter(WeightDecision::quantized)
+                .map(d -> StoredWeight.moduleOf(d.name()))
+                .filter(m -> !inputs.inputScales().containsKey(m))
+                .toList();
+        if (!missing.isEmpty()) {
+            throw new InvalidDataException(
+                    "the statistics have no input of " + missing.size() + " quantised weights: "
+                            + String.join(", ", missing.subList(0, Math.min(5, missing.size()))),
+                    "--statistics",
+                    "calibrate with data that reaches every layer (every expert), or leave them out with --keep");
+        }
+    }
+
+    private void addSteps(TensorSpec spec, List<TensorStep> steps) throws IOException {
+        StoredWeight weight = weightOf(spec);
+        if (weight != null) {
+            addWeight(weight, steps);
+        } else if (stored.plain().containsKey(spec.name())) {
+            addPlain(spec, steps);
+        } else if (stored.others().containsKey(spec.name())) {
+            addOther(spec, steps);
+        } // else a scale of some weight, which goes with it
+    }
+
+    private void addPlain(TensorSpec spec, List<TensorStep> steps) {
+        WeightDecision decision = decisions.get(spec.name());
+        if (decision != null
+                && decision.quantized()
+                && goal instanceof Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options)) {
+            steps.add(quantize(
+                    spec.name(),
+                    spec.shape(),
+                    spec.dtype(),
+                    spec.byteSize(),
+                    recipe,
+                    layout,
+                    options,
+                    Exactness.ONE_ROUNDING));
+            return;
+        }
+        noteLinear(spec.name(), spec.shape());
+        steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
+    }
+
+    /** Remembers a matrix that a consumer takes for a Linear, so that the configuration can name it as not quantised. */
+    private void noteLinear(String name, Shape shape) {
+        if (name.endsWith(".weight")) {
+            switch (LinearNames.role(name, shape)) {
+                case LINEAR, HEAD, ROUTER -> keptLinears.add(StoredWeight.moduleOf(name));
+                case FUSED_EXPERTS, EMBEDDING, NORM, OTHER -> {}
+            }
+        }
+    }
+
+    private void addOther(TensorSpec spec, List<TensorStep> steps) {
+        if (goal instanceof Goal.Dequantize) {
+            notes.add("left out " + spec.name() + ": it scales a cache of 8-bit floats");
+            return;
+        }
+        kvScales |= spec.name().endsWith("k_scale") || spec.name().endsWith("v_scale");
+        steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
+    }
+
+    private void addWeight(StoredWeight weight, List<TensorStep> steps) throws IOException {
+        WeightReader.requireScale(weight);
+        switch (goal) {
+            case Goal.Dequantize _ -> steps.add(dequantize(weight));
+            case Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options) -> {
+                WeightDecision decision = decisions.get(weight.name());
+                if (decision != null && decision.quantized()) {
+                    steps.add(quantize(
+                            weight.name(),
+                            weight.shape(),
+                            DType.F32,
+                            weight.data().byteSize(),
+                            recipe,
+                            layout,
+                            options,
+                            Exactness.DOUBLE_ROUNDING));
+                } else {
+                    noteLinear(weight.name(), weight.shape());
+                    steps.add(dequantize(weight));
+                }
+            }
+            case Goal.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
+                steps.add(convert(weight, layout, options, recipe));
+        }
+    }
+
+    private TensorStep dequantize(StoredWeight weight) throws IOException {
+        TensorSpec target = new TensorSpec(weight.name(), plainType, weight.shape());
+        return new TensorStep.Dequantize(weight, target, exactnesses.dequantize(weight, plainType));
+    }
+
+    private TensorStep quantize(
+            String name,
+            Shape shape,
+            DType type,
+            long sourceBytes,
+            Recipe recipe,
+            Layout layout,
+            LayoutOptions options,
+            Exactness exactness) {
+        WeightScheme scheme = scheme(layout, recipe, options);
+        Float inputScale = inputs.inputScales().get(StoredWeight.moduleOf(name));
+        StoredWeight target = layout.place(name, shape, scheme, options);
+        quantized.add(target);
+        writtenRecipe = recipe;
+        writtenOptions = options;
+        boolean whole = scheme.perTensor() || scheme.twoLevels();
+        StoredTensor kept = inputs.keptScales() == null
+                ? null
+                : inputs.keptScales()
+                        .tensor(target.scale() == null ? name : target.scale().name());
+        return new TensorStep.Quantize(
+                name,
+                type,
+                sourceBytes,
+                target,
+                scheme,
+                whole ? LinearNames.fusedGroup(name).orElse(name) : null,
+                kept,
+                inputScale == null ? Float.NaN : inputScale,
+                exactness);
+    }
+
+    private TensorStep convert(StoredWeight weight, Layout layout, LayoutOptions options, Optional<Recipe> recipe)
+            throws IOException {
+        boolean staticInput = weight.inputScale() != null;
+        LayoutOptions own = new LayoutOptions(options.scaleType(), options.powerOfTwoScales(), staticInput);
+        Shape matrix = matrix(weight.shape());
+        for (Recipe candidate : candidates(recipe)) {
+            WeightScheme scheme = layout.scheme(candidate, own).orElse(null);
+            if (scheme == null
+                    || scheme.codes() != weight.codes()
+                    || scheme.twoLevels() != (weight.globalScale() != null)
+                    || !Exactnesses.same(scheme.granularity(), weight.granularity(), matrix)
+                    || layout.refusal(scheme, weight.shape()).isPresent()) {
+                continue;
+            }
+            StoredWeight target = layout.place(weight.name(), weight.shape(), scheme, own);
+            if (isPowerOfTwoOnly(target) && !isPowerOfTwoOnly(weight)) {
+                continue; // the codes would mean something else
+            }
+            quantized.add(target);
+            writtenRecipe = candidate;
+            writtenOptions = own;
+            return new TensorStep.Relayout(weight, target, exactnesses.relayout(weight, target));
+        }
+        if (recipe.isPresent()) {
+            WeightScheme scheme = scheme(layout, recipe.get(), own);
+            Optional<String> refusal = layout.refusal(scheme, weight.shape());
+            if (refusal.isPresent()) {
+                noteLinear(weight.name(), weight.shape());
+                notes.add(weight.name() + " becomes " + plainType + ": " + refusal.get());
+                return dequantize(weight);
+            }
+            return quantize(
+                    weight.name(),
+                    weight.shape(),
+                    DType.F32,
+                    weight.data().byteSize(),
+                    recipe.get(),
+                    layout,
+                    own,
+                    Exactness.DOUBLE_ROUNDING);
+        }
+        throw new UnsupportedModelException(
+                "layout " + layout.name() + " has no way to say " + weight.codes() + " by " + weight.granularity()
+                        + (weight.scale() == null
+                                ? ""
+                                : " with " + weight.scale().number() + " scales"),
+                "weight '" + weight.name() + "' of shape " + weight.shape(),
+                "give --recipe to round the values once more (" + String.join(", ", recipesOf(layout, own))
+                        + "), or convert to " + String.join(", ", otherLayouts(layout)));
+    }
+
+    private static List<String> otherLayouts(Layout layout) {
+        return Layouts.ALL.stream()
+                .map(Layout::name)
+                .filter(n -> !n.equals(layout.name()))
+                .toList();
+    }
+
+    private static List<Recipe> candidates(Optional<Recipe> recipe) {
+        return recipe.map(List::of).orElse(Recipes.CHECKPOINT);
+    }
+
+    private static boolean isPowerOfTwoOnly(StoredWeight weight) {
+        return weight.scale() != null && weight.scale().number() == DType.F8_E8M0;
+    }
+
+    private static Shape matrix(Shape shape) {
+        MatrixShape m = MatrixShape.of(shape);
+        return Shape.of(m.rows(), m.cols());
+    }
+
+    private StoredTensor tensor(String name) {
+        StoredTensor tensor = checkpoint.tensor(name);
+        if (tensor == null) {
+            throw new IllegalArgumentException("there is no tensor '" + name + "'");
+        }
+        return tensor;
+    }
+
+    /** The file's own metadata, but for what described the layout it had, and the mark that loaders of PyTorch look for. */
+    private Map<String, String> metadata(Shard shard) {
+        Map<String, String> metadata = new TreeMap<>();
+        shard.header().metadata().forEach((key, value) -> {
+            boolean describesLayout = key.equals("tensor_names") || value.startsWith("{\"_type\"");
+            if (!describesLayout) {
+                metadata.put(key, value);
+            }
+        });
+        metadata.put("format", "pt");
+        return metadata;
+    }
+
+    private void requireSomething(List<ShardPlan> shards) {
+        boolean none = shards.stream()
+                .flatMap(s -> s.steps().stream())
+                .allMatch(s -> s instanceof TensorStep.Copy || s instanceof TensorStep.Constant);
+        if (!none) {
+            return;
+        }
+        if (goal instanceof Goal.Quantize) {
+            Map<String, Long> reasons = new TreeMap<>();
+            decisions.values().forEach(d -> reasons.merge(d.reason(), 1L, Long::sum));
+            throw new UnsupportedModelException(
+                    "there is no weight to quantise: "
+                            + (reasons.isEmpty() ? "the checkpoint has no matrices" : reasons.toString()),
+                    checkpoint.path().toString(),
+                    "see every matrix and its reason with --dry-run --json, or give another recipe or target");
+        }
+        throw new UnsupportedModelException(
+                "no weight of the checkpoint is quantised",
+                checkpoint.path().toString(),
+                "give a quantised checkpoint; to quantise this one, use `octet quantize`");
+    }
+
+    private CheckpointPlan withConfig(List<ShardPlan> shards) {
+        Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
+        Map<String, ObjectNode> files = new LinkedHashMap<>();
+        Layout layout = switch (goal) {
+            case Goal.Quantize q -> q.layout();
+            case Goal.Convert c -> c.layout();
+            case Goal.Dequantize _ -> null;
+        };
+        ObjectNode edited = config.orElseGet(() -> new ObjectNode(JsonNodeFactory.instance));
+        edited.remove("quantization_config");
+        edited.remove("compression_config");
+        Recipe recipe = writtenRecipe;
+        if (layout != null && recipe != null) {
+            LayoutContents contents =
+                    new LayoutContents(recipe, writtenOptions, quantized, List.copyOf(keptLinears), kvScales);
+            files.putAll(layout.configure(edited, contents));
+        } else {
+            setType(edited);
+        }
+        if (config.isEmpty()) {
+            notes.add("there is no config.json, so none is written: consumers will not know how the weights are"
+                    + " quantised");
+            files.clear();
+        }
+        return new CheckpointPlan(shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes));
+    }
+
+    private void setType(ObjectNode config) {
+        String name = switch (plainType) {
+            case F32 -> "float32";
+            case F16 -> "float16";
+            default -> "bfloat16";
+        };
+        for (String key : List.of("torch_dtype", "dtype")) {
+            if (config.has(key)) {
+                config.put(key, name);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.error.InvalidOptionException;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.regex.Pattern;
+
+/**
+ * Which weights a user wants quantised; all patterns search in the weight's own name.
+ *
+ * @param keep weights that match one stay as they are
+ * @param only when not empty, weights that match none stay as they are
+ * @param include heads, routers and embeddings, which are left alone otherwise, that match one are quantised too
+ */
+public record Selection(List<Pattern> keep, List<Pattern> only, List<Pattern> include) {
+    /** Every Linear, nothing else. */
+    public static final Selection ALL_LINEARS = new Selection(List.of(), List.of(), List.of());
+
+    public Selection {
+        keep = List.copyOf(keep);
+        only = List.copyOf(only);
+        include = List.copyOf(include);
+    }
+
+    /** Whether a pattern of {@code patterns} finds a match in {@code name}. */
+    static boolean matches(List<Pattern> patterns, String name) {
+        return patterns.stream().anyMatch(p -> p.matcher(name).find());
+    }
+
+    /**
+     * Refuses patterns that match nothing: they are misspelt.
+     *
+     * @param names own names of all matrices
+     * @throws InvalidOptionException naming the pattern
+     */
+    void requireMatches(Collection<String> names) {
+        require("keep", keep, names);
+        require("only", only, names);
+        require("include", include, names);
+    }
+
+    private static void require(String option, List<Pattern> patterns, Collection<String> names) {
+        List<String> idle = new ArrayList<>();
+        for (Pattern pattern : patterns) {
+            if (names.stream().noneMatch(n -> pattern.matcher(n).find())) {
+                idle.add(pattern.pattern());
+            }
+        }
+        if (!idle.isEmpty()) {
+            throw new InvalidOptionException(
+                    "--" + option + " '" + String.join("', '", idle) + "' matches no weight",
+                    names.size() + " matrices"
+                            + names.stream().findFirst().map(n -> ", as " + n).orElse(""),
+                    "see the names with `octet inspect` or --dry-run --json");
+        }
+    }
+}

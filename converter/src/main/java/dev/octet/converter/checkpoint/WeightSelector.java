@@ -1,0 +1,147 @@
+package dev.octet.converter.checkpoint;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.WeightScheme;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Decides which weights are quantised: by what they are for, by what the layout's consumers can read, by what the user wants, and so
+ * that weights which an engine fuses into one product are quantised together or not at all.
+ */
+final class WeightSelector {
+    /** Architectures whose Linears are stored as [in, out]; no FP8 consumer reads them. */
+    private static final Set<String> TRANSPOSED_TYPES = Set.of("gpt2", "openai-gpt");
+
+    private static final Set<String> TRANSPOSED_MODULES = Set.of("c_attn", "c_proj", "c_fc", "q_attn");
+
+    /** A row must fit into the memory of a thread with all that is made of it. */
+    private static final long MAX_COLS = 4L << 20;
+
+    private final Layout layout;
+    private final WeightScheme scheme;
+    private final Selection selection;
+    private final String modelType;
+    private final boolean tied;
+    private final Map<String, String> nonFinite;
+
+    /** A matrix that may be quantised. */
+    record Candidate(String name, Shape shape, DType dtype) {}
+
+    /**
+     * @param config the model's, null without one
+     * @param nonFinite weights with a NaN or an infinity that stay as they are, and what was found
+     */
+    WeightSelector(
+            Layout layout,
+            WeightScheme scheme,
+            Selection selection,
+            @Nullable ObjectNode config,
+            Map<String, String> nonFinite) {
+        this.layout = layout;
+        this.scheme = scheme;
+        this.selection = selection;
+        this.modelType = config == null ? "" : config.path("model_type").asText("");
+        this.tied = config != null && config.path("tie_word_embeddings").asBoolean(false);
+        this.nonFinite = nonFinite;
+    }
+
+    /** Decisions by name, in the order of the candidates. */
+    Map<String, WeightDecision> decide(List<Candidate> candidates) {
+        selection.requireMatches(candidates.stream().map(Candidate::name).toList());
+        Map<String, WeightDecision> decisions = new LinkedHashMap<>();
+        for (Candidate c : candidates) {
+            Role role = LinearNames.role(c.name(), c.shape());
+            String reason = reasonToKeep(c, role).orElse("");
+            decisions.put(c.name(), new WeightDecision(c.name(), c.shape(), role, reason.isEmpty(), reason));
+        }
+        keepFusedTogether(decisions);
+        return Collections.unmodifiableMap(decisions);
+    }
+
+    private Optional<String> reasonToKeep(Candidate c, Role role) {
+        if (Selection.matches(selection.keep(), c.name())) {
+            return Optional.of("--keep");
+        }
+        if (!selection.only().isEmpty() && !Selection.matches(selection.only(), c.name())) {
+            return Optional.of("not in --only");
+        }
+        boolean included = Selection.matches(selection.include(), c.name());
+        Optional<String> byRole = reasonOfRole(c, role, included);
+        if (byRole.isPresent()) {
+            return byRole;
+        }
+        if (c.dtype() != DType.F32 && c.dtype() != DType.BF16 && c.dtype() != DType.F16) {
+            return Optional.of("elements are " + c.dtype());
+        }
+        if (nonFinite.containsKey(c.name())) {
+            return Optional.of(nonFinite.get(c.name()));
+        }
+        if (c.shape().elementCount() == 0) {
+            return Optional.of("empty");
+        }
+        if (c.shape().dim(-1) > MAX_COLS) {
+            return Optional.of("rows of " + c.shape().dim(-1) + " elements; at most " + MAX_COLS + " are streamed");
+        }
+        return layout.refusal(scheme, c.shape());
+    }
+
+    private Optional<String> reasonOfRole(Candidate c, Role role, boolean included) {
+        return switch (role) {
+            case LINEAR ->
+                isTransposed(c.name())
+                        ? Optional.of("stored as [in, out] (Conv1D), which no FP8 consumer reads")
+                        : Optional.empty();
+            case FUSED_EXPERTS -> Optional.empty();
+            case HEAD -> {
+                if (included && tied && c.name().contains("lm_head")) {
+                    yield Optional.of("tied to the embedding, which is a table");
+                }
+                yield included ? Optional.empty() : Optional.of("output head (--include quantises it)");
+            }
+            case ROUTER -> included ? Optional.empty() : Optional.of("router (--include quantises it)");
+            case EMBEDDING -> included ? Optional.empty() : Optional.of("embedding (--include quantises it)");
+            case NORM -> Optional.of("norm");
+            case OTHER -> Optional.of("no Linear weight");
+        };
+    }
+
+    private boolean isTransposed(String name) {
+        String module = name.replaceAll("\\.weight$", "");
+        return TRANSPOSED_TYPES.contains(modelType)
+                && TRANSPOSED_MODULES.contains(module.substring(module.lastIndexOf('.') + 1));
+    }
+
+    private static void keepFusedTogether(Map<String, WeightDecision> decisions) {
+        Map<String, List<WeightDecision>> groups = new HashMap<>();
+        for (WeightDecision d : decisions.values()) {
+            LinearNames.fusedGroup(d.name())
+                    .ifPresent(g ->
+                            groups.computeIfAbsent(g, _ -> new ArrayList<>()).add(d));
+        }
+        for (Map.Entry<String, List<WeightDecision>> group : groups.entrySet()) {
+            Optional<WeightDecision> kept =
+                    group.getValue().stream().filter(d -> !d.quantized()).findFirst();
+            if (kept.isEmpty()) {
+                continue;
+            }
+            for (WeightDecision d : group.getValue()) {
+                if (d.quantized()) {
+                    String reason = "engines fuse it with " + kept.get().name() + ", which is kept: "
+                            + kept.get().reason();
+                    decisions.put(d.name(), new WeightDecision(d.name(), d.shape(), d.role(), false, reason));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+package dev.octet.formats.file;
+
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import org.jspecify.annotations.Nullable;
+
+/** Keeps a second process (or thread) from writing the same folder. The system releases it when the process dies, however it dies. */
+public final class FolderLock implements AutoCloseable {
+    private final Path file;
+    private final FileChannel channel;
+    private final FileLock lock;
+
+    private FolderLock(Path file, FileChannel channel, FileLock lock) {
+        this.file = file;
+        this.channel = channel;
+        this.lock = lock;
+    }
+
+    /**
+     * Locks a folder through the file {@code name} in it.
+     *
+     * @throws FileSystemException when another run holds the lock
+     * @throws IOException when the folder is not writable
+     */
+    public static FolderLock of(Path folder, String name) throws IOException {
+        Path file = folder.resolve(name);
+        FileChannel channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        try {
+            FileLock lock = channel.tryLock();
+            if (lock != null) {
+                return new FolderLock(file, channel, lock);
+            }
+        } catch (OverlappingFileLockException e) {
+            channel.close();
+            throw taken(folder, e);
+        }
+        channel.close();
+        throw taken(folder, null);
+    }
+
+    private static FileSystemException taken(Path folder, @Nullable Exception cause) {
+        FileSystemException taken =
+                new FileSystemException(folder.toString(), null, "another run is writing this folder");
+        taken.initCause(cause);
+        return taken;
+    }
+
+    /** Releases the lock and removes its file. */
+    @Override
+    public void close() throws IOException {
+        Files.deleteIfExists(file);
+        lock.release();
+        channel.close();
+    }
+}

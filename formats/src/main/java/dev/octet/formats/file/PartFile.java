@@ -1,0 +1,89 @@
+package dev.octet.formats.file;
+
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+
+/**
+ * A file written by several threads at positions of their choice, under the hidden name {@code .<name>.part} until {@link #publish} renames
+ * it. The hidden name is always the same, so what a killed process left is overwritten by the next one and never accumulates; callers make
+ * sure that one process writes a folder at a time ({@link FolderLock}).
+ *
+ * <p>Unlike {@link AtomicFile} it is not synced to disk: a killed process loses nothing, as the system holds the pages; a crash of the
+ * machine may.
+ */
+public final class PartFile implements AutoCloseable {
+    private static final long WRITE_BYTES = 1L << 30;
+
+    private final Path target;
+    private final Path part;
+    private final FileChannel channel;
+    private boolean published;
+
+    private PartFile(Path target, Path part, FileChannel channel) {
+        this.target = target;
+        this.part = part;
+        this.channel = channel;
+    }
+
+    /** The hidden name under which {@code target} is written. */
+    public static Path partOf(Path target) {
+        return target.resolveSibling("." + target.getFileName() + ".part");
+    }
+
+    /**
+     * Starts a file; what lies under its hidden name is deleted.
+     *
+     * @throws IOException when the folder does not exist or is not writable
+     */
+    public static PartFile create(Path target) throws IOException {
+        Path part = partOf(target);
+        Files.deleteIfExists(part);
+        // creating anew refuses to follow a planted link
+        FileChannel channel = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        return new PartFile(target, part, channel);
+    }
+
+    /**
+     * Writes all of {@code bytes} (native memory) at {@code position}. Several threads may write at once, to different places.
+     *
+     * @throws IOException when there is no space
+     */
+    public void write(long position, MemorySegment bytes) throws IOException {
+        for (long done = 0; done < bytes.byteSize(); ) {
+            ByteBuffer buffer = bytes.asSlice(done, Math.min(WRITE_BYTES, bytes.byteSize() - done))
+                    .asByteBuffer();
+            done += channel.write(buffer, position + done);
+        }
+    }
+
+    /**
+     * Gives the file its final name, in one step; what was there before is replaced.
+     *
+     * @param bytes what the file must have by now
+     * @throws IOException when the rename fails
+     * @throws IllegalStateException when the file has another size: something was not written
+     */
+    public void publish(long bytes) throws IOException {
+        if (channel.size() != bytes) {
+            throw new IllegalStateException(part + " has " + channel.size() + " bytes, not " + bytes);
+        }
+        channel.close();
+        Files.move(part, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        published = true;
+    }
+
+    /** Deletes what was written unless it was published. */
+    @Override
+    public void close() throws IOException {
+        channel.close();
+        if (!published) {
+            Files.deleteIfExists(part);
+        }
+    }
+}
