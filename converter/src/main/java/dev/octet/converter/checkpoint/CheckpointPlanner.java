@@ -428,7 +428,7 @@ public final class CheckpointPlanner {
     private void requireSomething(List<ShardPlan> shards) {
         boolean none = shards.stream()
                 .flatMap(s -> s.steps().stream())
-                .allMatch(s -> s instanceof TensorStep.Copy || s instanceof TensorStep.Constant);
+                .allMatch(s -> s instanceof TensorStep.Copy);
         if (!none) {
             return;
         }

@@ -45,29 +45,6 @@ public sealed interface TensorStep {
         }
     }
 
-    /** A few bytes known beforehand, such as input scales from statistics. */
-    record Constant(TensorSpec target, byte[] bytes) implements TensorStep {
-        @Override
-        public String name() {
-            return target.name();
-        }
-
-        @Override
-        public List<TensorSpec> targets() {
-            return List.of(target);
-        }
-
-        @Override
-        public long sourceBytes() {
-            return 0;
-        }
-
-        @Override
-        public Exactness exactness() {
-            return Exactness.EXACT;
-        }
-    }
-
     /**
      * Floats become codes.
      *

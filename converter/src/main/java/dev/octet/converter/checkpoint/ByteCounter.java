@@ -1,0 +1,24 @@
+package dev.octet.converter.checkpoint;
+
+/** Adds up the bytes that several threads deal with and tells a listener now and then. */
+final class ByteCounter {
+    private static final long EVERY_BYTES = 16L << 20;
+
+    private final ByteProgress listener;
+    private final long total;
+    private long done;
+    private long told;
+
+    ByteCounter(ByteProgress listener, long total) {
+        this.listener = listener;
+        this.total = total;
+    }
+
+    synchronized void add(long bytes) {
+        done += bytes;
+        if (done - told >= EVERY_BYTES || done >= total) {
+            told = done;
+            listener.update(Math.min(done, total), total);
+        }
+    }
+}

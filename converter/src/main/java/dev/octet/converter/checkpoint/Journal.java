@@ -1,0 +1,125 @@
+package dev.octet.converter.checkpoint;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.error.InvalidOptionException;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * What a run has finished, kept in the folder it writes until it ends, so that the same command goes on where a killed one stopped.
+ *
+ * <p>JSON lines: the first is the fingerprint of the run (source files with size and time, recipe, choices), each other one a finished file
+ * with its size, its time, and the boot of the machine it was written in. A file is trusted when it is as it was left and the machine
+ * has not been started anew: files are not synced, so after a crash of the machine their pages may be gone while their names are there.
+ */
+final class Journal {
+    static final String FILE_NAME = ".octet-journal.jsonl";
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
+
+    private final Path file;
+    private final Map<String, JsonNode> finished;
+
+    private Journal(Path file, Map<String, JsonNode> finished) {
+        this.file = file;
+        this.finished = finished;
+    }
+
+    /** Whether {@code folder} holds the work of a run that did not end. */
+    static boolean isIn(Path folder) {
+        return Files.exists(folder.resolve(FILE_NAME));
+    }
+
+    /**
+     * Begins the journal of a run, or goes on with that of an earlier one of the same fingerprint.
+     *
+     * @param fresh forget what is there
+     * @throws InvalidOptionException when the folder holds the unfinished work of another run, saying what differs
+     */
+    static Journal open(Path folder, ObjectNode fingerprint, boolean fresh) throws IOException {
+        Path file = folder.resolve(FILE_NAME);
+        if (fresh || !Files.exists(file)) {
+            Files.writeString(file, JSON.writeValueAsString(fingerprint) + "\n");
+            return new Journal(file, new HashMap<>());
+        }
+        // A line that a killed process did not finish has no line break at its end and is not there.
+        List<String> lines = Files.readString(file).lines().toList();
+        Map<String, JsonNode> finished = new HashMap<>();
+        try {
+            JsonNode before = lines.isEmpty() ? JSON.createObjectNode() : JSON.readTree(lines.getFirst());
+            requireSame(before, fingerprint, folder);
+            for (String line : lines.subList(1, lines.size())) {
+                JsonNode entry = JSON.readTree(line);
+                finished.put(entry.path("file").asText(), entry);
+            }
+        } catch (JsonProcessingException e) {
+            if (lines.size() <= 1) {
+                throw new InvalidOptionException(
+                        "the journal of an earlier run in the output folder cannot be read",
+                        file.toString(),
+                        "start over with --force",
+                        e);
+            }
+        }
+        return new Journal(file, finished);
+    }
+
+    private static void requireSame(JsonNode before, ObjectNode now, Path folder) {
+        for (Iterator<String> names = now.fieldNames(); names.hasNext(); ) {
+            String name = names.next();
+            if (!now.get(name).equals(before.path(name))) {
+                throw new InvalidOptionException(
+                        "the output folder holds the unfinished work of another run: " + name + " differs",
+                        folder.toString(),
+                        "repeat that command to finish it, start over with --force, or choose another folder");
+            }
+        }
+    }
+
+    /** Whether {@code name} was finished and is as it was left. */
+    boolean has(Path folder, String name) throws IOException {
+        JsonNode entry = finished.get(name);
+        Path path = folder.resolve(name);
+        return entry != null
+                && Files.isRegularFile(path)
+                && entry.equals(describe(path, name))
+                && !entry.path("boot").asText().isEmpty();
+    }
+
+    /** Remembers that {@code name} is finished. */
+    void add(Path folder, String name) throws IOException {
+        JsonNode entry = describe(folder.resolve(name), name);
+        Files.writeString(
+                file, JSON.writeValueAsString(entry) + "\n", StandardCharsets.UTF_8, StandardOpenOption.APPEND);
+        finished.put(name, entry);
+    }
+
+    private static JsonNode describe(Path path, String name) throws IOException {
+        ObjectNode entry = JSON.createObjectNode();
+        entry.put("file", name);
+        entry.put("bytes", Files.size(path));
+        entry.put("modified", Files.getLastModifiedTime(path).toString());
+        entry.put("boot", Files.isReadable(BOOT_ID) ? Files.readString(BOOT_ID).strip() : "");
+        try {
+            return JSON.readTree(JSON.writeValueAsString(entry)); // numbers of the same kind as those read back
+        } catch (JsonProcessingException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** The run has ended: nothing is left to go on with. */
+    void delete() throws IOException {
+        Files.deleteIfExists(file);
+    }
+}

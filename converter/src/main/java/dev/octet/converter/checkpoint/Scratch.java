@@ -1,0 +1,62 @@
+package dev.octet.converter.checkpoint;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+/** Buffers of one worker, used again for every tile; each grows to the largest tile it meets. */
+final class Scratch {
+    /** What a buffer is for; one worker uses each for one thing at a time. */
+    enum Use {
+        SOURCE,
+        FLOATS,
+        CODES,
+        SCALES,
+        SECOND_SCALES,
+        STORED,
+        SECOND_STORED,
+        ZERO_POINTS
+    }
+
+    private static final long ALIGNMENT = 64;
+
+    private final Arena arena;
+    private final MemorySegment[] buffers = new MemorySegment[Use.values().length];
+
+    private Scratch(Arena arena) {
+        this.arena = arena;
+        Arrays.fill(buffers, MemorySegment.NULL);
+    }
+
+    /** A buffer of exactly {@code bytes}; what it holds is chance. */
+    MemorySegment buffer(Use use, long bytes) {
+        MemorySegment buffer = buffers[use.ordinal()];
+        if (buffer.byteSize() < bytes) {
+            buffer = arena.allocate(Math.max(bytes, Math.min(2 * buffer.byteSize(), bytes + (1L << 20))), ALIGNMENT);
+            buffers[use.ordinal()] = buffer;
+        }
+        return buffer.asSlice(0, bytes);
+    }
+
+    /** Hands scratch memory to as many workers as ask at a time; closing frees all of it. */
+    static final class Pool implements AutoCloseable {
+        private final Arena arena = Arena.ofShared();
+        private final Queue<Scratch> free = new ConcurrentLinkedQueue<>();
+
+        Scratch take() {
+            Scratch scratch = free.poll();
+            return scratch == null ? new Scratch(arena) : scratch;
+        }
+
+        void give(Scratch scratch) {
+            free.add(scratch);
+        }
+
+        @Override
+        public void close() {
+            arena.close();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.file.PartFile;
+import dev.octet.formats.safetensors.SafetensorsHeader;
+import dev.octet.quant.work.Workers;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+
+/**
+ * Writes one file of tensors, its tiles shared out among threads. Where each byte goes is known before the first is written, so the file is
+ * the same for any number of threads.
+ */
+final class ShardWriter {
+    private static final long COPY_BYTES = 1L << 20;
+
+    private final TileMover mover;
+    private final WholeScales whole;
+    private final int threads;
+    private final ByteCounter counter;
+
+    ShardWriter(TileMover mover, WholeScales whole, int threads, ByteCounter counter) {
+        this.mover = mover;
+        this.whole = whole;
+        this.threads = threads;
+        this.counter = counter;
+    }
+
+    /** One piece of work. */
+    private record Piece(long bytes, Runnable work) {}
+
+    /**
+     * Writes the file; it has its final name only when it is complete.
+     *
+     * @throws IOException when reading or writing fails; nothing is left then
+     */
+    void write(ShardPlan plan, Path target) throws IOException {
+        try (PartFile file = PartFile.create(target)) {
+            whole.prepare(plan, threads);
+            writeHeader(plan.header(), file);
+            Map<String, Long> starts = new HashMap<>();
+            plan.header()
+                    .entries()
+                    .forEach(e -> starts.put(
+                            e.spec().name(), plan.header().dataStart() + e.begin()));
+            TileMover.Places places = spec -> Objects.requireNonNull(starts.get(spec.name()), spec.name());
+            List<Piece> pieces = new ArrayList<>();
+            for (TensorStep step : plan.steps()) {
+                addPieces(step, file, places, pieces);
+            }
+            Workers.run(pieces.size(), threads, i -> {
+                Piece piece = pieces.get(i);
+                piece.work().run();
+                counter.add(piece.bytes());
+            });
+            file.publish(plan.header().fileBytes());
+        } catch (UncheckedIOException e) {
+            throw Objects.requireNonNullElseGet(e.getCause(), () -> new IOException(e));
+        }
+    }
+
+    private static void writeHeader(SafetensorsHeader header, PartFile file) throws IOException {
+        byte[] bytes = header.toBytes();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment segment = arena.allocate(bytes.length);
+            MemorySegment.copy(MemorySegment.ofArray(bytes), 0, segment, 0, bytes.length);
+            file.write(0, segment);
+        }
+    }
+
+    private void addPieces(TensorStep step, PartFile file, TileMover.Places places, List<Piece> pieces) {
+        switch (step) {
+            case TensorStep.Copy copy -> {
+                long bytes = copy.target().byteSize();
+                for (long from = 0; from < bytes; from += COPY_BYTES) {
+                    long first = from;
+                    long count = Math.min(COPY_BYTES, bytes - from);
+                    pieces.add(new Piece(count, () -> mover.copy(copy, first, count, file, places)));
+                }
+            }
+            case TensorStep.Quantize q -> {
+                MatrixShape shape = MatrixShape.of(q.target().shape());
+                for (Tile tile : Tile.of(shape, mover.sourceGranularity(q.name()), q.scheme().granularity())) {
+                    pieces.add(new Piece(
+                            share(q.sourceBytes(), tile, shape), () -> mover.quantize(q, tile, whole, file, places)));
+                }
+            }
+            case TensorStep.Dequantize d -> {
+                MatrixShape shape = MatrixShape.of(d.source().shape());
+                for (Tile tile : Tile.of(shape, d.source().granularity())) {
+                    pieces.add(new Piece(
+                            share(d.sourceBytes(), tile, shape), () -> mover.dequantize(d, tile, file, places)));
+                }
+            }
+            case TensorStep.Relayout r -> {
+                MatrixShape shape = MatrixShape.of(r.source().shape());
+                for (Tile tile : Tile.of(shape, r.source().granularity())) {
+                    pieces.add(new Piece(
+                            share(r.sourceBytes(), tile, shape), () -> mover.relayout(r, tile, file, places)));
+                }
+            }
+        }
+    }
+
+    private static long share(long bytes, Tile tile, MatrixShape shape) {
+        return shape.allRows() == 0 ? 0 : bytes / shape.allRows() * tile.rows();
+    }
+}

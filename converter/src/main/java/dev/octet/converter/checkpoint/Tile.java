@@ -1,0 +1,54 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.quant.scale.Granularity;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Rows of one matrix of a weight.
+ *
+ * @param matrix which of the weight's matrices
+ * @param fromRow first row, counted over all matrices
+ * @param rows how many
+ */
+record Tile(long matrix, long fromRow, long rows) {
+    /**
+     * Elements aimed at: as BF16 with its codes and scales they stay in the second-level cache of a core between their first and last use.
+     */
+    private static final long ELEMENTS = 1L << 18;
+
+    /** Elements of a tile at most: what one thread's share of memory holds as F32 with codes on both sides. */
+    static final long MAX_ELEMENTS = 8L << 20;
+
+    /** Whether this is the first of its matrix. */
+    boolean startsMatrix(MatrixShape shape) {
+        return fromRow % shape.rows() == 0;
+    }
+
+    /** Cuts a weight's matrices into tiles that start at borders of blocks of all of {@code granularities}. */
+    static List<Tile> of(MatrixShape shape, Granularity... granularities) {
+        long alignment = 1;
+        for (Granularity g : granularities) {
+            alignment = leastCommonMultiple(alignment, MatrixShape.rowAlignment(g));
+        }
+        long rows = Math.max(alignment, ELEMENTS / Math.max(1, shape.cols()) / alignment * alignment);
+        List<Tile> tiles = new ArrayList<>();
+        for (long matrix = 0; matrix < shape.count(); matrix++) {
+            for (long row = 0; row < shape.rows(); row += rows) {
+                tiles.add(new Tile(matrix, matrix * shape.rows() + row, Math.min(rows, shape.rows() - row)));
+            }
+        }
+        return tiles;
+    }
+
+    private static long leastCommonMultiple(long a, long b) {
+        long x = a;
+        long y = b;
+        while (y != 0) {
+            long rest = x % y;
+            x = y;
+            y = rest;
+        }
+        return a / x * b;
+    }
+}
