@@ -25,8 +25,21 @@ import java.util.Set;
  */
 final class CarriedFiles {
     private static final List<String> WEIGHTS = List.of(
-            ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".ggml", ".onnx", ".onnx_data", ".h5", ".msgpack",
-            ".npz", ".tflite", ".index.json", ".bin.index.json");
+            ".safetensors",
+            ".bin",
+            ".pt",
+            ".pth",
+            ".ckpt",
+            ".gguf",
+            ".ggml",
+            ".onnx",
+            ".onnx_data",
+            ".h5",
+            ".msgpack",
+            ".npz",
+            ".tflite",
+            ".index.json",
+            ".bin.index.json");
     private static final Set<String> REWRITTEN =
             Set.of(ModelConfig.FILE_NAME, "hf_quant_config.json", ShardIndex.FILE_NAME);
 
@@ -49,34 +62,33 @@ final class CarriedFiles {
         List<Path> carried = new ArrayList<>();
         List<Path> left = new ArrayList<>();
         // links are followed: a download cache keeps its files elsewhere and links to them
-        Files.walkFileTree(
-                folder, EnumSet.of(FileVisitOption.FOLLOW_LINKS), 32, new SimpleFileVisitor<>() {
-                    @Override
-                    public FileVisitResult preVisitDirectory(Path dir, BasicFileAttributes attributes) {
-                        boolean hidden = !dir.equals(folder) && isHidden(dir);
-                        return hidden ? FileVisitResult.SKIP_SUBTREE : FileVisitResult.CONTINUE;
-                    }
+        Files.walkFileTree(folder, EnumSet.of(FileVisitOption.FOLLOW_LINKS), 32, new SimpleFileVisitor<>() {
+            @Override
+            public FileVisitResult preVisitDirectory(Path dir, BasicFileAttributes attributes) {
+                boolean hidden = !dir.equals(folder) && isHidden(dir);
+                return hidden ? FileVisitResult.SKIP_SUBTREE : FileVisitResult.CONTINUE;
+            }
 
-                    @Override
-                    public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) {
-                        Path name = folder.relativize(file);
-                        if (isHidden(file) || REWRITTEN.contains(name.toString())) {
-                            return FileVisitResult.CONTINUE;
-                        }
-                        boolean goes = attributes.isRegularFile() && !isWeight(name.toString());
-                        (goes ? carried : left).add(name);
-                        return FileVisitResult.CONTINUE;
-                    }
+            @Override
+            public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) {
+                Path name = folder.relativize(file);
+                if (isHidden(file) || REWRITTEN.contains(name.toString())) {
+                    return FileVisitResult.CONTINUE;
+                }
+                boolean goes = attributes.isRegularFile() && !isWeight(name.toString());
+                (goes ? carried : left).add(name);
+                return FileVisitResult.CONTINUE;
+            }
 
-                    @Override
-                    public FileVisitResult visitFileFailed(Path file, IOException e) throws IOException {
-                        if (e instanceof FileSystemLoopException) {
-                            throw e;
-                        }
-                        left.add(folder.relativize(file)); // a link that leads nowhere
-                        return FileVisitResult.CONTINUE;
-                    }
-                });
+            @Override
+            public FileVisitResult visitFileFailed(Path file, IOException e) throws IOException {
+                if (e instanceof FileSystemLoopException) {
+                    throw e;
+                }
+                left.add(folder.relativize(file)); // a link that leads nowhere
+                return FileVisitResult.CONTINUE;
+            }
+        });
         carried.sort(null);
         left.sort(null);
         return new CarriedFiles(folder, carried, left);

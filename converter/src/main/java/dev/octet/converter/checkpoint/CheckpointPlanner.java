@@ -426,9 +426,7 @@ public final class CheckpointPlanner {
     }
 
     private void requireSomething(List<ShardPlan> shards) {
-        boolean none = shards.stream()
-                .flatMap(s -> s.steps().stream())
-                .allMatch(s -> s instanceof TensorStep.Copy);
+        boolean none = shards.stream().flatMap(s -> s.steps().stream()).allMatch(s -> s instanceof TensorStep.Copy);
         if (!none) {
             return;
         }

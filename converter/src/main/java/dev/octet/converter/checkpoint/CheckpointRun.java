@@ -69,8 +69,7 @@ public final class CheckpointRun {
         return new CheckpointRun(source, stored, plan, options).write(output, what, keptScales);
     }
 
-    private CheckpointResult write(
-            Path output, Map<String, String> what, @Nullable Checkpoint keptScales)
+    private CheckpointResult write(Path output, Map<String, String> what, @Nullable Checkpoint keptScales)
             throws IOException {
         long start = System.nanoTime();
         refuseInPlace(output);
@@ -79,7 +78,8 @@ public final class CheckpointRun {
             TileMover mover = new TileMover(source, stored, pool).withKeptScales(keptScales);
             WholeScales whole = new WholeScales(plan, mover);
             ShardWriter writer = new ShardWriter(mover, whole, options.threads(), counter);
-            boolean single = output.toString().endsWith(".safetensors") && plan.shards().size() == 1;
+            boolean single =
+                    output.toString().endsWith(".safetensors") && plan.shards().size() == 1;
             int resumed = 0;
             CarriedFiles carried = CarriedFiles.of(source.folder());
             if (single) {
@@ -95,10 +95,13 @@ public final class CheckpointRun {
                     (System.nanoTime() - start) / 1e9,
                     resumed,
                     whole.costs(),
-                    single ? List.of() : carried.carried().stream().map(Path::toString).toList(),
+                    single
+                            ? List.of()
+                            : carried.carried().stream().map(Path::toString).toList(),
                     carried.left().stream()
                             .map(Path::toString)
-                            .filter(n -> source.shards().stream().noneMatch(s -> s.name().equals(n)))
+                            .filter(n -> source.shards().stream()
+                                    .noneMatch(s -> s.name().equals(n)))
                             .toList());
         }
     }

@@ -2,7 +2,8 @@ package dev.octet.converter.checkpoint;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.util.Arrays;
+import java.util.EnumMap;
+import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
@@ -23,19 +24,18 @@ final class Scratch {
     private static final long ALIGNMENT = 64;
 
     private final Arena arena;
-    private final MemorySegment[] buffers = new MemorySegment[Use.values().length];
+    private final Map<Use, MemorySegment> buffers = new EnumMap<>(Use.class);
 
     private Scratch(Arena arena) {
         this.arena = arena;
-        Arrays.fill(buffers, MemorySegment.NULL);
     }
 
     /** A buffer of exactly {@code bytes}; what it holds is chance. */
     MemorySegment buffer(Use use, long bytes) {
-        MemorySegment buffer = buffers[use.ordinal()];
+        MemorySegment buffer = buffers.getOrDefault(use, MemorySegment.NULL);
         if (buffer.byteSize() < bytes) {
             buffer = arena.allocate(Math.max(bytes, Math.min(2 * buffer.byteSize(), bytes + (1L << 20))), ALIGNMENT);
-            buffers[use.ordinal()] = buffer;
+            buffers.put(use, buffer);
         }
         return buffer.asSlice(0, bytes);
     }

@@ -48,8 +48,7 @@ final class ShardWriter {
             Map<String, Long> starts = new HashMap<>();
             plan.header()
                     .entries()
-                    .forEach(e -> starts.put(
-                            e.spec().name(), plan.header().dataStart() + e.begin()));
+                    .forEach(e -> starts.put(e.spec().name(), plan.header().dataStart() + e.begin()));
             TileMover.Places places = spec -> Objects.requireNonNull(starts.get(spec.name()), spec.name());
             List<Piece> pieces = new ArrayList<>();
             for (TensorStep step : plan.steps()) {
@@ -87,7 +86,8 @@ final class ShardWriter {
             }
             case TensorStep.Quantize q -> {
                 MatrixShape shape = MatrixShape.of(q.target().shape());
-                for (Tile tile : Tile.of(shape, mover.sourceGranularity(q.name()), q.scheme().granularity())) {
+                for (Tile tile : Tile.of(
+                        shape, mover.sourceGranularity(q.name()), q.scheme().granularity())) {
                     pieces.add(new Piece(
                             share(q.sourceBytes(), tile, shape), () -> mover.quantize(q, tile, whole, file, places)));
                 }

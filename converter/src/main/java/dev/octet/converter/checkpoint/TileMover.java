@@ -136,7 +136,8 @@ final class TileMover {
                 requireFiniteTile(step, tile, floats, shape, scales);
                 cast.affine(step.type(), floats, shape, scales, zeroPoints);
                 cast.encodeAffine(step.type(), floats, shape, scales, zeroPoints, codes);
-                writeScales(Objects.requireNonNull(weight.scale()), weight, tile, shape, scales, scratch, target, places);
+                writeScales(
+                        Objects.requireNonNull(weight.scale()), weight, tile, shape, scales, scratch, target, places);
                 TensorSpec points = Objects.requireNonNull(weight.zeroPoint());
                 target.write(places.applyAsLong(points) + firstScale(weight, tile), zeroPoints);
             } else {
@@ -197,19 +198,15 @@ final class TileMover {
     private void requireFiniteTileOnly(
             TensorStep.Quantize step, Tile tile, MemorySegment floats, TileShape shape, Scratch scratch) {
         requireFiniteTile(
-                step,
-                tile,
-                floats,
-                shape,
-                scratch.buffer(Scratch.Use.SECOND_SCALES, shape.scaleCount() * Float.BYTES));
+                step, tile, floats, shape, scratch.buffer(Scratch.Use.SECOND_SCALES, shape.scaleCount() * Float.BYTES));
     }
 
-    private void readKept(
-            TensorStep.Quantize step, Tile tile, TileShape shape, MemorySegment scales, Scratch scratch)
+    private void readKept(TensorStep.Quantize step, Tile tile, TileShape shape, MemorySegment scales, Scratch scratch)
             throws IOException {
         ScaleTensor form = Objects.requireNonNull(step.target().scale());
         StoredTensor kept = Objects.requireNonNull(step.keptScales());
-        if (!kept.shape().equals(form.spec().shape()) || kept.dtype() != form.spec().dtype()) {
+        if (!kept.shape().equals(form.spec().shape())
+                || kept.dtype() != form.spec().dtype()) {
             throw new MalformedModelException(
                     "the kept scales are " + kept.spec() + ", the recipe needs " + form.spec(),
                     kept.shard().path().toString(),
@@ -376,11 +373,7 @@ final class TileMover {
     }
 
     private void wholeScale(
-            @Nullable ScaleTensor from,
-            @Nullable ScaleTensor to,
-            Scratch scratch,
-            PartFile target,
-            Places places)
+            @Nullable ScaleTensor from, @Nullable ScaleTensor to, Scratch scratch, PartFile target, Places places)
             throws IOException {
         if (from != null && to != null) {
             convert(from, to, 0, from.spec().shape().elementCount(), scratch, target, places);
@@ -388,13 +381,7 @@ final class TileMover {
     }
 
     private void convert(
-            ScaleTensor from,
-            ScaleTensor to,
-            long first,
-            long count,
-            Scratch scratch,
-            PartFile target,
-            Places places)
+            ScaleTensor from, ScaleTensor to, long first, long count, Scratch scratch, PartFile target, Places places)
             throws IOException {
         long width = from.spec().dtype().bits() / 8;
         MemorySegment raw = scratch.buffer(Scratch.Use.STORED, count * width);

@@ -7,6 +7,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * The largest magnitudes of whole weights, for scales that belong to all of a weight or of a group of fused weights. Each weight is read
@@ -50,7 +51,7 @@ final class WholeScales {
         Workers.run(pieces.size(), threads, i -> {
             Piece piece = pieces.get(i);
             float amax = mover.amax(piece.step(), piece.tile());
-            float[] of = own.get(piece.step().name());
+            float[] of = Objects.requireNonNull(own.get(piece.step().name()));
             int index = of.length == 1 ? 0 : (int) piece.tile().matrix();
             synchronized (of) { // the largest of all, so the order does not matter
                 of[index] = Math.max(of[index], amax);
@@ -64,7 +65,8 @@ final class WholeScales {
 
     private static int scaleCount(TensorStep.Quantize q) {
         long matrices = MatrixShape.of(q.target().shape()).count();
-        var scale = q.scheme().twoLevels() ? q.target().globalScale() : q.target().scale();
+        var scale =
+                q.scheme().twoLevels() ? q.target().globalScale() : q.target().scale();
         return scale == null || scale.spec().shape().elementCount() == 1 ? 1 : Math.toIntExact(matrices);
     }
 

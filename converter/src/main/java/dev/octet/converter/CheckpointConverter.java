@@ -1,0 +1,209 @@
+package dev.octet.converter;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.CheckpointPlan;
+import dev.octet.converter.checkpoint.CheckpointPlanner;
+import dev.octet.converter.checkpoint.CheckpointResult;
+import dev.octet.converter.checkpoint.CheckpointRun;
+import dev.octet.converter.checkpoint.Exactness;
+import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.KeptScales;
+import dev.octet.converter.checkpoint.NonFiniteScan;
+import dev.octet.converter.checkpoint.RunOptions;
+import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.TensorStep;
+import dev.octet.formats.OctetVersion;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.Layouts;
+import dev.octet.quant.layout.StoredCheckpoint;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Converts checkpoints of tensors, of any size, without a graph: quantises, dequantises, changes layouts. The tensors are streamed, so
+ * memory does not grow with the model.
+ *
+ * <pre>{@code
+ * try (CheckpointConverter converter = CheckpointConverter.open(path)) {
+ *     Goal goal = new Goal.Quantize(Recipes.FP8_DYNAMIC, Layouts.named("compressed-tensors").orElseThrow(), LayoutOptions.defaults());
+ *     CheckpointPlan plan = converter.plan(goal, Request.all());
+ *     converter.run(goal, plan, out, RunOptions.defaults());
+ * }
+ * }</pre>
+ */
+public final class CheckpointConverter implements AutoCloseable {
+    private final Checkpoint checkpoint;
+    private final StoredCheckpoint stored;
+    private @Nullable Checkpoint keptScales;
+
+    /**
+     * What a user wants beside the goal.
+     *
+     * @param selection which weights
+     * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
+     * @param allowNonFinite weights that hold a NaN or an infinity stay as they are instead of stopping the run; costs one more reading
+     * @param keepScales the scales that {@link Goal.Dequantize} kept beside this checkpoint are used again
+     * @param exactOnly refuse whatever changes a value
+     */
+    public record Request(
+            Selection selection,
+            Map<String, Float> inputScales,
+            boolean allowNonFinite,
+            boolean keepScales,
+            boolean exactOnly) {
+        /** Every Linear, dynamic activations, no exception. */
+        public static Request all() {
+            return new Request(Selection.ALL_LINEARS, Map.of(), false, false, false);
+        }
+    }
+
+    private CheckpointConverter(Checkpoint checkpoint, StoredCheckpoint stored) {
+        this.checkpoint = checkpoint;
+        this.stored = stored;
+    }
+
+    /**
+     * Opens a safetensors file, an index or a folder; headers and configuration only.
+     *
+     * @throws dev.octet.formats.error.MalformedModelException when a file breaks a rule of its format
+     * @throws IOException when it cannot be read
+     */
+    public static CheckpointConverter open(Path path) throws IOException {
+        Checkpoint checkpoint = Checkpoint.open(path);
+        Optional<ObjectNode> quantConfig = ModelConfig.read(checkpoint.folder(), "hf_quant_config.json");
+        return new CheckpointConverter(checkpoint, recognise(checkpoint, quantConfig.orElse(null)));
+    }
+
+    /** The quantised weights of a checkpoint, found through its configuration or by the names and shapes of its tensors. */
+    static StoredCheckpoint recognise(Checkpoint checkpoint, @Nullable ObjectNode quantConfig) {
+        Map<String, TensorSpec> specs = new LinkedHashMap<>();
+        checkpoint.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));
+        Map<String, String> metadata = new TreeMap<>();
+        checkpoint.shards().forEach(s -> s.header().metadata().forEach(metadata::putIfAbsent));
+        return Layouts.recognise(specs, metadata, checkpoint.config().orElse(null), quantConfig);
+    }
+
+    /** The checkpoint as it lies on disk. */
+    public Checkpoint checkpoint() {
+        return checkpoint;
+    }
+
+    /** What is quantised in it, and how. */
+    public StoredCheckpoint stored() {
+        return stored;
+    }
+
+    /**
+     * Decides what each tensor becomes. Reads scales and, with {@code allowNonFinite}, all weights.
+     *
+     * @throws InvalidOptionException when a pattern matches nothing, or the layout has no way to say the recipe
+     * @throws UnsupportedModelException when nothing can be done, or {@code exactOnly} forbids it, naming the weights
+     * @throws IOException when scales or weights cannot be read
+     */
+    public CheckpointPlan plan(Goal goal, Request request, RunOptions options) throws IOException {
+        if (request.keepScales() && goal instanceof Goal.Quantize && keptScales == null) {
+            keptScales = KeptScales.open(checkpoint);
+        }
+        Map<String, String> nonFinite =
+                request.allowNonFinite() ? NonFiniteScan.of(checkpoint, stored, options) : Map.of();
+        CheckpointPlan plan = CheckpointPlanner.plan(
+                checkpoint,
+                stored,
+                goal,
+                new CheckpointPlanner.Inputs(request.selection(), request.inputScales(), nonFinite, keptScales));
+        if (request.exactOnly()) {
+            refuseInexact(plan);
+        }
+        return plan;
+    }
+
+    private void refuseInexact(CheckpointPlan plan) {
+        List<TensorStep> inexact = plan.shards().stream()
+                .flatMap(s -> s.steps().stream())
+                .filter(s -> s.exactness() != Exactness.EXACT)
+                .toList();
+        if (!inexact.isEmpty()) {
+            throw new UnsupportedModelException(
+                    inexact.size() + " weights would change their values: "
+                            + String.join(
+                                    ", ",
+                                    inexact.stream()
+                                            .limit(5)
+                                            .map(s -> s.name() + " (" + s.exactness().label() + ")")
+                                            .toList())
+                            + (inexact.size() > 5 ? ", ..." : ""),
+                    checkpoint.path().toString(),
+                    "choose a target or type that holds them exactly, or allow rounding by leaving out --exact-only");
+        }
+    }
+
+    /**
+     * Carries out a plan of this checkpoint. A run that was killed is continued by the same call.
+     *
+     * @param output the folder to make, or a file for a checkpoint of one
+     * @throws InvalidOptionException when something is in the way
+     * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
+     * @throws IOException when reading or writing fails
+     */
+    public CheckpointResult run(Goal goal, Request request, CheckpointPlan plan, Path output, RunOptions options)
+            throws IOException {
+        CheckpointResult result =
+                CheckpointRun.run(checkpoint, stored, plan, output, describe(goal, request), keptScales, options);
+        if (goal instanceof Goal.Dequantize(_, boolean keep) && keep && Files.isDirectory(output)) {
+            KeptScales.write(checkpoint, stored, output);
+        }
+        return result;
+    }
+
+    /** What distinguishes this run from others of the same checkpoint. */
+    private static Map<String, String> describe(Goal goal, Request request) {
+        Map<String, String> what = new LinkedHashMap<>();
+        what.put("octet", OctetVersion.current());
+        switch (goal) {
+            case Goal.Quantize(var recipe, var layout, var options) -> {
+                what.put("goal", "quantize");
+                what.put("recipe", recipe.name());
+                what.put("target", layout.name());
+                what.put("layout options", options.toString());
+            }
+            case Goal.Dequantize(var type, boolean keep) -> {
+                what.put("goal", "dequantize");
+                what.put("type", type.name());
+                what.put("kept scales", Boolean.toString(keep));
+            }
+            case Goal.Convert(var layout, var options, var recipe) -> {
+                what.put("goal", "convert");
+                what.put("target", layout.name());
+                what.put("layout options", options.toString());
+                what.put("recipe", recipe.map(r -> r.name()).orElse(""));
+            }
+        }
+        what.put("keep", request.selection().keep().toString());
+        what.put("only", request.selection().only().toString());
+        what.put("include", request.selection().include().toString());
+        what.put("input scales", new TreeMap<>(request.inputScales()).toString());
+        what.put("allow non-finite", Boolean.toString(request.allowNonFinite()));
+        what.put("scales", request.keepScales() ? "kept" : "computed");
+        return what;
+    }
+
+    /** Closes the files. */
+    @Override
+    public void close() throws IOException {
+        checkpoint.close();
+        if (keptScales != null) {
+            keptScales.close();
+        }
+    }
+}

@@ -1,0 +1,65 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.safetensors.SafetensorsWriter;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.StoredCheckpoint;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+
+/**
+ * Scales of a checkpoint that was dequantised, kept in a folder of their own beside its weights, where no loader looks. Quantising with
+ * them gives the codes back that were there: a scale computed anew from dequantised values can be another (MXFP8 loses one exponent in a
+ * twentieth of its blocks, because the largest value of a block was rounded down).
+ */
+public final class KeptScales {
+    /** Folder within the checkpoint's. */
+    public static final String FOLDER = "octet-scales";
+
+    private static final String FILE = "scales.safetensors";
+    private static final long CHUNK = 1L << 22;
+
+    private KeptScales() {}
+
+    /**
+     * Opens the scales kept beside a checkpoint.
+     *
+     * @throws UnsupportedModelException when there are none
+     */
+    public static Checkpoint open(Checkpoint checkpoint) throws IOException {
+        Path file = checkpoint.folder().resolve(FOLDER).resolve(FILE);
+        if (!Files.exists(file)) {
+            throw new UnsupportedModelException(
+                    "there are no kept scales beside this checkpoint",
+                    file.toString(),
+                    "dequantise with --keep-scales first, or quantise without it");
+        }
+        return Checkpoint.open(file);
+    }
+
+    /** Writes the scales of all quantised weights of {@code source} beside the checkpoint in {@code output}. */
+    public static void write(Checkpoint source, StoredCheckpoint stored, Path output) throws IOException {
+        List<TensorSpec> specs = new ArrayList<>();
+        stored.weights().values().forEach(w -> specs.addAll(w.tensors().subList(1, w.tensors().size())));
+        Path folder = Files.createDirectories(output.resolve(FOLDER));
+        SafetensorsWriter.write(folder.resolve(FILE), specs, Map.of("format", "pt"), (spec, sink) -> {
+            StoredTensor tensor = Objects.requireNonNull(source.tensor(spec.name()));
+            for (long from = 0; from < spec.byteSize(); from += CHUNK) {
+                try (Arena arena = Arena.ofConfined()) {
+                    MemorySegment bytes = arena.allocate(Math.min(CHUNK, spec.byteSize() - from));
+                    source.read(tensor, from, bytes);
+                    sink.write(bytes);
+                }
+            }
+        });
+    }
+}
