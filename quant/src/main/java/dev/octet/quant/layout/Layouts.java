@@ -18,6 +18,8 @@ public final class Layouts {
     /** The layout of a checkpoint that has nothing quantised, or codes without scales. */
     public static final String PLAIN = "plain";
 
+    private static final String TRANSFORMER_ENGINE = "transformer-engine";
+
     private Layouts() {}
 
     /** The layout that users call {@code name}; empty when there is none. */
@@ -42,23 +44,45 @@ public final class Layouts {
         return ALL.stream()
                 .flatMap(l -> l.recognise(tensors, metadata, config, quantConfig).stream())
                 .findFirst()
-                .orElseGet(() -> byNames(tensors));
+                .or(() -> Torchao.recognise(tensors, metadata))
+                .orElseGet(() -> byNames(tensors, config));
     }
 
-    private static StoredCheckpoint byNames(Map<String, TensorSpec> tensors) {
+    private static StoredCheckpoint byNames(Map<String, TensorSpec> tensors, @Nullable ObjectNode config) {
         List<String> notes = new ArrayList<>();
-        StoredCheckpoint found = new WeightFinder(tensors, _ -> WeightFinder.Expectation.NONE, notes).find(PLAIN);
+        String method = Configs.quantization(config).map(Configs::method).orElse("");
+        if (!method.isEmpty()) {
+            notes.add("quant_method '" + method + "' is none that Octet knows");
+        }
+        StoredCheckpoint found = asTheOthers(tensors, notes);
         String layout = found.weights().values().stream()
                 .flatMap(w -> likeliest(w).stream())
                 .findFirst()
                 .orElse(PLAIN);
-        if (layout.equals(PLAIN)) {
-            return found;
+        if (!layout.equals(PLAIN)) {
+            notes.add(
+                    "no configuration that Octet knows says how this checkpoint is quantised; its names and shapes are"
+                            + " those of "
+                            + layout);
+        } else if (found.others().keySet().stream().anyMatch(n -> n.endsWith(WeightFinder.EXTRA_STATE))) {
+            layout = TRANSFORMER_ENGINE;
         }
-        notes.add(
-                "no configuration says how this checkpoint is quantised; its names and shapes are those of " + layout);
         return new StoredCheckpoint(
                 layout, found.weights(), found.plain(), found.others(), List.copyOf(notes), found.recipe());
+    }
+
+    /**
+     * All weights by names and shapes. A weight of one block looks like one with a single scale: it is taken for what the others are.
+     */
+    private static StoredCheckpoint asTheOthers(Map<String, TensorSpec> tensors, List<String> notes) {
+        Granularity blocks = new WeightFinder(tensors, _ -> WeightFinder.Expectation.NONE, new ArrayList<>())
+                .find(PLAIN).weights().values().stream()
+                        .map(StoredWeight::granularity)
+                        .filter(Granularity.PerBlock.class::isInstance)
+                        .findFirst()
+                        .orElse(null);
+        WeightFinder.Expectation expectation = new WeightFinder.Expectation(blocks, null);
+        return new WeightFinder(tensors, _ -> expectation, notes).find(PLAIN);
     }
 
     /** The layout that names and shapes of one weight's tensors are those of; empty when it has no scale. */

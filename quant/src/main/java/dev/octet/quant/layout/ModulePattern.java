@@ -11,7 +11,8 @@ import java.util.regex.PatternSyntaxException;
  * <p>Files hold no class names of modules, so a class and a path look alike until one of them matches; see {@link Name#isClass}.
  *
  * <p>Configurations come from anywhere: an expression that Java cannot read is an {@link Invalid}, which matches nothing, and one that
- * takes more than {@link #MAX_STEPS} looks at characters matches nothing either, as one with nested repetitions could run for ages.
+ * once takes more than {@link #MAX_STEPS} looks at characters matches nothing from then on, as one with nested repetitions could run for
+ * ages.
  */
 public sealed interface ModulePattern {
     /** Looks at characters after which an expression counts as hostile: real ones take a few hundred for a path. */
@@ -40,14 +41,37 @@ public sealed interface ModulePattern {
     }
 
     /** A regular expression, found at the start of a path. */
-    record Regex(String text, Pattern pattern) implements ModulePattern {
+    final class Regex implements ModulePattern {
+        private final String text;
+        private final Pattern pattern;
+        private volatile boolean spent;
+
+        private Regex(String text, Pattern pattern) {
+            this.text = text;
+            this.pattern = pattern;
+        }
+
+        @Override
+        public String text() {
+            return text;
+        }
+
         @Override
         public boolean matches(String path) {
+            if (spent) {
+                return false;
+            }
             try {
                 return pattern.matcher(new CountedText(path)).lookingAt();
             } catch (CountedText.TooManySteps | StackOverflowError e) {
-                return false; // documented above: a hostile expression matches nothing
+                spent = true; // a checkpoint has thousands of paths: trying each to the limit would take ages again
+                return false;
             }
+        }
+
+        /** Whether some path took too many steps, since when this matches nothing. */
+        public boolean isSpent() {
+            return spent;
         }
     }
 
@@ -68,11 +92,16 @@ public sealed interface ModulePattern {
             return new Invalid(text, "longer than " + MAX_LENGTH + " characters");
         }
         try {
-            return new Regex(text, Pattern.compile(text.substring("re:".length())));
+            return new Regex(text, Pattern.compile(javaSyntax(text.substring("re:".length()))));
         } catch (PatternSyntaxException e) {
             return new Invalid(text, e.getDescription());
         } catch (StackOverflowError e) {
             return new Invalid(text, "nested too deeply");
         }
+    }
+
+    /** Python names a group {@code (?P<name>...)}, Java {@code (?<name>...)}. */
+    private static String javaSyntax(String python) {
+        return python.replace("(?P<", "(?<");
     }
 }

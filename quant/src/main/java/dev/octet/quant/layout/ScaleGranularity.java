@@ -53,6 +53,9 @@ final class ScaleGranularity {
             if (grid[0] == out && grid[1] == 1) {
                 return Optional.of(new PerChannel(-2));
             }
+            if (scale.rank() < weight.rank()) {
+                return Optional.empty(); // a scale for each of some fused parts, whose sizes nobody tells
+            }
             return blocks(out, in, grid[0], grid[1], number);
         }
         return scale.elementCount() == 1 ? Optional.of(new PerTensor()) : Optional.empty();

@@ -35,10 +35,11 @@ final class WeightFinder {
 
     /**
      * Where the scale of {@code m.weight} lies: {@code W} stands for the weight's name, {@code M} for its module. In order: DeepSeek and
-     * Hugging Face; compressed-tensors, ModelOpt, vLLM; DeepSeek-V4; ComfyUI; TensorRT-LLM's own checkpoints.
+     * Hugging Face; compressed-tensors, ModelOpt, vLLM; ModelOpt's experts of Llama 4; DeepSeek-V4; ComfyUI; TensorRT-LLM's own
+     * checkpoints.
      */
-    private static final List<String> SCALE_NAMES =
-            List.of("W_scale_inv", "W_scale", "M.scale", "M.scale_weight", "M.weights_scaling_factor");
+    private static final List<String> SCALE_NAMES = List.of(
+            "W_scale_inv", "W_scale", "W_weight_scale", "M.scale", "M.scale_weight", "M.weights_scaling_factor");
 
     /** Where the scale of the activation lies; the first three with {@code _} for names without {@code .weight}. */
     private static final List<String> INPUT_NAMES = List.of(
@@ -59,7 +60,10 @@ final class WeightFinder {
             ".output_scale",
             ".kv_cache_scaling_factor",
             ".pre_quant_scale",
-            ".prequant_scaling_factor");
+            ".prequant_scaling_factor",
+            ".input_scale_ub",
+            ".input_zero_point",
+            ".scaled_fp8");
 
     /** Endings of names that only scales and their like have. */
     private static final List<String> SCALE_ENDINGS = List.of(
@@ -71,17 +75,27 @@ final class WeightFinder {
             ".input_global_scale",
             ".activation_scale",
             ".weight_zero_point",
-            ".input_zero_point",
             ".scale_weight",
             ".scale_input",
             ".weights_scaling_factor",
             ".activation_scaling_factor");
 
     /** What tensors beside a weight add to its name. */
-    private static final List<String> SUFFIXES =
-            List.of("_scale", "_scale_2", "_global_scale", "_input_scale", "_activation_scale", "_input_global_scale");
+    private static final List<String> SUFFIXES = List.of(
+            "_scale",
+            "_scale_2",
+            "_global_scale",
+            "_weight_scale",
+            "_weight_scale_2",
+            "_input_scale",
+            "_activation_scale",
+            "_input_global_scale",
+            "_zero_point");
 
-    private static final String EXTRA_STATE = "_extra_state";
+    /** More notes are only counted: a foreign checkpoint may have as many odd tensors as it has tensors. */
+    private static final int MAX_NOTES = 50;
+
+    static final String EXTRA_STATE = "_extra_state";
 
     private final Map<String, TensorSpec> tensors;
     private final Function<String, Expectation> expectations;
@@ -106,6 +120,11 @@ final class WeightFinder {
     void add(StoredWeight weight) {
         weights.put(weight.name(), weight);
         weight.tensors().forEach(t -> taken.add(t.name()));
+    }
+
+    /** Keeps a tensor from being taken for anything more. */
+    void take(String name) {
+        taken.add(name);
     }
 
     /** All weights, and the rest of the tensors sorted. */
@@ -134,12 +153,17 @@ final class WeightFinder {
         if (states > 0) {
             notes.add(states + " _extra_state tensors of Transformer Engine hold pickles, which are not read");
         }
+        if (notes.size() > MAX_NOTES) {
+            int more = notes.size() - MAX_NOTES;
+            notes.subList(MAX_NOTES, notes.size()).clear();
+            notes.add("and " + more + " notes more");
+        }
         return new StoredCheckpoint(layout, weights, plain, others, List.copyOf(notes), StoredRecipes.of(weights));
     }
 
     private boolean isOther(TensorSpec tensor) {
         String name = tensor.name();
-        if (endsWithAny(name, OTHER_SCALES)) {
+        if (endsWithAny(name, OTHER_SCALES) || name.equals("scaled_fp8")) {
             if (name.endsWith(".pre_quant_scale") || name.endsWith(".prequant_scaling_factor")) {
                 notes.add("'" + name + "' multiplies an activation; its weight is that of the smoothed model");
             }
@@ -157,6 +181,7 @@ final class WeightFinder {
         String name = tensor.name();
         return endsWithAny(name, SCALE_ENDINGS)
                 || endsWithAny(name, OTHER_SCALES)
+                || name.equals("scaled_fp8")
                 || SUFFIXES.stream().anyMatch(s -> name.endsWith(s) && hasWeight(name, s));
     }
 
@@ -173,45 +198,86 @@ final class WeightFinder {
         Optional<ScaleTensor> scale = scale(name);
         Optional<Codes> codes = codes(data, scale, expectation);
         if (codes.isEmpty()) {
-            if (!name.equals(data.name()) && data.dtype() == DType.I32) {
-                notes.add("'" + data.name() + "' holds packed integers, which are not read");
-            }
+            noteUnread(name, data);
             return Optional.empty();
         }
         Optional<Shape> shape = logicalShape(data, codes.orElseThrow());
-        return shape.map(s -> weight(name, s, codes.orElseThrow(), data, scale, expectation));
+        TensorSpec zeroPoint = codes.orElseThrow() == Codes.INT8_ASYMMETRIC ? tensors.get(name + "_zero_point") : null;
+        return shape.map(s -> weight(
+                new Named(name, s, codes.orElseThrow(), data),
+                scale.orElse(null),
+                globalScale(name),
+                zeroPoint,
+                inputScale(name),
+                expectation.granularity()));
     }
 
-    private StoredWeight weight(
-            String name,
-            Shape shape,
-            Codes codes,
-            TensorSpec data,
-            Optional<ScaleTensor> found,
-            Expectation expectation) {
-        Granularity granularity = new Granularity.PerTensor();
-        ScaleTensor scale = null;
-        if (found.isPresent()) {
-            Optional<Granularity> told = ScaleGranularity.of(
-                    shape,
-                    found.orElseThrow().spec().shape(),
-                    found.orElseThrow().number(),
-                    expectation.granularity());
-            if (told.isPresent()) {
-                granularity = told.orElseThrow();
-                scale = found.orElseThrow();
-            } else {
-                notes.add("scale '" + found.orElseThrow().name() + "' of shape "
-                        + found.orElseThrow().spec().shape() + " does not fit '" + name + "' of shape " + shape);
-            }
+    private void noteUnread(String name, TensorSpec data) {
+        if (!name.equals(data.name()) && data.dtype() == DType.I32) {
+            notes.add("'" + data.name() + "' holds packed integers, which are not read");
+        } else if (data.dtype() == DType.I8 && data.shape().rank() == 2 && name.endsWith(WEIGHT)) {
+            notes.add("'" + name + "' holds integers without a scale that Octet knows, and is taken as it is");
         }
-        if (tensors.containsKey(name + "_g_idx")) {
-            notes.add("'" + name + "' has its columns in another order (weight_g_idx), which is not read");
-            scale = null;
+    }
+
+    /** The tensor of a weight's codes, and what it is without regard to scales. */
+    record Named(String name, Shape shape, Codes codes, TensorSpec data) {}
+
+    /**
+     * A weight with those of its scales that fit; a note for each that does not.
+     *
+     * @param expected what a configuration says of its blocks, null when it does not
+     */
+    StoredWeight weight(
+            Named named,
+            @Nullable ScaleTensor found,
+            @Nullable ScaleTensor global,
+            @Nullable TensorSpec zeroPoint,
+            @Nullable ScaleTensor input,
+            @Nullable Granularity expected) {
+        Granularity granularity = found == null ? null : granularity(named, found, global, expected);
+        if (found != null && granularity == null) {
+            notes.add("scale '" + found.name() + "' of shape " + found.spec().shape() + " does not fit '" + named.name()
+                    + "' of shape " + named.shape());
         }
-        TensorSpec zeroPoint = codes == Codes.INT8_ASYMMETRIC ? tensors.get(name + "_zero_point") : null;
+        boolean fits = granularity != null;
+        if (tensors.containsKey(named.name() + "_g_idx")) {
+            notes.add("'" + named.name() + "' has its columns in another order (weight_g_idx), which is not read");
+            fits = false;
+        }
+        if (zeroPoint != null
+                && (found == null || !sameCount(zeroPoint.shape(), found.spec().shape()))) {
+            notes.add("'" + zeroPoint.name() + "' of shape " + zeroPoint.shape() + " does not fit the scales of '"
+                    + named.name() + "'");
+            fits = false;
+        }
         return new StoredWeight(
-                name, shape, codes, granularity, data, scale, globalScale(name), zeroPoint, inputScale(name));
+                named.name(),
+                named.shape(),
+                named.codes(),
+                granularity == null ? new Granularity.PerTensor() : granularity,
+                named.data(),
+                fits ? found : null,
+                global,
+                zeroPoint,
+                input);
+    }
+
+    private @Nullable Granularity granularity(
+            Named named, ScaleTensor scale, @Nullable ScaleTensor global, @Nullable Granularity expected) {
+        if (global != null && global.spec().shape().elementCount() != 1) {
+            notes.add("'" + global.name() + "' of shape " + global.spec().shape() + " is not one number");
+            return null;
+        }
+        Granularity told = ScaleGranularity.of(named.shape(), scale.spec().shape(), scale.number(), expected)
+                .orElse(null);
+        // Four-bit codes lie two to a byte along the inputs; anything but groups of inputs means another order.
+        boolean groups = told instanceof Granularity.PerGroup || told instanceof Granularity.Mx;
+        return named.codes() == Codes.E2M1 && !groups ? null : told;
+    }
+
+    private static boolean sameCount(Shape a, Shape b) {
+        return a.elementCount() == b.elementCount();
     }
 
     private Optional<Codes> codes(TensorSpec data, Optional<ScaleTensor> scale, Expectation expectation) {
@@ -249,7 +315,7 @@ final class WeightFinder {
     }
 
     /** The shape with two codes to a byte counted as two; empty when it would overflow. */
-    private static Optional<Shape> logicalShape(TensorSpec data, Codes codes) {
+    static Optional<Shape> logicalShape(TensorSpec data, Codes codes) {
         if (codes != Codes.E2M1 || data.dtype() == DType.F4_E2M1) {
             return Optional.of(data.shape());
         }
@@ -276,6 +342,9 @@ final class WeightFinder {
 
     private @Nullable ScaleTensor globalScale(String name) {
         TensorSpec multiplier = tensors.get(name + "_scale_2");
+        if (multiplier == null) {
+            multiplier = tensors.get(name + "_weight_scale_2");
+        }
         if (multiplier != null && isFloat(multiplier)) {
             return ScaleTensor.multiplier(multiplier);
         }
@@ -305,7 +374,7 @@ final class WeightFinder {
     }
 
     /** What the elements of a tensor are when it holds scales; null when it cannot. */
-    private static @Nullable DType scaleNumber(TensorSpec spec) {
+    static @Nullable DType scaleNumber(TensorSpec spec) {
         return switch (spec.dtype()) {
             case F32, BF16, F16, F8_E8M0, F8_E4M3FN -> spec.dtype();
             case U8 -> DType.F8_E8M0;
