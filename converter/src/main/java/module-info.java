@@ -18,11 +18,14 @@ module dev.octet.converter {
     exports dev.octet.converter.plan;
     exports dev.octet.converter.report;
     exports dev.octet.converter.runtime;
+    exports dev.octet.converter.verify;
 
     // the command line prints these records as JSON
     opens dev.octet.converter.inspect to
             com.fasterxml.jackson.databind;
     opens dev.octet.converter.evaluate to
+            com.fasterxml.jackson.databind;
+    opens dev.octet.converter.verify to
             com.fasterxml.jackson.databind;
     // the report's data goes into its page as JSON
     opens dev.octet.converter.report to

@@ -20,7 +20,8 @@ public final class Octet {
             new InspectCommand(),
             new CalibrateCommand(),
             new QuantizeCommand(),
-            new EvaluateCommand());
+            new EvaluateCommand(),
+            new VerifyCommand());
 
     private Octet() {}
 

@@ -1,0 +1,164 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.converter.verify.Consumer;
+import dev.octet.converter.verify.Rule;
+import dev.octet.converter.verify.Verifier;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class VerifyCommandTest {
+    private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
+    private static final String BERT = TESTDATA.resolve("models/tiny-hf/bert").toString();
+
+    @TempDir
+    Path folder;
+
+    /** A file with FP8 weights that nothing speaks of. */
+    private String faulty() {
+        return TESTDATA.resolve("hostile/safetensors/ok_f8_e5m2.safetensors").toString();
+    }
+
+    @Test
+    void a_model_without_a_fault_exits_0() {
+        CommandLine run = CommandLine.run("verify", BERT);
+        assertEquals(ExitCode.OK, run.code(), run.err() + run.out());
+        assertTrue(run.out().contains("0 errors"), run.out());
+    }
+
+    @Test
+    void a_fault_exits_1_and_says_where_it_is_and_what_mends_it() {
+        CommandLine run = CommandLine.run("verify", faulty());
+        assertEquals(ExitCode.CHECK_FAILED, run.code(), run.err() + run.out());
+        assertTrue(run.out().contains("error  config-missing"), run.out());
+        assertTrue(run.out().lines().anyMatch(l -> l.startsWith("  fix ")), run.out());
+        assertEquals("", run.err());
+    }
+
+    @Test
+    void the_json_says_what_the_table_says() throws IOException {
+        CommandLine run = CommandLine.run("verify", faulty(), "--json", "--for", "vllm");
+        assertEquals(ExitCode.CHECK_FAILED, run.code());
+        JsonNode answer = new ObjectMapper().readTree(run.out());
+        assertFalse(answer.get("passed").asBoolean());
+        assertEquals("vllm", answer.get("consumers").get(0).asText());
+        JsonNode finding = answer.get("findings").get(0);
+        assertEquals("config-missing", finding.get("rule").asText());
+        assertEquals("error", finding.get("severity").asText());
+        assertEquals(1, finding.get("count").asInt());
+        assertFalse(finding.get("places").get(0).get("name").asText().isEmpty());
+        assertEquals(
+                Verifier.RULES.size(),
+                answer.get("rules_run").size() + answer.get("rules_skipped").size() + graphRules());
+    }
+
+    /** Rules of graphs are neither run nor skipped for a checkpoint. */
+    private static long graphRules() {
+        return Verifier.RULES.stream()
+                .filter(r -> Consumer.OF_GRAPHS.containsAll(r.consumers()))
+                .count();
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "--for, vlm, vllm",
+        "--for, 'vllm,tensorrt-lm', tensorrt-llm",
+        "--for, ',', vllm",
+        "--for, onnxruntime, transformers",
+        "--tp, 0, from 1",
+        "--tp, '1,two', from 1",
+        "--tp, -1, from 1",
+        "--threads, 0, range"
+    })
+    void a_wrong_value_exits_2_and_says_what_would_be_right(String option, String value, String told) {
+        CommandLine run = CommandLine.run("verify", BERT, option, value);
+        assertEquals(ExitCode.USAGE, run.code(), run.err() + run.out());
+        OctetTest.assertThreeLines(run);
+        assertTrue(run.err().contains(told), run.err());
+    }
+
+    @Test
+    void a_model_must_be_named() {
+        assertEquals(ExitCode.USAGE, CommandLine.run("verify").code());
+    }
+
+    @Test
+    void what_is_no_model_exits_3_and_what_is_not_there_4() throws IOException {
+        Path text = Files.writeString(folder.resolve("notes.txt"), "just some words, and a few more of them");
+        assertEquals(ExitCode.INPUT, CommandLine.run("verify", text.toString()).code());
+        assertEquals(
+                ExitCode.INPUT, CommandLine.run("verify", folder.toString()).code());
+        assertEquals(
+                ExitCode.IO,
+                CommandLine.run("verify", folder.resolve("none").toString()).code());
+        assertEquals(
+                ExitCode.IO,
+                CommandLine.run(
+                                "verify",
+                                BERT,
+                                "--against",
+                                folder.resolve("none").toString())
+                        .code());
+    }
+
+    static List<Path> malformedFiles() throws IOException {
+        try (Stream<Path> files = Files.list(TESTDATA.resolve("hostile/safetensors"))) {
+            return files.filter(f -> f.getFileName().toString().startsWith("bad_"))
+                    .sorted()
+                    .toList();
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("malformedFiles")
+    void a_malformed_file_exits_3_with_three_lines(Path file) {
+        CommandLine run = CommandLine.run("verify", file.toString());
+        assertEquals(ExitCode.INPUT, run.code(), run.err());
+        OctetTest.assertThreeLines(run);
+    }
+
+    @Test
+    void the_list_of_rules_names_each_with_its_source() {
+        CommandLine run = CommandLine.run("verify", "--rules");
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        for (Rule rule : Verifier.RULES) {
+            assertTrue(
+                    run.out().lines().anyMatch(l -> l.startsWith(rule.id() + " ") && l.contains(rule.source())),
+                    rule.id());
+        }
+    }
+
+    @Test
+    void the_page_on_verify_lists_exactly_the_rules() throws IOException {
+        String page = Files.readString(TESTDATA.resolveSibling("docs/verify.md"));
+        String expected = Verifier.RULES.stream().map(VerifyCommandTest::line).collect(Collectors.joining("\n"));
+        String listed =
+                page.lines().filter(l -> l.matches("\\| `[a-z0-9-]+` \\| .*")).collect(Collectors.joining("\n"));
+        assertEquals(expected, listed);
+    }
+
+    private static String line(Rule rule) {
+        return "| `" + rule.id() + "` | " + rule.severity().text() + " | "
+                + rule.consumers().stream().map(Consumer::text).collect(Collectors.joining(", ")) + " | "
+                + rule.demand() + (rule.deep() ? " `--deep`" : "") + (rule.needsOriginal() ? " `--against`" : "")
+                + " | "
+                + rule.source() + " |";
+    }
+}

@@ -1,0 +1,239 @@
+package dev.octet.converter.verify;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.Layouts;
+import dev.octet.quant.layout.StoredCheckpoint;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** A checkpoint as rules see it: opened as far as it can be, sorted by module, with the values of its scales. Owned by {@link Verifier}. */
+final class CheckpointSubject implements AutoCloseable {
+    /** ModelOpt's configuration beside {@code config.json}. */
+    static final String QUANT_CONFIG = "hf_quant_config.json";
+
+    private final Checkpoint checkpoint;
+    private final List<MalformedModelException> problems;
+    private final Map<String, LayerTensors> layers;
+    private final @Nullable ObjectNode config;
+    private final @Nullable ObjectNode quantConfig;
+    private final QuantSettings settings;
+    private final Exclusions exclusions;
+    private final ScaleTable scales;
+    private final StoredCheckpoint stored;
+    private final @Nullable Checkpoint original;
+    private final VerifyOptions options;
+
+    private CheckpointSubject(
+            Checkpoint checkpoint,
+            List<MalformedModelException> problems,
+            @Nullable ObjectNode quantConfig,
+            @Nullable Checkpoint original,
+            VerifyOptions options)
+            throws IOException {
+        this.checkpoint = checkpoint;
+        this.problems = problems;
+        this.layers = LayerTensors.group(checkpoint.tensors());
+        this.config = checkpoint.config().orElse(null);
+        this.quantConfig = quantConfig;
+        this.settings = QuantSettings.of(config, quantConfig);
+        this.exclusions = Exclusions.of(settings);
+        this.stored = Layouts.recognise(specs(checkpoint), metadata(checkpoint), config, quantConfig);
+        this.original = original;
+        this.options = options;
+        this.scales = ScaleTable.read(checkpoint, scales().map(s -> s.tensor).toList(), options.deep());
+    }
+
+    /**
+     * Opens a checkpoint and, where given, the original.
+     *
+     * @throws MalformedModelException when none of its files can be read
+     */
+    static CheckpointSubject open(Path path, VerifyOptions options) throws IOException {
+        List<MalformedModelException> problems = new ArrayList<>();
+        Checkpoint checkpoint = Checkpoint.openLenient(path, problems::add);
+        Checkpoint original = null;
+        boolean opened = false;
+        try {
+            if (checkpoint.shards().isEmpty() && !problems.isEmpty()) {
+                throw problems.getFirst();
+            }
+            ObjectNode quantConfig = null;
+            try {
+                quantConfig =
+                        ModelConfig.read(checkpoint.folder(), QUANT_CONFIG).orElse(null);
+            } catch (MalformedModelException e) {
+                problems.add(e);
+            }
+            original = options.original().isPresent()
+                    ? Checkpoint.open(options.original().get())
+                    : null;
+            CheckpointSubject subject = new CheckpointSubject(checkpoint, problems, quantConfig, original, options);
+            opened = true;
+            return subject;
+        } finally {
+            if (!opened) {
+                checkpoint.close();
+                if (original != null) {
+                    original.close();
+                }
+            }
+        }
+    }
+
+    private static Map<String, TensorSpec> specs(Checkpoint checkpoint) {
+        Map<String, TensorSpec> specs =
+                LinkedHashMap.newLinkedHashMap(checkpoint.tensors().size());
+        checkpoint.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));
+        return specs;
+    }
+
+    private static Map<String, String> metadata(Checkpoint checkpoint) {
+        Map<String, String> metadata = new LinkedHashMap<>();
+        checkpoint.shards().forEach(s -> s.header().metadata().forEach(metadata::putIfAbsent));
+        return metadata;
+    }
+
+    /** Its quantised weights as Octet reads them. */
+    StoredCheckpoint stored() {
+        return stored;
+    }
+
+    Checkpoint checkpoint() {
+        return checkpoint;
+    }
+
+    /** What could not be read, and why. */
+    List<MalformedModelException> problems() {
+        return problems;
+    }
+
+    /** All modules by path, in the order of the checkpoint. */
+    Map<String, LayerTensors> layers() {
+        return layers;
+    }
+
+    /** Modules whose weight is stored as codes. */
+    Stream<LayerTensors> quantized() {
+        return layers.values().stream().filter(this::isQuantized);
+    }
+
+    /** Whether a module's weight is stored as codes; bytes and integers count only where something says that they are codes. */
+    boolean isQuantized(LayerTensors layer) {
+        boolean told = settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
+                || settings.method() == QuantSettings.Method.MODELOPT
+                || layer.first(LayerTensors.WEIGHT_SCALES).isPresent();
+        return layer.isFloat8() || (told && layer.quantized());
+    }
+
+    /** Whether the index promises a tensor that could not be read, so that nothing can be said of it. */
+    boolean lost(String tensor) {
+        return checkpoint.tensor(tensor) == null
+                && checkpoint
+                        .index()
+                        .map(i -> i.weightMap().containsKey(tensor))
+                        .orElse(false);
+    }
+
+    /** Modules that are Linear layers or experts by name and rank, quantised or not. */
+    Stream<LayerTensors> linears() {
+        return layers.values().stream().filter(l -> (l.isPlain() || isQuantized(l)) && l.isLinear());
+    }
+
+    /** Whether all files of the checkpoint could be read. */
+    boolean complete() {
+        return checkpoint.index().map(i -> i.shardNames().size()).orElse(1)
+                <= checkpoint.shards().size();
+    }
+
+    /** {@code config.json}, or null. */
+    @Nullable
+    ObjectNode config() {
+        return config;
+    }
+
+    /** {@code hf_quant_config.json}, or null. */
+    @Nullable
+    ObjectNode quantConfig() {
+        return quantConfig;
+    }
+
+    /** What the configuration says of the quantisation. */
+    QuantSettings settings() {
+        return settings;
+    }
+
+    /** Which modules it leaves out. */
+    Exclusions exclusions() {
+        return exclusions;
+    }
+
+    /** The model this one was made from, or null. */
+    @Nullable
+    Checkpoint original() {
+        return original;
+    }
+
+    VerifyOptions options() {
+        return options;
+    }
+
+    /** A scale and the module it belongs to. */
+    record Scale(LayerTensors layer, String part, StoredTensor tensor) {
+        /** Whether it multiplies or divides weights, on any level. */
+        boolean ofWeight() {
+            return LayerTensors.WEIGHT_SCALES.contains(part) || LayerTensors.GLOBAL_SCALES.contains(part);
+        }
+
+        boolean ofInput() {
+            return LayerTensors.INPUT_SCALES.contains(part);
+        }
+    }
+
+    /** All tensors that are scales by their name. */
+    Stream<Scale> scales() {
+        return layers.values().stream()
+                .flatMap(l -> l.parts().entrySet().stream()
+                        .filter(e -> isScale(l, e.getKey()))
+                        .map(e -> new Scale(l, e.getKey(), e.getValue())));
+    }
+
+    private static boolean isScale(LayerTensors layer, String part) {
+        // "scale" alone is also what some call the weight of a norm
+        return part.equals("scale")
+                ? layer.quantized()
+                : LayerTensors.WEIGHT_SCALES.contains(part)
+                        || LayerTensors.GLOBAL_SCALES.contains(part)
+                        || LayerTensors.INPUT_SCALES.contains(part)
+                        || LayerTensors.OTHER_SCALES.contains(part);
+    }
+
+    /** The values of a scale; empty when they were not read. */
+    Optional<ScaleFacts> values(StoredTensor scale) {
+        return scales.of(scale.name());
+    }
+
+    /** How many tensors of scales were too large to be read. */
+    int unreadScales() {
+        return scales.unread();
+    }
+
+    @Override
+    public void close() throws IOException {
+        checkpoint.close();
+        if (original != null) {
+            original.close();
+        }
+    }
+}

@@ -1,0 +1,41 @@
+package dev.octet.converter.verify;
+
+import java.util.LinkedHashSet;
+import java.util.Set;
+
+/** Patterns of modules to leave out that match nothing. */
+final class ExcludeUnmatched extends CheckpointRule {
+    ExcludeUnmatched() {
+        super(
+                "exclude-unmatched",
+                Severity.WARNING,
+                Consumer.OF_CHECKPOINTS,
+                "Every pattern of modules that are not quantised matches a module.",
+                "name modules as the checkpoint does: their weights' names without .weight",
+                "vllm-project/vllm#21669, vllm-project/vllm#44628, vllm-project/vllm#54547,"
+                        + " huggingface/transformers#48349");
+    }
+
+    @Override
+    void check(CheckpointSubject subject, Findings findings) {
+        if (subject.exclusions().texts().isEmpty() || !subject.complete()) {
+            return;
+        }
+        Set<String> modules = new LinkedHashSet<>();
+        for (String module : subject.layers().keySet()) {
+            // paths of blocks count too: a pattern may leave out all that is in one
+            for (String path = module; !path.isEmpty() && modules.add(path); ) {
+                int dot = path.lastIndexOf('.');
+                path = dot < 0 ? "" : path.substring(0, dot);
+            }
+        }
+        boolean tied = subject.config() != null
+                && subject.config().path("tie_word_embeddings").asBoolean(false);
+        for (String pattern : subject.exclusions().unmatched(modules)) {
+            // a tied head is the embedding and has no tensor of its own
+            if (!(tied && pattern.contains("lm_head"))) {
+                findings.add(this, "a pattern of modules to leave out matches nothing", pattern, "");
+            }
+        }
+    }
+}

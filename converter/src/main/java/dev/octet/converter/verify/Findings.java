@@ -1,0 +1,82 @@
+package dev.octet.converter.verify;
+
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Collects what rules report. Breaches of one rule that are alike (same words, severity, consumers) become one finding, so that a fault in
+ * every weight of a model is one line and not ten thousand. Used from one thread at a time.
+ */
+final class Findings {
+    private record Kind(Rule rule, Severity severity, Set<Consumer> consumers, String what) {}
+
+    private static final class Places {
+        private long count;
+        private final List<Finding.Place> first = new ArrayList<>();
+    }
+
+    private final Set<Consumer> asked;
+    private final Map<Kind, Places> found = new LinkedHashMap<>();
+
+    /** For these consumers; what matters to none of them is dropped. */
+    Findings(Set<Consumer> asked) {
+        this.asked = asked;
+    }
+
+    /** A breach with the rule's own severity, for all its consumers. */
+    void add(Rule rule, String what, String where, String detail) {
+        add(rule, rule.severity(), rule.consumers(), what, where, detail);
+    }
+
+    /**
+     * A breach.
+     *
+     * @param what what is wrong; the same words for all places alike, so without names and numbers of one place
+     * @param where tensor, file, module, node
+     * @param detail the numbers of this place; may be empty
+     */
+    void add(Rule rule, Severity severity, Set<Consumer> consumers, String what, String where, String detail) {
+        Set<Consumer> concerned = EnumSet.noneOf(Consumer.class);
+        concerned.addAll(consumers);
+        concerned.retainAll(asked);
+        if (concerned.isEmpty()) {
+            return;
+        }
+        Places places = found.computeIfAbsent(new Kind(rule, severity, concerned, what), k -> new Places());
+        places.count++;
+        if (places.first.size() < Finding.MAX_PLACES) {
+            places.first.add(new Finding.Place(where, detail));
+        }
+    }
+
+    /** All findings, worst first, then in the order of {@code rules}. */
+    List<Finding> sorted(List<Rule> rules) {
+        List<Finding> all = new ArrayList<>();
+        for (Severity severity : Severity.values()) {
+            for (Rule rule : rules) {
+                found.forEach((kind, places) -> {
+                    if (kind.severity == severity && kind.rule.equals(rule)) {
+                        all.add(finding(kind, places));
+                    }
+                });
+            }
+        }
+        return all;
+    }
+
+    private static Finding finding(Kind kind, Places places) {
+        return new Finding(
+                kind.rule.id(),
+                kind.severity,
+                List.copyOf(kind.consumers),
+                kind.what,
+                places.count,
+                places.first,
+                kind.rule.fix(),
+                kind.rule.source());
+    }
+}

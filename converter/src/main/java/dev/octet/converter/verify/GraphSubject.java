@@ -1,0 +1,6 @@
+package dev.octet.converter.verify;
+
+import dev.octet.formats.graph.GraphModel;
+
+/** An ONNX model as rules see it. */
+record GraphSubject(GraphModel model) {}

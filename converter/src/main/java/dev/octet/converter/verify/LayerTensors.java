@@ -1,0 +1,195 @@
+package dev.octet.converter.verify;
+
+import dev.octet.converter.checkpoint.LinearNames;
+import dev.octet.converter.checkpoint.Role;
+import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The tensors of one module: those whose names are the module's path, a dot, and one more part. Each matrix of fused experts
+ * ({@code experts.gate_up_proj} with {@code experts.gate_up_proj_scale_inv}) counts as a module of its own.
+ *
+ * @param module path: {@code model.layers.0.self_attn.q_proj}
+ * @param parts by the last part of their names: {@code weight}, {@code weight_scale}, ...
+ */
+record LayerTensors(String module, Map<String, StoredTensor> parts) {
+    /** Names of scales of a weight's blocks, in every layout known. */
+    static final List<String> WEIGHT_SCALES =
+            List.of("weight_scale", "weight_scale_inv", "scale", "_weight_scale", "weights_scaling_factor");
+
+    /** Names of second-level scales. */
+    static final List<String> GLOBAL_SCALES = List.of("weight_global_scale", "weight_scale_2");
+
+    /** Names of static scales of inputs. */
+    static final List<String> INPUT_SCALES =
+            List.of("input_scale", "activation_scale", "input_global_scale", "activation_scaling_factor");
+
+    /** Names of scales that belong to attention or to outputs. */
+    static final List<String> OTHER_SCALES = List.of(
+            "k_scale",
+            "v_scale",
+            "q_scale",
+            "prob_scale",
+            "kv_scale",
+            "output_scale",
+            "kv_cache_scaling_factor",
+            "pre_quant_scale");
+
+    private static final List<String> WEIGHTS = List.of("weight", "weight_packed", "_weight_qdata");
+    private static final Set<DType> PLAIN = Set.of(DType.BF16, DType.F16, DType.F32, DType.F64);
+
+    LayerTensors {
+        parts = Collections.unmodifiableMap(new LinkedHashMap<>(parts));
+    }
+
+    /** The weight or its codes; null for a module without one. */
+    @Nullable
+    StoredTensor weight() {
+        return WEIGHTS.stream()
+                .map(parts::get)
+                .filter(t -> t != null)
+                .findFirst()
+                .orElse(null);
+    }
+
+    @Nullable
+    StoredTensor part(String name) {
+        return parts.get(name);
+    }
+
+    boolean has(String name) {
+        return parts.containsKey(name);
+    }
+
+    /** The first there is of these parts. */
+    Optional<StoredTensor> first(List<String> names) {
+        return names.stream().filter(parts::containsKey).map(n -> parts.get(n)).findFirst();
+    }
+
+    /** Whether the weight is stored as codes of eight bits or fewer. */
+    boolean quantized() {
+        return isFloat8() || isPacked() || isInteger();
+    }
+
+    /** Whether the weight is of an 8-bit float type. */
+    boolean isFloat8() {
+        StoredTensor weight = weight();
+        return weight != null && weight.dtype().isFloat8();
+    }
+
+    /** Whether the weight is two 4-bit codes to a byte. */
+    boolean isPacked() {
+        StoredTensor weight = weight();
+        return weight != null && (weight.dtype() == DType.U8 || weight.dtype() == DType.F4_E2M1);
+    }
+
+    /** Whether the weight is of 8-bit integers. */
+    boolean isInteger() {
+        StoredTensor weight = weight();
+        return weight != null && weight.dtype() == DType.I8;
+    }
+
+    /** Whether the weight is of 16 bits or more. */
+    boolean isPlain() {
+        StoredTensor weight = weight();
+        return weight != null && PLAIN.contains(weight.dtype());
+    }
+
+    /** The weight's own shape: unpacked. */
+    Shape shape() {
+        StoredTensor weight = weight();
+        if (weight == null) {
+            return Shape.SCALAR;
+        }
+        long[] dims = weight.shape().toArray();
+        if (weight.dtype() == DType.U8 && dims.length > 0 && dims[dims.length - 1] < Long.MAX_VALUE / 2) {
+            try {
+                dims[dims.length - 1] *= 2;
+                return Shape.of(dims);
+            } catch (ArithmeticException e) {
+                return weight.shape(); // a hostile shape: nothing real has it
+            }
+        }
+        return weight.shape();
+    }
+
+    /** What the module is for. */
+    Role role() {
+        return LinearNames.role(weightName(), shape());
+    }
+
+    /** The weight's own name, as a checkpoint that is not quantised has it. */
+    String weightName() {
+        StoredTensor weight = weight();
+        boolean expert = weight != null && weight.name().equals(module);
+        return expert ? module : module + ".weight";
+    }
+
+    /** The last part of the module's path. */
+    String last() {
+        return module.substring(module.lastIndexOf('.') + 1);
+    }
+
+    /** The path without its last part; empty for a module at the top. */
+    String parent() {
+        int dot = module.lastIndexOf('.');
+        return dot < 0 ? "" : module.substring(0, dot);
+    }
+
+    /** Whether this is a product that quantisation is for: a Linear or the fused matrices of experts. */
+    boolean isLinear() {
+        Role role = role();
+        return role == Role.LINEAR || role == Role.FUSED_EXPERTS;
+    }
+
+    /** All modules of a checkpoint, in its order. */
+    static Map<String, LayerTensors> group(Map<String, StoredTensor> tensors) {
+        Map<String, Map<String, StoredTensor>> modules = new LinkedHashMap<>();
+        tensors.forEach((name, tensor) -> {
+            int dot = name.lastIndexOf('.');
+            modules.computeIfAbsent(dot < 0 ? "" : name.substring(0, dot), m -> new LinkedHashMap<>())
+                    .put(name.substring(dot + 1), tensor);
+        });
+        Map<String, LayerTensors> layers = new LinkedHashMap<>();
+        modules.forEach((module, parts) -> {
+            splitExperts(module, parts, layers);
+            if (!parts.isEmpty()) {
+                layers.put(module, new LayerTensors(module, parts));
+            }
+        });
+        return layers;
+    }
+
+    /** Takes fused experts, which have no part {@code weight} of their own, out of {@code parts}. */
+    private static void splitExperts(String module, Map<String, StoredTensor> parts, Map<String, LayerTensors> layers) {
+        List<String> experts = parts.entrySet().stream()
+                .filter(e -> e.getValue().shape().rank() == 3
+                        && e.getValue().dtype().isFloat8()
+                        && !WEIGHTS.contains(e.getKey())
+                        && !e.getKey().contains("_scale"))
+                .map(Map.Entry::getKey)
+                .toList();
+        for (String expert : experts) {
+            Map<String, StoredTensor> own = new LinkedHashMap<>();
+            List<String> taken = parts.keySet().stream()
+                    .filter(p -> p.equals(expert) || p.startsWith(expert + "_"))
+                    .toList();
+            for (String part : taken) {
+                StoredTensor tensor = parts.remove(part);
+                String rest = part.equals(expert) ? "" : part.substring(expert.length() + 1);
+                boolean complete = rest.startsWith("weight_") || rest.startsWith("input_") || rest.equals("bias");
+                own.put(rest.isEmpty() ? "weight" : complete ? rest : "weight_" + rest, tensor);
+            }
+            String path = module.isEmpty() ? expert : module + "." + expert;
+            layers.put(path, new LayerTensors(path, own));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+package dev.octet.converter.verify;
+
+import java.util.List;
+
+/**
+ * What was found.
+ *
+ * @param model the path as it was given
+ * @param kind {@code checkpoint} or {@code graph}
+ * @param layout how quantised weights lie in a checkpoint; {@code onnx} for a graph
+ * @param consumers for whom was checked
+ * @param findings worst first
+ * @param errors findings of that severity
+ * @param warnings findings of that severity
+ * @param advice findings of that severity
+ * @param rulesRun ids of the rules that ran
+ * @param rulesSkipped those that did not, and why
+ * @param notes what else the reader should know: what was not read
+ */
+public record Verification(
+        String model,
+        String kind,
+        String layout,
+        List<String> consumers,
+        List<Finding> findings,
+        int errors,
+        int warnings,
+        int advice,
+        List<String> rulesRun,
+        List<Skipped> rulesSkipped,
+        List<String> notes) {
+    /** A rule that did not run. */
+    public record Skipped(String rule, String reason) {}
+
+    public Verification {
+        consumers = List.copyOf(consumers);
+        findings = List.copyOf(findings);
+        rulesRun = List.copyOf(rulesRun);
+        rulesSkipped = List.copyOf(rulesSkipped);
+        notes = List.copyOf(notes);
+    }
+
+    /** Whether there is no finding of severity error. */
+    public boolean passed() {
+        return errors == 0;
+    }
+}
