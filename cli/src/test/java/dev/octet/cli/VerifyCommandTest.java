@@ -9,10 +9,18 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.converter.verify.Consumer;
 import dev.octet.converter.verify.Rule;
 import dev.octet.converter.verify.Verifier;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -26,14 +34,22 @@ import org.junit.jupiter.params.provider.MethodSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class VerifyCommandTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
-    private static final String BERT = TESTDATA.resolve("models/tiny-hf/bert").toString();
+    private static final String BERT =
+            TESTDATA.resolve("models/tiny-hf/bert/model.safetensors").toString();
 
     @TempDir
     Path folder;
 
-    /** A file with FP8 weights that nothing speaks of. */
-    private String faulty() {
-        return TESTDATA.resolve("hostile/safetensors/ok_f8_e5m2.safetensors").toString();
+    /** A file with an FP8 weight that nothing speaks of. */
+    private String faulty() throws IOException {
+        Path file = folder.resolve("faulty.safetensors");
+        try (Arena arena = Arena.ofConfined()) {
+            Tensor weight = Tensor.allocate(
+                    arena, new TensorSpec("layers.0.up_proj.weight", DType.F8_E4M3FN, Shape.of(16, 16)));
+            Tensor scale = Tensor.ofFloats(arena, "layers.0.up_proj.weight_scale", Shape.of(1), 1);
+            ModelFile.save(Model.of(Map.of(weight.name(), weight, scale.name(), scale), Map.of("format", "pt")), file);
+        }
+        return file.toString();
     }
 
     @Test
@@ -44,7 +60,7 @@ class VerifyCommandTest {
     }
 
     @Test
-    void a_fault_exits_1_and_says_where_it_is_and_what_mends_it() {
+    void a_fault_exits_1_and_says_where_it_is_and_what_mends_it() throws IOException {
         CommandLine run = CommandLine.run("verify", faulty());
         assertEquals(ExitCode.CHECK_FAILED, run.code(), run.err() + run.out());
         assertTrue(run.out().contains("error  config-missing"), run.out());

@@ -171,7 +171,7 @@ record LayerTensors(String module, Map<String, StoredTensor> parts) {
     /** Takes fused experts, which have no part {@code weight} of their own, out of {@code parts}. */
     private static void splitExperts(String module, Map<String, StoredTensor> parts, Map<String, LayerTensors> layers) {
         List<String> experts = parts.entrySet().stream()
-                .filter(e -> e.getValue().shape().rank() == 3
+                .filter(e -> e.getValue().shape().rank() >= 2
                         && e.getValue().dtype().isFloat8()
                         && !WEIGHTS.contains(e.getKey())
                         && !e.getKey().contains("_scale"))
