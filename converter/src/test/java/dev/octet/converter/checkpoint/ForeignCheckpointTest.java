@@ -2,10 +2,12 @@ package dev.octet.converter.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.layout.Layouts;
@@ -21,6 +23,7 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -34,6 +37,9 @@ import org.junit.jupiter.params.provider.MethodSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class ForeignCheckpointTest {
     private static final Path FOLDER = Path.of(System.getProperty("octet.testdata"), "checkpoints", "foreign");
+
+    /** Their scales lie in the order of matrix units. */
+    private static final Set<String> SWIZZLED = Set.of("torchao-mxfp8", "torchao-nvfp4");
 
     /** One checkpoint and the sum of each of its weights. */
     record Foreign(String name, JsonNode sums) {
@@ -50,7 +56,11 @@ class ForeignCheckpointTest {
     }
 
     private static Stream<Foreign> readable() throws IOException {
-        return foreign().filter(f -> !f.name().startsWith("torchao"));
+        return foreign().filter(f -> !SWIZZLED.contains(f.name()));
+    }
+
+    private static Stream<Foreign> swizzled() throws IOException {
+        return foreign().filter(f -> SWIZZLED.contains(f.name()));
     }
 
     private static StoredCheckpoint recognise(Checkpoint checkpoint) {
@@ -75,6 +85,19 @@ class ForeignCheckpointTest {
                 actual.put(sum.getKey(), sumOf(reader, stored, sum.getKey()));
             }
             assertEquals(expected, actual);
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("swizzled")
+    void swizzled_scales_are_refused(Foreign foreign) throws IOException {
+        try (Checkpoint checkpoint = Checkpoint.open(FOLDER.resolve(foreign.name()))) {
+            StoredCheckpoint stored = recognise(checkpoint);
+            for (Map.Entry<String, JsonNode> sum : foreign.sums().properties()) {
+                assertThrows(
+                        MalformedModelException.class,
+                        () -> sumOf(WeightReader.of(checkpoint, stored), stored, sum.getKey()));
+            }
         }
     }
 
