@@ -226,6 +226,9 @@ final class CompressedTensorsLayout implements Layout {
         }
         node.put("symmetric", symmetric);
         node.put("dynamic", dynamic);
+        if (!symmetric) {
+            node.put("zp_dtype", "torch.int8");
+        }
         return node;
     }
 

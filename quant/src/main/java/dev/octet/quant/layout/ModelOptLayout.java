@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
  * <pre>
  * fp8          FP8                        m.weight_scale F32 []             m.input_scale F32 []; both always
  * fp8-dynamic  FP8_PER_CHANNEL_PER_TOKEN  m.weight_scale F32 [out]
- * fp8-block    FP8_PB_WO                  m.weight_scale F32 [out/128, 1, in/128, 1]
+ * fp8-block    fp8_pb_wo                  m.weight_scale F32 [out/128, 1, in/128, 1]
  * mxfp8        MXFP8                      m.weight_scale U8 [out, in/32], 2^(byte - 127)
  * nvfp4        NVFP4                      m.weight U8 [out, in/2]   m.weight_scale F8_E4M3 [out, in/16]   m.weight_scale_2 F32 [], a
  *              multiplier   m.input_scale F32 []; W4A16_NVFP4 without the latter
@@ -132,49 +132,54 @@ final class ModelOptLayout implements Layout {
     @Override
     public Map<String, ObjectNode> configure(ObjectNode config, LayoutContents contents) {
         String algorithm = algorithm(contents);
-        Operands operands = Operands.of(algorithm);
         ArrayNode excluded = excluded(config.arrayNode(), contents);
+        config.remove("compression_config"); // an older name of what follows
+        config.set("quantization_config", flat(config, algorithm, excluded, contents.kvScales()));
+        return Map.of(QUANT_CONFIG, nested(config, algorithm, excluded.deepCopy(), contents.kvScales()));
+    }
 
-        ObjectNode file = config.objectNode();
+    /** {@code hf_quant_config.json}. vLLM asks for each of these keys with NVFP4 or MXFP8, be it null. */
+    private static ObjectNode nested(ObjectNode maker, String algorithm, ArrayNode excluded, boolean kvScales) {
+        ObjectNode file = maker.objectNode();
         addProducer(file);
-        ObjectNode nested = file.putObject("quantization");
-        nested.put("quant_algo", algorithm);
-        if (contents.kvScales()) {
-            nested.put("kv_cache_quant_algo", "FP8");
-        } else {
-            nested.putNull("kv_cache_quant_algo"); // vLLM asks for the key with MXFP8
+        ObjectNode quantization = file.putObject("quantization");
+        quantization.put("quant_algo", algorithm);
+        quantization.put("kv_cache_quant_algo", kvScales ? "FP8" : null);
+        int groupSize = algorithm.equals("MXFP8") ? 32 : algorithm.endsWith("NVFP4") ? 16 : 0;
+        if (groupSize > 0) {
+            quantization.put("group_size", groupSize);
         }
-        if (operands.groupSize() > 0) {
-            nested.put("group_size", operands.groupSize());
-        }
-        nested.set("exclude_modules", excluded.deepCopy());
+        quantization.set("exclude_modules", excluded);
+        return file;
+    }
 
-        ObjectNode flat = config.objectNode();
-        ObjectNode group = flat.putObject("config_groups").putObject("group_0");
-        if (operands.inputBits() > 0) {
-            group.set("input_activations", operands.node(config.objectNode(), operands.inputBits()));
+    /** The same as ModelOpt writes it into {@code config.json}: with groups for some algorithms, without for others. */
+    private static ObjectNode flat(ObjectNode maker, String algorithm, ArrayNode excluded, boolean kvScales) {
+        ObjectNode flat = maker.objectNode();
+        boolean nvfp4 = algorithm.endsWith("NVFP4");
+        if (nvfp4 || algorithm.equals("FP8")) {
+            ObjectNode group = flat.putObject("config_groups").putObject("group_0");
+            if (!algorithm.startsWith("W4A16")) {
+                addOperand(group.putObject("input_activations"), nvfp4);
+            }
+            addOperand(group.putObject("weights"), nvfp4);
+            group.putArray("targets").add("Linear");
         }
-        group.set("weights", operands.node(config.objectNode(), operands.bits()));
-        if (algorithm.equals("FP8_PER_CHANNEL_PER_TOKEN")) {
-            group.withObject("/weights").put("strategy", "channel");
-        }
-        group.putArray("targets").add("Linear");
         flat.set("ignore", excluded);
         flat.put("quant_algo", algorithm);
-        if (operands.groupSize() > 0) {
-            flat.put("group_size", operands.groupSize());
-        }
-        if (contents.kvScales()) {
-            flat.putObject("kv_cache_scheme")
-                    .put("dynamic", false)
-                    .put("num_bits", 8)
-                    .put("type", "float");
+        if (kvScales) {
+            addOperand(flat.putObject("kv_cache_scheme"), false);
         }
         addProducer(flat);
         flat.put("quant_method", NAME);
-        config.remove("compression_config");
-        config.set("quantization_config", flat);
-        return Map.of(QUANT_CONFIG, file);
+        return flat;
+    }
+
+    private static void addOperand(ObjectNode node, boolean nvfp4) {
+        node.put("dynamic", false).put("num_bits", nvfp4 ? 4 : 8).put("type", "float");
+        if (nvfp4) {
+            node.put("group_size", 16);
+        }
     }
 
     private static void addProducer(ObjectNode node) {
@@ -185,38 +190,12 @@ final class ModelOptLayout implements Layout {
         return switch (contents.recipe().fprop().weight().granularity()) {
             case Granularity.PerTensor() -> "FP8";
             case Granularity.PerChannel _ -> "FP8_PER_CHANNEL_PER_TOKEN";
-            case Granularity.PerBlock _ -> "FP8_PB_WO";
+            case Granularity.PerBlock _ -> "fp8_pb_wo"; // lower case: TensorRT-LLM looks for exactly this
             case Granularity.Mx _ -> "MXFP8";
             case Granularity.PerGroup _ -> contents.options().staticInputs() ? "NVFP4" : "W4A16_NVFP4";
             case Granularity.PerToken() ->
                 throw new IllegalArgumentException(contents.recipe().name() + " is not one of layout modelopt");
         };
-    }
-
-    /**
-     * What {@code config_groups} says beside an algorithm.
-     *
-     * @param inputBits 0 when activations stay as they are
-     * @param groupSize 0 when there are no groups
-     */
-    private record Operands(int bits, int inputBits, int groupSize) {
-        static Operands of(String algorithm) {
-            return switch (algorithm) {
-                case "NVFP4" -> new Operands(4, 4, 16);
-                case "W4A16_NVFP4" -> new Operands(4, 0, 16);
-                case "MXFP8" -> new Operands(8, 8, 32);
-                case "FP8_PB_WO" -> new Operands(8, 0, 0);
-                default -> new Operands(8, 8, 0);
-            };
-        }
-
-        ObjectNode node(ObjectNode node, int operandBits) {
-            node.put("dynamic", false).put("num_bits", operandBits).put("type", "float");
-            if (groupSize > 0) {
-                node.put("group_size", groupSize);
-            }
-            return node;
-        }
     }
 
     /**
