@@ -80,4 +80,71 @@ public sealed interface Cast permits CastElementwise, CastVector {
      * @param running as many F32 as {@code source} has floats, none negative; read and written
      */
     void amaxEach(DType type, MemorySegment source, MemorySegment running);
+
+    /**
+     * Encodes with a scale for each group of {@code size} neighbouring elements; the last group may be shorter. Scales may be zero: their
+     * elements become zeros.
+     *
+     * @param scales one F32 for each group
+     * @param size elements of a group, at least 1
+     */
+    void encodeGroups(
+            DType type,
+            MemorySegment source,
+            MemorySegment scales,
+            long size,
+            Minifloat format,
+            Overflow overflow,
+            MemorySegment codes);
+
+    /** Decodes with a scale, any float, for each group of {@code size} neighbouring elements; the last group may be shorter. */
+    void decodeGroups(
+            Minifloat format, MemorySegment codes, MemorySegment scales, long size, DType type, MemorySegment target);
+
+    /**
+     * Raises running largest magnitudes as {@link #amaxEach}, one for each group of {@code size} neighbouring elements; the last group may
+     * be shorter.
+     *
+     * @param running one F32 for each group, none negative; read and written
+     */
+    void amaxGroups(DType type, MemorySegment source, long size, MemorySegment running);
+
+    /**
+     * Encodes as 8-bit integers: the FP32 quotient {@code x / scale} rounded to the nearest integer, ties to even, plus {@code zeroPoint},
+     * cut to {@code lowest .. 127}. NaN becomes 127; a scale of zero gives zero points.
+     *
+     * <p>That is ONNX {@code QuantizeLinear}. compressed-tensors adds the zero point before it rounds, which differs where the sum is a tie.
+     *
+     * @param zeroPoint -128 .. 127
+     * @param lowest the lowest code: -127 for symmetric integers, else -128
+     * @param codes takes one byte per element
+     */
+    void encodeInt8(DType type, MemorySegment source, float scale, int zeroPoint, int lowest, MemorySegment codes);
+
+    /** Decodes 8-bit integers: {@code (code - zeroPoint) * scale}, rounded to FP32, then to {@code type}. */
+    void decodeInt8(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target);
+
+    /**
+     * Two floats, one at most and one at least zero.
+     *
+     * @param smallest the smaller end
+     * @param largest the larger end
+     */
+    record Range(float smallest, float largest) {
+        /** No range. */
+        public static final Range ZERO = new Range(0, 0);
+
+        /** The range widened to hold {@code x}; NaN widens nothing. */
+        public Range with(float x) {
+            return new Range(x < smallest ? x : smallest, x > largest ? x : largest);
+        }
+
+        /** The range widened to hold another. */
+        public Range with(Range other) {
+            return with(other.smallest).with(other.largest);
+        }
+    }
+
+    /** The smallest range that holds all elements and zero; NaN is left out. */
+    Range range(DType type, MemorySegment source);
 }

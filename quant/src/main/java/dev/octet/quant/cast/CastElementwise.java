@@ -20,6 +20,12 @@ abstract sealed class CastElementwise implements Cast permits CastReference, Cas
     public final void encode(
             DType type, MemorySegment source, float scale, Minifloat format, Overflow overflow, MemorySegment codes) {
         Sizes.requireScale(scale);
+        encodeBy(scale, type, source, format, overflow, codes);
+    }
+
+    /** As {@link #encode}; the scale may be infinite, which gives zeros. */
+    final void encodeBy(
+            float scale, DType type, MemorySegment source, Minifloat format, Overflow overflow, MemorySegment codes) {
         long count = Sizes.count(codes, type, source);
         Encoder encoder = encoder(format, overflow);
         for (long i = 0; i < count; i++) {
@@ -36,18 +42,35 @@ abstract sealed class CastElementwise implements Cast permits CastReference, Cas
             Minifloat format,
             Overflow overflow,
             MemorySegment codes) {
+        encodeGroups(type, source, scales, 1, format, overflow, codes);
+    }
+
+    @Override
+    public final void encodeGroups(
+            DType type,
+            MemorySegment source,
+            MemorySegment scales,
+            long size,
+            Minifloat format,
+            Overflow overflow,
+            MemorySegment codes) {
         long count = Sizes.count(codes, type, source);
-        Sizes.requireFloats(scales, count);
+        Sizes.requireGroups(scales, count, size);
         Encoder encoder = encoder(format, overflow);
         for (long i = 0; i < count; i++) {
-            int code = encoder.encode(Floats.get(type, source, i) / scales.get(Tensor.F32_LE, i * Float.BYTES));
-            codes.set(ValueLayout.JAVA_BYTE, i, (byte) code);
+            float divisor = Sizes.divisor(scales.get(Tensor.F32_LE, i / size * Float.BYTES));
+            codes.set(ValueLayout.JAVA_BYTE, i, (byte) encoder.encode(Floats.get(type, source, i) / divisor));
         }
     }
 
     @Override
     public final void decode(Minifloat format, MemorySegment codes, float scale, DType type, MemorySegment target) {
         Sizes.requireScale(scale);
+        decodeBy(scale, format, codes, type, target);
+    }
+
+    /** As {@link #decode}, with any scale. */
+    final void decodeBy(float scale, Minifloat format, MemorySegment codes, DType type, MemorySegment target) {
         long count = Sizes.count(codes, type, target);
         float[] values = format.decodeTable();
         for (long i = 0; i < count; i++) {
@@ -58,12 +81,18 @@ abstract sealed class CastElementwise implements Cast permits CastReference, Cas
     @Override
     public final void decodeEach(
             Minifloat format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target) {
+        decodeGroups(format, codes, scales, 1, type, target);
+    }
+
+    @Override
+    public final void decodeGroups(
+            Minifloat format, MemorySegment codes, MemorySegment scales, long size, DType type, MemorySegment target) {
         long count = Sizes.count(codes, type, target);
-        Sizes.requireFloats(scales, count);
+        Sizes.requireGroups(scales, count, size);
         float[] values = format.decodeTable();
         for (long i = 0; i < count; i++) {
-            float value = values[codeAt(codes, i)] * scales.get(Tensor.F32_LE, i * Float.BYTES);
-            Floats.set(type, target, i, value);
+            float scale = scales.get(Tensor.F32_LE, i / size * Float.BYTES);
+            Floats.set(type, target, i, values[codeAt(codes, i)] * scale);
         }
     }
 
@@ -79,13 +108,51 @@ abstract sealed class CastElementwise implements Cast permits CastReference, Cas
 
     @Override
     public final void amaxEach(DType type, MemorySegment source, MemorySegment running) {
+        amaxGroups(type, source, 1, running);
+    }
+
+    @Override
+    public final void amaxGroups(DType type, MemorySegment source, long size, MemorySegment running) {
         long count = Sizes.count(type, source);
-        Sizes.requireFloats(running, count);
+        Sizes.requireGroups(running, count, size);
         for (long i = 0; i < count; i++) {
             int bits = magnitudeBits(Floats.get(type, source, i));
-            long at = i * Float.BYTES;
+            long at = i / size * Float.BYTES;
             running.set(Tensor.I32_LE, at, Math.max(running.get(Tensor.I32_LE, at), bits));
         }
+    }
+
+    @Override
+    public final void encodeInt8(
+            DType type, MemorySegment source, float scale, int zeroPoint, int lowest, MemorySegment codes) {
+        long count = Sizes.count(codes, type, source);
+        float divisor = Sizes.divisor(scale);
+        for (long i = 0; i < count; i++) {
+            float code = (float) Math.rint(Floats.get(type, source, i) / divisor) + zeroPoint;
+            float most = code < Byte.MAX_VALUE ? code : Byte.MAX_VALUE; // NaN too
+            codes.set(ValueLayout.JAVA_BYTE, i, (byte) Math.max(most, lowest));
+        }
+    }
+
+    @Override
+    public final void decodeInt8(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target) {
+        long count = Sizes.count(codes, type, target);
+        for (long i = 0; i < count; i++) {
+            Floats.set(type, target, i, (codes.get(ValueLayout.JAVA_BYTE, i) - zeroPoint) * scale);
+        }
+    }
+
+    @Override
+    public final Range range(DType type, MemorySegment source) {
+        long count = Sizes.count(type, source);
+        float smallest = 0;
+        float largest = 0;
+        for (long i = 0; i < count; i++) {
+            float x = Floats.get(type, source, i);
+            smallest = x < smallest ? x : smallest;
+            largest = x > largest ? x : largest;
+        }
+        return new Range(smallest, largest);
     }
 
     /** Bits of |x|. As integers they have the order of the magnitudes, then infinity, then NaN. */

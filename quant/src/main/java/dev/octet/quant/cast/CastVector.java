@@ -1,20 +1,35 @@
 package dev.octet.quant.cast;
 
+import static dev.octet.quant.cast.Lanes.HALF_MAGNITUDE;
+import static dev.octet.quant.cast.Lanes.INT;
+import static dev.octet.quant.cast.Lanes.LANES;
+import static dev.octet.quant.cast.Lanes.LE;
+import static dev.octet.quant.cast.Lanes.WIDE_SHORT;
+import static dev.octet.quant.cast.Lanes.bf16;
+import static dev.octet.quant.cast.Lanes.codes;
+import static dev.octet.quant.cast.Lanes.divisors;
+import static dev.octet.quant.cast.Lanes.expand;
+import static dev.octet.quant.cast.Lanes.f16;
+import static dev.octet.quant.cast.Lanes.f32;
+import static dev.octet.quant.cast.Lanes.ints;
+import static dev.octet.quant.cast.Lanes.round;
+import static dev.octet.quant.cast.Lanes.roundWithoutNegativeZero;
+import static dev.octet.quant.cast.Lanes.shorts;
+import static dev.octet.quant.cast.Lanes.store;
+import static dev.octet.quant.cast.Lanes.storeBf16;
+import static dev.octet.quant.cast.Lanes.storeF16;
+import static dev.octet.quant.cast.Lanes.storeF32;
+
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Half;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
-import java.nio.ByteOrder;
-import jdk.incubator.vector.ByteVector;
-import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
-import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
-import jdk.incubator.vector.VectorShape;
-import jdk.incubator.vector.VectorSpecies;
 
 /**
  * The twin on the Vector API, for the preferred vector width of the machine when that is 256 bits or more. Loading this class needs the
@@ -37,26 +52,6 @@ public final class CastVector implements Cast {
     /** Elements per call of a kernel. A multiple of every vector length. */
     static final int TILE = 1 << 14;
 
-    private static final VectorSpecies<Integer> INT = IntVector.SPECIES_PREFERRED;
-    private static final int LANES = INT.length();
-    // As many lanes as INT, so that conversions need no parts.
-    private static final VectorSpecies<Float> FLOAT = INT.withLanes(float.class);
-    private static final VectorSpecies<Short> SHORT = VectorSpecies.of(short.class, shapeOf(INT.vectorBitSize() / 2));
-    private static final VectorSpecies<Byte> BYTE = VectorSpecies.of(byte.class, shapeOf(INT.vectorBitSize() / 4));
-    private static final VectorSpecies<Short> WIDE_SHORT = ShortVector.SPECIES_PREFERRED;
-    private static final ByteOrder LE = ByteOrder.LITTLE_ENDIAN;
-
-    private static final int HALF_MAGNITUDE = 0x7FFF;
-    private static final int HALF_SIGN = 0x8000;
-    private static final int HALF_INFINITY = 0x7C00;
-    private static final int HALF_MIN_NORMAL = 0x0400;
-    private static final int HALF_SHIFT = 23 - 10;
-    private static final int HALF_REBIAS = (127 - 15) << 23;
-    /** 0.5f, whose last mantissa bit is worth 2^-24, the smallest F16. */
-    private static final int HALF_MAGIC = 0x3F000000;
-
-    private static final int QUIET_NAN = 0x7FC00000;
-
     private final CastScalar scalar = new CastScalar();
 
     /** A vector twin; it has no state. */
@@ -67,21 +62,17 @@ public final class CastVector implements Cast {
         return INT.vectorBitSize() >= 256;
     }
 
-    private static VectorShape shapeOf(int bits) {
-        return VectorShape.forBitSize(Math.max(64, bits));
-    }
-
     @Override
     public String name() {
         return "vector" + INT.vectorBitSize();
     }
 
-    /** Takes {@code n} elements from {@code from} on; {@code n} is a multiple of {@link #LANES} and at most {@link #TILE}. */
+    /** Takes {@code n} elements from {@code from} on; {@code n} is a multiple of {@link Lanes#LANES} and at most {@link #TILE}. */
     private interface Kernel {
         void run(long from, int n);
     }
 
-    /** Covers {@code count} elements, at least {@link #LANES}; the last ones, when they fill no vector, together with some before. */
+    /** Covers {@code count} elements, at least {@link Lanes#LANES}; the last ones, when they fill no vector, together with some before. */
     private static void forEachTile(long count, Kernel kernel) {
         long from = 0;
         for (; from + TILE <= count; from += TILE) {
@@ -97,17 +88,23 @@ public final class CastVector implements Cast {
         }
     }
 
-    private static MemorySegment slice(MemorySegment segment, long from, int n, int width) {
-        return segment.asSlice(from * width, (long) n * width);
+    private static MemorySegment slice(MemorySegment segment, long from, long n, int width) {
+        return segment.asSlice(from * width, n * width);
     }
 
     @Override
     public void encode(
             DType type, MemorySegment source, float scale, Minifloat format, Overflow overflow, MemorySegment codes) {
         Sizes.requireScale(scale);
+        encodeBy(scale, type, source, format, overflow, codes);
+    }
+
+    /** As {@link #encode}; the scale may be infinite, which gives zeros. */
+    private void encodeBy(
+            float scale, DType type, MemorySegment source, Minifloat format, Overflow overflow, MemorySegment codes) {
         long count = Sizes.count(codes, type, source);
         if (count < LANES || format == Minifloat.E8M0) {
-            scalar.encode(type, source, scale, format, overflow, codes);
+            scalar.encodeBy(scale, type, source, format, overflow, codes);
             return;
         }
         Rounding r = Rounding.to(format, overflow);
@@ -161,9 +158,14 @@ public final class CastVector implements Cast {
     @Override
     public void decode(Minifloat format, MemorySegment codes, float scale, DType type, MemorySegment target) {
         Sizes.requireScale(scale);
+        decodeBy(scale, format, codes, type, target);
+    }
+
+    /** As {@link #decode}, with any scale. */
+    private void decodeBy(float scale, Minifloat format, MemorySegment codes, DType type, MemorySegment target) {
         long count = Sizes.count(codes, type, target);
         if (count < LANES || format == Minifloat.E8M0) {
-            scalar.decode(format, codes, scale, type, target);
+            scalar.decodeBy(scale, format, codes, type, target);
             return;
         }
         Expansion e = Expansion.from(format);
@@ -252,6 +254,136 @@ public final class CastVector implements Cast {
         });
     }
 
+    @Override
+    public void encodeGroups(
+            DType type,
+            MemorySegment source,
+            MemorySegment scales,
+            long size,
+            Minifloat format,
+            Overflow overflow,
+            MemorySegment codes) {
+        long count = Sizes.count(codes, type, source);
+        Sizes.requireGroups(scales, count, size);
+        if (size == 1) {
+            encodeEach(type, source, scales, format, overflow, codes);
+            return;
+        }
+        int width = Sizes.width(type);
+        long whole = format.hasNegativeZero() ? GroupLoops.whole(count, size) : 0;
+        if (whole > 0) {
+            Rounding r = Rounding.to(format, overflow);
+            int shift = GroupLoops.shift(size);
+            forEachTile(whole, (from, n) -> {
+                MemorySegment in = slice(source, from, n, width);
+                MemorySegment by = slice(scales, from >>> shift, n >>> shift, Float.BYTES);
+                GroupLoops.encode(type, in, by, shift, r, slice(codes, from, n, 1), n);
+            });
+        }
+        for (long from = whole; from < count; from += size) {
+            long n = Math.min(size, count - from);
+            float by = Sizes.divisor(scales.get(Tensor.F32_LE, from / size * Float.BYTES));
+            encodeBy(by, type, slice(source, from, n, width), format, overflow, slice(codes, from, n, 1));
+        }
+    }
+
+    @Override
+    public void decodeGroups(
+            Minifloat format, MemorySegment codes, MemorySegment scales, long size, DType type, MemorySegment target) {
+        long count = Sizes.count(codes, type, target);
+        Sizes.requireGroups(scales, count, size);
+        if (size == 1) {
+            decodeEach(format, codes, scales, type, target);
+            return;
+        }
+        int width = Sizes.width(type);
+        long whole = format == Minifloat.E8M0 ? 0 : GroupLoops.whole(count, size);
+        if (whole > 0) {
+            Expansion e = Expansion.from(format);
+            int shift = GroupLoops.shift(size);
+            forEachTile(whole, (from, n) -> {
+                MemorySegment in = slice(codes, from, n, 1);
+                MemorySegment by = slice(scales, from >>> shift, n >>> shift, Float.BYTES);
+                GroupLoops.decode(type, in, e, by, shift, slice(target, from, n, width), n);
+            });
+        }
+        for (long from = whole; from < count; from += size) {
+            long n = Math.min(size, count - from);
+            float by = scales.get(Tensor.F32_LE, from / size * Float.BYTES);
+            decodeBy(by, format, slice(codes, from, n, 1), type, slice(target, from, n, width));
+        }
+    }
+
+    @Override
+    public void amaxGroups(DType type, MemorySegment source, long size, MemorySegment running) {
+        long count = Sizes.count(type, source);
+        Sizes.requireGroups(running, count, size);
+        if (size == 1) {
+            amaxEach(type, source, running);
+            return;
+        }
+        int width = Sizes.width(type);
+        long whole = GroupLoops.whole(count, size);
+        if (whole > 0) {
+            int shift = GroupLoops.shift(size);
+            forEachTile(whole, (from, n) -> {
+                MemorySegment in = slice(source, from, n, width);
+                GroupLoops.amax(type, in, shift, slice(running, from >>> shift, n >>> shift, Float.BYTES), n);
+            });
+        }
+        for (long from = whole; from < count; from += size) {
+            long n = Math.min(size, count - from);
+            int bits = Float.floatToRawIntBits(amax(type, slice(source, from, n, width)));
+            long at = from / size * Float.BYTES;
+            running.set(Tensor.I32_LE, at, Math.max(running.get(Tensor.I32_LE, at), bits));
+        }
+    }
+
+    @Override
+    public void encodeInt8(
+            DType type, MemorySegment source, float scale, int zeroPoint, int lowest, MemorySegment codes) {
+        long count = Sizes.count(codes, type, source);
+        if (count < LANES) {
+            scalar.encodeInt8(type, source, scale, zeroPoint, lowest, codes);
+            return;
+        }
+        int width = Sizes.width(type);
+        float by = Sizes.divisor(scale);
+        forEachTile(count, (from, n) -> {
+            MemorySegment in = slice(source, from, n, width);
+            IntegerLoops.encode(type, in, by, zeroPoint, lowest, slice(codes, from, n, 1), n);
+        });
+    }
+
+    @Override
+    public void decodeInt8(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target) {
+        long count = Sizes.count(codes, type, target);
+        if (count < LANES) {
+            scalar.decodeInt8(codes, scale, zeroPoint, type, target);
+            return;
+        }
+        int width = Sizes.width(type);
+        forEachTile(count, (from, n) -> {
+            MemorySegment in = slice(codes, from, n, 1);
+            IntegerLoops.decode(type, in, scale, zeroPoint, slice(target, from, n, width), n);
+        });
+    }
+
+    @Override
+    public Range range(DType type, MemorySegment source) {
+        long count = Sizes.count(type, source);
+        if (count < LANES) {
+            return scalar.range(type, source);
+        }
+        int width = Sizes.width(type);
+        Range[] range = {Range.ZERO};
+        forEachTile(count, (from, n) -> {
+            long ends = IntegerLoops.range(type, slice(source, from, n, width), n);
+            range[0] = range[0].with(IntegerLoops.smallest(ends)).with(IntegerLoops.largest(ends));
+        });
+        return range[0];
+    }
+
     private static void encodeFnuz(DType type, MemorySegment in, float scale, Rounding r, MemorySegment out, int n) {
         if (type == DType.F32) {
             encodeFnuzF32(in, scale, r, out, n);
@@ -279,7 +411,7 @@ public final class CastVector implements Cast {
 
     private static void encodeEachF32(MemorySegment in, MemorySegment scales, Rounding r, MemorySegment out, int n) {
         for (int i = 0; i < n; i += LANES) {
-            store(round(f32(in, i).div(f32(scales, i)), r), out, i);
+            store(round(f32(in, i).div(divisors(scales, i)), r), out, i);
         }
     }
 
@@ -297,7 +429,7 @@ public final class CastVector implements Cast {
 
     private static void encodeEachBf16(MemorySegment in, MemorySegment scales, Rounding r, MemorySegment out, int n) {
         for (int i = 0; i < n; i += LANES) {
-            store(round(bf16(in, i).div(f32(scales, i)), r), out, i);
+            store(round(bf16(in, i).div(divisors(scales, i)), r), out, i);
         }
     }
 
@@ -315,7 +447,7 @@ public final class CastVector implements Cast {
 
     private static void encodeEachF16(MemorySegment in, MemorySegment scales, Rounding r, MemorySegment out, int n) {
         for (int i = 0; i < n; i += LANES) {
-            store(round(f16(in, i).div(f32(scales, i)), r), out, i);
+            store(round(f16(in, i).div(divisors(scales, i)), r), out, i);
         }
     }
 
@@ -410,115 +542,5 @@ public final class CastVector implements Cast {
             a = a.max(shorts(in, i).and((short) HALF_MAGNITUDE));
         }
         return a.max(b).reduceLanes(VectorOperators.MAX);
-    }
-
-    /** The formula of {@link Rounding} for formats with a negative zero; codes in the low bits of the lanes. */
-    private static IntVector round(FloatVector x, Rounding r) {
-        IntVector w = x.reinterpretAsInts();
-        IntVector abs = w.and(Rounding.MAGNITUDE);
-        IntVector a = abs.min(r.limit());
-        IntVector m = a.and(Rounding.EXPONENT).max(r.least());
-        IntVector b = m.add(r.bounce());
-        IntVector q = a.reinterpretAsFloats()
-                .add(b.reinterpretAsFloats())
-                .reinterpretAsInts()
-                .sub(b);
-        IntVector magnitude = m.lanewise(VectorOperators.LSHR, r.shift()).add(q).sub(r.offset());
-        IntVector signed = w.lanewise(VectorOperators.LSHR, r.signShift()).and(r.sign());
-        IntVector nan = signed.and(r.nanSign()).lanewise(VectorOperators.XOR, r.nan());
-        return magnitude.or(signed).blend(nan, abs.compare(VectorOperators.GT, Rounding.EXPONENT));
-    }
-
-    /**
-     * The same for formats without: there a negative zero becomes a positive one. Before rounding these are the magnitudes up to half the
-     * smallest number, so the float is made positive and the formula does the rest.
-     */
-    private static IntVector roundWithoutNegativeZero(FloatVector x, Rounding r) {
-        FloatVector magnitude = x.abs();
-        // NaN compares false and keeps its sign, which its code has not.
-        return round(x.blend(magnitude, magnitude.compare(VectorOperators.LE, r.halfSmallest())), r);
-    }
-
-    /** The formula of {@link Expansion}. */
-    private static FloatVector expand(IntVector code, Expansion e) {
-        IntVector sign = code.and(e.sign());
-        IntVector mag = code.lanewise(VectorOperators.XOR, sign);
-        IntVector normal = mag.lanewise(VectorOperators.LSHL, e.shift()).add(e.rebias());
-        IntVector subnormal = mag.or(e.magic())
-                .reinterpretAsFloats()
-                .sub(Float.intBitsToFloat(e.magic()))
-                .reinterpretAsInts();
-        IntVector nanKey = code.add(e.nanAdd()).and(e.nanMask());
-        return normal.blend(subnormal, mag.compare(VectorOperators.LT, e.firstNormal()))
-                .blend(Rounding.EXPONENT, mag.compare(VectorOperators.EQ, e.infinity()))
-                .blend(QUIET_NAN, nanKey.compare(VectorOperators.GE, e.firstNan()))
-                .or(sign.lanewise(VectorOperators.LSHL, e.signShift()))
-                .reinterpretAsFloats();
-    }
-
-    private static FloatVector f32(MemorySegment in, int i) {
-        return FloatVector.fromMemorySegment(FLOAT, in, (long) i * Float.BYTES, LE);
-    }
-
-    private static IntVector ints(MemorySegment in, int i) {
-        return IntVector.fromMemorySegment(INT, in, (long) i * Integer.BYTES, LE);
-    }
-
-    private static ShortVector shorts(MemorySegment in, int i) {
-        return ShortVector.fromMemorySegment(WIDE_SHORT, in, (long) i * Short.BYTES, LE);
-    }
-
-    private static IntVector widenedShorts(MemorySegment in, int i) {
-        ShortVector narrow = ShortVector.fromMemorySegment(SHORT, in, (long) i * Short.BYTES, LE);
-        return (IntVector) narrow.convertShape(VectorOperators.ZERO_EXTEND_S2I, INT, 0);
-    }
-
-    private static FloatVector bf16(MemorySegment in, int i) {
-        return widenedShorts(in, i).lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats();
-    }
-
-    /** Widens F16 by integer shifts; there is no vector of F16. As in {@link Expansion}, no float on the way is subnormal. */
-    private static FloatVector f16(MemorySegment in, int i) {
-        IntVector bits = widenedShorts(in, i);
-        IntVector mag = bits.and(HALF_MAGNITUDE);
-        IntVector normal = mag.lanewise(VectorOperators.LSHL, HALF_SHIFT).add(HALF_REBIAS);
-        IntVector subnormal = mag.or(HALF_MAGIC)
-                .reinterpretAsFloats()
-                .sub(Float.intBitsToFloat(HALF_MAGIC))
-                .reinterpretAsInts();
-        VectorMask<Integer> special = mag.compare(VectorOperators.GE, HALF_INFINITY);
-        return normal.blend(subnormal, mag.compare(VectorOperators.LT, HALF_MIN_NORMAL))
-                .or(IntVector.zero(INT).blend(Rounding.EXPONENT, special))
-                .or(bits.and(HALF_SIGN).lanewise(VectorOperators.LSHL, 16))
-                .reinterpretAsFloats();
-    }
-
-    private static IntVector codes(MemorySegment in, int i) {
-        return (IntVector)
-                ByteVector.fromMemorySegment(BYTE, in, i, LE).convertShape(VectorOperators.ZERO_EXTEND_B2I, INT, 0);
-    }
-
-    private static void store(IntVector codes, MemorySegment out, int i) {
-        ((ByteVector) codes.convertShape(VectorOperators.I2B, BYTE, 0)).intoMemorySegment(out, i, LE);
-    }
-
-    private static void storeF32(FloatVector x, MemorySegment out, int i) {
-        x.intoMemorySegment(out, (long) i * Float.BYTES, LE);
-    }
-
-    /** Narrows by adding half of the last kept bit. NaNs from {@link #expand} have no payload that could carry over. */
-    private static void storeBf16(FloatVector x, MemorySegment out, int i) {
-        IntVector w = x.reinterpretAsInts();
-        IntVector lastKept = w.lanewise(VectorOperators.LSHR, 16).and(1);
-        storeShorts(w.add(0x7FFF).add(lastKept).lanewise(VectorOperators.LSHR, 16), out, i);
-    }
-
-    private static void storeF16(FloatVector x, MemorySegment out, int i) {
-        storeShorts(round(x, Rounding.TO_HALF), out, i);
-    }
-
-    private static void storeShorts(IntVector bits, MemorySegment out, int i) {
-        ((ShortVector) bits.convertShape(VectorOperators.I2S, SHORT, 0))
-                .intoMemorySegment(out, (long) i * Short.BYTES, LE);
     }
 }

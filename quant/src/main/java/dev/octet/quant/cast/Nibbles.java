@@ -9,6 +9,11 @@ import java.lang.foreign.ValueLayout;
 public final class Nibbles {
     private static final int LOW = 0xF;
 
+    /** Codes per call of a kernel, for the reasons that {@code CastVector} gives; a multiple of every vector's length. */
+    private static final int TILE = 1 << 14;
+
+    private static final boolean VECTOR = Cast.best() instanceof CastVector;
+
     private Nibbles() {}
 
     /**
@@ -21,7 +26,18 @@ public final class Nibbles {
     public static void pack(MemorySegment codes, MemorySegment packed) {
         long count = codes.byteSize();
         requireSizes(count, packed);
-        for (long i = 0; i + 1 < count; i += 2) {
+        long done = VECTOR ? count - count % NibblesVector.LANES : 0;
+        for (long from = 0; from < done; from += TILE) {
+            int n = (int) Math.min(TILE, done - from);
+            NibblesVector.pack(codes.asSlice(from, n), packed.asSlice(from / 2, n / 2), n);
+        }
+        packFrom(done, codes, packed);
+    }
+
+    /** Packs codes {@code first} and on, one pair at a time; {@code first} is even. */
+    static void packFrom(long first, MemorySegment codes, MemorySegment packed) {
+        long count = codes.byteSize();
+        for (long i = first; i + 1 < count; i += 2) {
             int low = codes.get(ValueLayout.JAVA_BYTE, i);
             int high = codes.get(ValueLayout.JAVA_BYTE, i + 1);
             packed.set(ValueLayout.JAVA_BYTE, i / 2, (byte) (low | (high << 4)));
@@ -41,7 +57,18 @@ public final class Nibbles {
     public static void unpack(MemorySegment packed, MemorySegment codes) {
         long count = codes.byteSize();
         requireSizes(count, packed);
-        for (long i = 0; i < count; i++) {
+        long done = VECTOR ? count - count % NibblesVector.LANES : 0;
+        for (long from = 0; from < done; from += TILE) {
+            int n = (int) Math.min(TILE, done - from);
+            NibblesVector.unpack(packed.asSlice(from / 2, n / 2), codes.asSlice(from, n), n);
+        }
+        unpackFrom(done, packed, codes);
+    }
+
+    /** Unpacks codes {@code first} and on, one at a time. */
+    static void unpackFrom(long first, MemorySegment packed, MemorySegment codes) {
+        long count = codes.byteSize();
+        for (long i = first; i < count; i++) {
             int pair = packed.get(ValueLayout.JAVA_BYTE, i / 2);
             codes.set(ValueLayout.JAVA_BYTE, i, (byte) (i % 2 == 0 ? pair & LOW : (pair >> 4) & LOW));
         }

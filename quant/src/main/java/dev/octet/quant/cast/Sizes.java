@@ -46,4 +46,17 @@ final class Sizes {
             throw new IllegalArgumentException("scale " + scale + " is not positive and finite");
         }
     }
+
+    /** Refuses a segment that has not one F32 for each group of {@code size} elements, the last perhaps shorter. */
+    static void requireGroups(MemorySegment floats, long count, long size) {
+        if (size < 1) {
+            throw new IllegalArgumentException("groups of " + size + " elements");
+        }
+        requireFloats(floats, Math.ceilDiv(count, size));
+    }
+
+    /** What to divide by for a scale: infinity for zero, so that finite elements become zeros. */
+    static float divisor(float scale) {
+        return scale == 0 ? Float.POSITIVE_INFINITY : scale;
+    }
 }

@@ -3,22 +3,36 @@ package dev.octet.quant.tile;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.Cast.Range;
 import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
-import dev.octet.quant.scale.ScaleGrid;
+import dev.octet.quant.scale.StoredScale;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Casts of tiles: whole rows of a matrix, starting at a border of its blocks, so that the scales of a tile are a run of the matrix's
  * scales (row-major over the blocks). The results are those of {@code dev.octet.quant.Quantizer} on the whole matrix.
  *
- * <p>Floats are F32, BF16 or F16; scales are F32 multipliers, positive and finite; codes one to a byte, {@link Codes#E2M1} two, the earlier
- * in the low nibble. Overflow saturates. Immutable; for use by any number of threads.
+ * <p>Floats are F32, BF16 or F16; scales are F32 multipliers, positive and finite, or zero, with which elements become zeros and codes
+ * give zeros; codes one to a byte, {@link Codes#E2M1} two, the earlier in the low nibble. Overflow saturates. Immutable; for use by
+ * any number of threads.
+ *
+ * <p>Integers are {@link Cast#encodeInt8}'s, symmetric ones without a zero point and in -127 .. 127.
  */
 public final class TileCast {
+    private static final int LOWEST = Byte.MIN_VALUE;
+    private static final int LOWEST_SYMMETRIC = -Byte.MAX_VALUE;
+    private static final int INTEGER_STEPS = Byte.MAX_VALUE - Byte.MIN_VALUE;
+
+    /** Four-bit codes are spread out this many at a time, one to a byte; small enough for a core's nearest cache. */
+    private static final long SPREAD = 1 << 13;
+
     private final Cast cast;
 
     /** Tiles cast by the fastest twin this JVM can run. */
@@ -39,24 +53,10 @@ public final class TileCast {
      */
     public void amax(DType type, MemorySegment source, TileShape tile, MemorySegment amax) {
         amax.fill((byte) 0);
-        ScaleGrid grid = tile.grid();
-        long width = type.bits() / 8;
-        grid.forEachRun(0, tile.elements(), new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long scale) {
-                float value = cast.amax(type, source.asSlice(first * width, count * width));
-                // Bits, as in Cast: finite, infinity, NaN is their order as integers.
-                int larger = Math.max(amax.get(Tensor.I32_LE, scale * Float.BYTES), Float.floatToRawIntBits(value));
-                amax.set(Tensor.I32_LE, scale * Float.BYTES, larger);
-            }
-
-            @Override
-            public void each(long first, long count, long scale) {
-                cast.amaxEach(
-                        type,
-                        source.asSlice(first * width, count * width),
-                        amax.asSlice(scale * Float.BYTES, count * Float.BYTES));
-            }
+        int width = type.bits() / 8;
+        Stretches.of(tile).forEach((first, count, scale, size) -> {
+            MemorySegment in = slice(source, first, count, width);
+            cast.amaxGroups(type, in, size, groups(amax, scale, count, size));
         });
     }
 
@@ -70,51 +70,72 @@ public final class TileCast {
     public void encode(
             Codes format, DType type, MemorySegment source, TileShape tile, MemorySegment scales, MemorySegment codes) {
         if (format.isInteger()) {
-            Integers.encode(type, source, tile, scales, null, codes);
+            encodeIntegers(type, source, tile, scales, null, codes);
             return;
         }
         Minifloat minifloat = format.minifloat().orElseThrow();
         if (format == Codes.E2M1) {
-            try (Arena scratch = Arena.ofConfined()) {
-                MemorySegment unpacked = scratch.allocate(tile.elements(), 64);
-                encodeRuns(minifloat, type, source, tile, scales, unpacked);
-                Nibbles.pack(/* codes= */ unpacked, /* packed= */ codes);
-            }
-        } else {
-            encodeRuns(minifloat, type, source, tile, scales, codes);
+            encodePairs(minifloat, type, source, tile, scales, codes);
+            return;
         }
+        encodeBytes(minifloat, type, source, tile, scales, codes);
     }
 
-    private void encodeRuns(
+    private void encodeBytes(
             Minifloat format,
             DType type,
             MemorySegment source,
             TileShape tile,
             MemorySegment scales,
             MemorySegment codes) {
-        long width = type.bits() / 8;
-        tile.grid().forEachRun(0, tile.elements(), new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long scale) {
-                cast.encode(
-                        type,
-                        source.asSlice(first * width, count * width),
-                        scales.get(Tensor.F32_LE, scale * Float.BYTES),
-                        format,
-                        Overflow.SATURATE,
-                        codes.asSlice(first, count));
-            }
+        int width = type.bits() / 8;
+        Stretches.of(tile).forEach((first, count, scale, size) -> {
+            MemorySegment in = slice(source, first, count, width);
+            MemorySegment by = groups(scales, scale, count, size);
+            cast.encodeGroups(type, in, by, size, format, Overflow.SATURATE, slice(codes, first, count, 1));
+        });
+    }
 
-            @Override
-            public void each(long first, long count, long scale) {
-                cast.encodeEach(
-                        type,
-                        source.asSlice(first * width, count * width),
-                        scales.asSlice(scale * Float.BYTES, count * Float.BYTES),
-                        format,
-                        Overflow.SATURATE,
-                        codes.asSlice(first, count));
+    private void encodePairs(
+            Minifloat format,
+            DType type,
+            MemorySegment source,
+            TileShape tile,
+            MemorySegment scales,
+            MemorySegment codes) {
+        Stretches stretches = Stretches.of(tile);
+        int width = type.bits() / 8;
+        try (Arena scratch = Arena.ofConfined()) {
+            if (tile.cols() % 2 != 0) { // rows begin within bytes
+                MemorySegment spread = scratch.allocate(tile.elements(), 64);
+                encodeBytes(format, type, source, tile, scales, spread);
+                Nibbles.pack(/* codes= */ spread, /* packed= */ codes);
+                return;
             }
+            MemorySegment buffer = scratch.allocate(stretches.longestUpTo(SPREAD), 64);
+            stretches.forEachUpTo(SPREAD, (first, count, scale, size) -> {
+                MemorySegment in = slice(source, first, count, width);
+                MemorySegment by = groups(scales, scale, count, size);
+                MemorySegment spread = slice(buffer, 0, count, 1);
+                cast.encodeGroups(type, in, by, size, format, Overflow.SATURATE, spread);
+                Nibbles.pack(/* codes= */ spread, /* packed= */ pairs(codes, first, count));
+            });
+        }
+    }
+
+    private void encodeIntegers(
+            DType type,
+            MemorySegment source,
+            TileShape tile,
+            MemorySegment scales,
+            @Nullable MemorySegment zeroPoints,
+            MemorySegment codes) {
+        int width = type.bits() / 8;
+        int lowest = zeroPoints == null ? LOWEST_SYMMETRIC : LOWEST;
+        forEachGroup(tile, (first, count, scale) -> {
+            MemorySegment in = slice(source, first, count, width);
+            MemorySegment out = slice(codes, first, count, 1);
+            cast.encodeInt8(type, in, scale(scales, scale), zeroPoint(zeroPoints, scale), lowest, out);
         });
     }
 
@@ -128,55 +149,78 @@ public final class TileCast {
     public void decode(
             Codes format, MemorySegment codes, TileShape tile, MemorySegment scales, DType type, MemorySegment target) {
         if (format.isInteger()) {
-            Integers.decode(codes, tile, scales, null, type, target);
+            decodeIntegers(codes, tile, scales, null, type, target);
             return;
         }
         Minifloat minifloat = format.minifloat().orElseThrow();
         if (format == Codes.E2M1) {
-            try (Arena scratch = Arena.ofConfined()) {
-                MemorySegment unpacked = scratch.allocate(tile.elements(), 64);
-                Nibbles.unpack(/* packed= */ codes, /* codes= */ unpacked);
-                decodeRuns(minifloat, unpacked, tile, scales, type, target);
-            }
-        } else {
-            decodeRuns(minifloat, codes, tile, scales, type, target);
+            decodePairs(minifloat, codes, tile, scales, type, target);
+            return;
         }
+        decodeBytes(minifloat, codes, tile, scales, type, target);
     }
 
-    private void decodeRuns(
+    private void decodeBytes(
             Minifloat format,
             MemorySegment codes,
             TileShape tile,
             MemorySegment scales,
             DType type,
             MemorySegment target) {
-        long width = type.bits() / 8;
-        tile.grid().forEachRun(0, tile.elements(), new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long scale) {
-                cast.decode(
-                        format,
-                        codes.asSlice(first, count),
-                        scales.get(Tensor.F32_LE, scale * Float.BYTES),
-                        type,
-                        target.asSlice(first * width, count * width));
-            }
+        int width = type.bits() / 8;
+        Stretches.of(tile).forEach((first, count, scale, size) -> {
+            MemorySegment by = groups(scales, scale, count, size);
+            MemorySegment out = slice(target, first, count, width);
+            cast.decodeGroups(format, slice(codes, first, count, 1), by, size, type, out);
+        });
+    }
 
-            @Override
-            public void each(long first, long count, long scale) {
-                cast.decodeEach(
-                        format,
-                        codes.asSlice(first, count),
-                        scales.asSlice(scale * Float.BYTES, count * Float.BYTES),
-                        type,
-                        target.asSlice(first * width, count * width));
+    private void decodePairs(
+            Minifloat format,
+            MemorySegment codes,
+            TileShape tile,
+            MemorySegment scales,
+            DType type,
+            MemorySegment target) {
+        Stretches stretches = Stretches.of(tile);
+        int width = type.bits() / 8;
+        try (Arena scratch = Arena.ofConfined()) {
+            if (tile.cols() % 2 != 0) {
+                MemorySegment spread = scratch.allocate(tile.elements(), 64);
+                Nibbles.unpack(/* packed= */ codes, /* codes= */ spread);
+                decodeBytes(format, spread, tile, scales, type, target);
+                return;
             }
+            MemorySegment buffer = scratch.allocate(stretches.longestUpTo(SPREAD), 64);
+            stretches.forEachUpTo(SPREAD, (first, count, scale, size) -> {
+                MemorySegment spread = slice(buffer, 0, count, 1);
+                Nibbles.unpack(/* packed= */ pairs(codes, first, count), /* codes= */ spread);
+                MemorySegment by = groups(scales, scale, count, size);
+                cast.decodeGroups(format, spread, by, size, type, slice(target, first, count, width));
+            });
+        }
+    }
+
+    private void decodeIntegers(
+            MemorySegment codes,
+            TileShape tile,
+            MemorySegment scales,
+            @Nullable MemorySegment zeroPoints,
+            DType type,
+            MemorySegment target) {
+        int width = type.bits() / 8;
+        forEachGroup(tile, (first, count, scale) -> {
+            MemorySegment in = slice(codes, first, count, 1);
+            MemorySegment out = slice(target, first, count, width);
+            cast.decodeInt8(in, scale(scales, scale), zeroPoint(zeroPoints, scale), type, out);
         });
     }
 
     /**
      * The scales and zero points of asymmetric integers for a tile: the range from the smallest to the largest element, widened to hold
-     * zero, laid over -128 .. 127.
+     * zero, laid over -128 .. 127. {@code scale = (largest - smallest) / 255} and {@code zeroPoint = -128 - smallest / scale}, each
+     * rounded once, ties to even; where all elements are zero, 1 and -128. compressed-tensors has the same formulas in FP32, with a
+     * rounding for each operation.
      *
      * @param source {@code tile.elements()} floats of {@code type}, all finite
      * @param scales takes {@link TileShape#scaleCount} F32
@@ -184,7 +228,27 @@ public final class TileCast {
      */
     public void affine(
             DType type, MemorySegment source, TileShape tile, MemorySegment scales, MemorySegment zeroPoints) {
-        Integers.affine(type, source, tile, scales, zeroPoints);
+        int width = type.bits() / 8;
+        Range[] ranges = new Range[Math.toIntExact(tile.scaleCount())];
+        Arrays.fill(ranges, Range.ZERO);
+        forEachGroup(tile, (first, count, scale) -> {
+            Range range = cast.range(type, slice(source, first, count, width));
+            ranges[(int) scale] = ranges[(int) scale].with(range);
+        });
+        for (int i = 0; i < ranges.length; i++) {
+            float scale = affineScale(ranges[i]);
+            scales.set(Tensor.F32_LE, (long) i * Float.BYTES, scale);
+            zeroPoints.set(ValueLayout.JAVA_BYTE, i, affineZeroPoint(ranges[i], scale));
+        }
+    }
+
+    private static float affineScale(Range range) {
+        double span = (double) range.largest() - range.smallest(); // of floats, so it can be more than a float
+        return span == 0 ? 1 : StoredScale.round((float) (span / INTEGER_STEPS), DType.F32);
+    }
+
+    private static byte affineZeroPoint(Range range, float scale) {
+        return (byte) Math.rint(Math.clamp(LOWEST - range.smallest() / (double) scale, LOWEST, Byte.MAX_VALUE));
     }
 
     /** As {@link #encode} with {@link Codes#INT8_ASYMMETRIC}; {@code zeroPoints} holds one I8 for each scale. */
@@ -195,7 +259,7 @@ public final class TileCast {
             MemorySegment scales,
             MemorySegment zeroPoints,
             MemorySegment codes) {
-        Integers.encode(type, source, tile, scales, zeroPoints, codes);
+        encodeIntegers(type, source, tile, scales, zeroPoints, codes);
     }
 
     /** As {@link #decode} with {@link Codes#INT8_ASYMMETRIC}; {@code zeroPoints} holds one I8 for each scale. */
@@ -206,6 +270,41 @@ public final class TileCast {
             MemorySegment zeroPoints,
             DType type,
             MemorySegment target) {
-        Integers.decode(codes, tile, scales, zeroPoints, type, target);
+        decodeIntegers(codes, tile, scales, zeroPoints, type, target);
+    }
+
+    /** Takes neighbouring elements that share a scale. */
+    private interface GroupVisitor {
+        void visit(long first, long count, long scale);
+    }
+
+    private static void forEachGroup(TileShape tile, GroupVisitor visitor) {
+        Stretches.of(tile).forEach((first, count, scale, size) -> {
+            for (long from = 0; from < count; from += size) {
+                visitor.visit(first + from, Math.min(size, count - from), scale + from / size);
+            }
+        });
+    }
+
+    private static MemorySegment slice(MemorySegment segment, long first, long count, int width) {
+        return segment.asSlice(first * width, count * width);
+    }
+
+    /** The scales of a stretch. */
+    private static MemorySegment groups(MemorySegment scales, long first, long count, long size) {
+        return slice(scales, first, Math.ceilDiv(count, size), Float.BYTES);
+    }
+
+    /** The bytes of {@code count} four-bit codes, the first of which has an even index. */
+    private static MemorySegment pairs(MemorySegment codes, long first, long count) {
+        return codes.asSlice(first / 2, Math.ceilDiv(count, 2L));
+    }
+
+    private static float scale(MemorySegment scales, long index) {
+        return scales.get(Tensor.F32_LE, index * Float.BYTES);
+    }
+
+    private static int zeroPoint(@Nullable MemorySegment zeroPoints, long index) {
+        return zeroPoints == null ? 0 : zeroPoints.get(ValueLayout.JAVA_BYTE, index);
     }
 }

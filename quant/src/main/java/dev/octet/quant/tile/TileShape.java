@@ -3,7 +3,6 @@ package dev.octet.quant.tile;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.scale.Granularity;
-import dev.octet.quant.scale.ScaleGrid;
 
 /**
  * Whole rows of a matrix, starting at a border of its blocks.
@@ -26,9 +25,5 @@ public record TileShape(long rows, long cols, Granularity granularity) {
     /** Bytes that the tile's codes take. */
     public long codeBytes(Codes codes) {
         return codes == Codes.E2M1 ? Math.ceilDiv(elements(), 2L) : elements();
-    }
-
-    ScaleGrid grid() {
-        return ScaleGrid.of(Shape.of(rows, cols), granularity);
     }
 }

@@ -1,0 +1,93 @@
+package dev.octet.quant.tile;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.cast.Floats;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Overflow;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The twin of {@link TileCast} that is law: one element after the other, each looking up its scale by
+ * {@link dev.octet.quant.scale.Granularity#scaleIndex}, formulas written out. Arguments as there; {@code zeroPoints} is null for
+ * symmetric codes.
+ */
+final class TileReference {
+    private TileReference() {}
+
+    static void amax(DType type, MemorySegment source, TileShape tile, MemorySegment amax) {
+        amax.fill((byte) 0);
+        for (long i = 0; i < tile.elements(); i++) {
+            long scale = scaleIndex(tile, i);
+            float larger = Math.max(amax.getAtIndex(Tensor.F32_LE, scale), Math.abs(Floats.get(type, source, i)));
+            amax.setAtIndex(Tensor.F32_LE, scale, larger); // NaN stays NaN
+        }
+    }
+
+    static void encode(
+            Codes format,
+            DType type,
+            MemorySegment source,
+            TileShape tile,
+            MemorySegment scales,
+            @Nullable MemorySegment zeroPoints,
+            MemorySegment codes) {
+        if (format == Codes.E2M1) {
+            codes.fill((byte) 0);
+        }
+        for (long i = 0; i < tile.elements(); i++) {
+            long s = scaleIndex(tile, i);
+            float scale = scales.getAtIndex(Tensor.F32_LE, s);
+            float x = Floats.get(type, source, i);
+            float quotient = scale == 0 ? Math.copySign(0f, x) : x / scale;
+            int code = format.isInteger()
+                    ? integer(quotient, zeroPoints == null ? null : zeroPoints.get(ValueLayout.JAVA_BYTE, s))
+                    : format.minifloat().orElseThrow().encode(quotient, Overflow.SATURATE);
+            if (format == Codes.E2M1) {
+                int pair = codes.get(ValueLayout.JAVA_BYTE, i / 2);
+                codes.set(ValueLayout.JAVA_BYTE, i / 2, (byte) (pair | (i % 2 == 0 ? code : code << 4)));
+            } else {
+                codes.set(ValueLayout.JAVA_BYTE, i, (byte) code);
+            }
+        }
+    }
+
+    private static int integer(float quotient, @Nullable Byte zeroPoint) {
+        double code = Math.rint(quotient) + (zeroPoint == null ? 0 : zeroPoint);
+        return (int) Math.clamp(code, zeroPoint == null ? -127 : -128, 127);
+    }
+
+    static void decode(
+            Codes format,
+            MemorySegment codes,
+            TileShape tile,
+            MemorySegment scales,
+            @Nullable MemorySegment zeroPoints,
+            DType type,
+            MemorySegment target) {
+        for (long i = 0; i < tile.elements(); i++) {
+            long s = scaleIndex(tile, i);
+            float scale = scales.getAtIndex(Tensor.F32_LE, s);
+            float steps;
+            if (format.isInteger()) {
+                int zeroPoint = zeroPoints == null ? 0 : zeroPoints.get(ValueLayout.JAVA_BYTE, s);
+                steps = codes.get(ValueLayout.JAVA_BYTE, i) - zeroPoint;
+            } else {
+                Minifloat minifloat = format.minifloat().orElseThrow();
+                int code = format == Codes.E2M1
+                        ? (codes.get(ValueLayout.JAVA_BYTE, i / 2) >> (i % 2 * 4)) & 0xF
+                        : codes.get(ValueLayout.JAVA_BYTE, i) & 0xFF;
+                steps = minifloat.decode(code);
+            }
+            Floats.set(type, target, i, steps * scale);
+        }
+    }
+
+    private static long scaleIndex(TileShape tile, long element) {
+        return tile.granularity().scaleIndex(Shape.of(tile.rows(), tile.cols()), element);
+    }
+}
