@@ -20,8 +20,10 @@ public final class Octet {
             new InspectCommand(),
             new CalibrateCommand(),
             new QuantizeCommand(),
-            new EvaluateCommand(),
-            new VerifyCommand());
+            new DequantizeCommand(),
+            new ConvertCommand(),
+            new VerifyCommand(),
+            new EvaluateCommand());
 
     private Octet() {}
 

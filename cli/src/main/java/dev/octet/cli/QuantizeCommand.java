@@ -15,7 +15,7 @@ import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.formats.ModelFile;
-import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.gptq.SecondMoment;
@@ -34,7 +34,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.function.Function;
 import java.util.regex.Pattern;
-import java.util.regex.PatternSyntaxException;
 import java.util.stream.Collectors;
 import org.apache.commons.cli.Option;
 import org.jspecify.annotations.Nullable;
@@ -47,20 +46,26 @@ final class QuantizeCommand implements Command {
     private static final Map<String, Target> TARGETS = byName(Arrays.asList(Target.values()), Target::label);
 
     private static final Option RECIPE = Flags.value(
-            "recipe", "NAME", String.join(", ", RECIPES.keySet()) + " (default: " + Recipes.FP8.name() + ")");
+            "recipe",
+            "NAME",
+            "ONNX: " + String.join(", ", RECIPES.keySet()) + " (default: " + Recipes.FP8.name() + "); checkpoints: "
+                    + String.join(", ", CheckpointFlags.RECIPES.keySet()) + " (default: "
+                    + Recipes.FP8_DYNAMIC.name() + ")");
     private static final Option STATISTICS =
             Flags.value("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
             "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
     private static final Option TARGET = Flags.value(
-            "target", "NAME", String.join(", ", TARGETS.keySet()) + " (default: " + Target.ONNXRUNTIME.label() + ")");
+            "target",
+            "NAME",
+            "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: " + Target.ONNXRUNTIME.label()
+                    + "); checkpoints: " + String.join(", ", CheckpointFlags.LAYOUTS.keySet())
+                    + " (default: compressed-tensors, for fp8-block fp8)");
     private static final Option ROUNDING = Flags.value(
             "rounding",
             "NAME",
             "how weights are rounded: gptq (compensated for the data of --calibration, one more run over it) or nearest"
                     + " (default: gptq with --calibration, nearest without)");
-    private static final Option KEEP =
-            Flags.repeatable("keep", "REGEX", "leave layers as they are whose node or weight name contains a match");
     private static final Option REPORT = Flags.value("report", "FILE.html", "write a report (default: none)");
 
     /** What {@code --json} prints. */
@@ -99,7 +104,18 @@ final class QuantizeCommand implements Command {
     public List<Option> options() {
         List<Option> options = new ArrayList<>(List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, KEEP, REPORT, Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
+        options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, CheckpointFlags.KEEP, REPORT));
+        options.addAll(List.of(
+                CheckpointFlags.ONLY,
+                CheckpointFlags.INCLUDE,
+                CheckpointFlags.SCALE_FORMAT,
+                CheckpointFlags.SCALE_TYPE,
+                CheckpointFlags.ALLOW_NONFINITE,
+                CheckpointFlags.EXACT_ONLY,
+                QuantizeCheckpoint.KEEP_SCALES,
+                Flags.THREADS,
+                Flags.FORCE,
+                Flags.DRY_RUN));
         return options;
     }
 
@@ -109,13 +125,23 @@ final class QuantizeCommand implements Command {
                 "octet quantize model.onnx -o fp8.onnx --calibration texts.jsonl --tokenizer tokenizer.json --report"
                         + " r.html",
                 "octet quantize model.onnx -o fp8.onnx --statistics model.stats --calibrator percentile:99.99",
-                "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler");
+                "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler",
+                "octet quantize Llama-3.1-8B -o Llama-3.1-8B-FP8 --recipe fp8-dynamic --target compressed-tensors",
+                "octet quantize Qwen3-8B -o Qwen3-8B-block --recipe fp8-block --target fp8 --keep 'layers\\.0\\.'");
     }
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         long start = System.nanoTime();
         Path model = arguments.operand(0);
+        if (Files.exists(model) && Checkpoint.isCheckpoint(model)) {
+            return QuantizeCheckpoint.run(
+                    arguments,
+                    screen,
+                    new Choices(
+                            RECIPE, TARGET, STATISTICS, CALIBRATOR, List.of(DataFlags.CALIBRATION, ROUNDING, REPORT)));
+        }
+        refuseForGraphs(arguments);
         Path output = arguments.outputFile();
         Optional<Path> report = arguments.path(REPORT);
         report.ifPresent(arguments::refuseExisting);
@@ -126,7 +152,7 @@ final class QuantizeCommand implements Command {
                 .withCalibrator(
                         arguments.text(CALIBRATOR).map(Calibrator::parse).orElse(new Absmax()))
                 .withThreads(arguments.threads());
-        List<Pattern> keep = patterns(arguments);
+        List<Pattern> keep = CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP);
         boolean compensated = compensated(arguments);
         try (ModelFile file = ModelFile.open(model);
                 Converter converter = Converter.of(file.model())) {
@@ -183,26 +209,44 @@ final class QuantizeCommand implements Command {
         return ExitCode.OK;
     }
 
+    /**
+     * Options whose meaning depends on the kind of model.
+     *
+     * @param graphOnly those that a checkpoint has no use for
+     */
+    record Choices(Option recipe, Option target, Option statistics, Option calibrator, List<Option> graphOnly) {
+        void refuseForCheckpoints(Arguments arguments) {
+            for (Option option : graphOnly) {
+                if (arguments.has(option)) {
+                    throw arguments.usage(
+                            "--" + option.getLongOpt() + " needs a model with a graph; a checkpoint has only tensors",
+                            "leave it out, or give an .onnx file");
+                }
+            }
+        }
+    }
+
+    private static void refuseForGraphs(Arguments arguments) {
+        for (Option option : List.of(
+                CheckpointFlags.ONLY,
+                CheckpointFlags.INCLUDE,
+                CheckpointFlags.SCALE_FORMAT,
+                CheckpointFlags.SCALE_TYPE,
+                CheckpointFlags.ALLOW_NONFINITE,
+                CheckpointFlags.EXACT_ONLY,
+                QuantizeCheckpoint.KEEP_SCALES)) {
+            if (arguments.has(option)) {
+                throw arguments.usage(
+                        "--" + option.getLongOpt() + " is for safetensors checkpoints",
+                        "leave it out for an ONNX model");
+            }
+        }
+    }
+
     private static void refuseSameFile(Arguments arguments, Path model, Path output) throws IOException {
         if (Files.exists(output) && Files.exists(model) && Files.isSameFile(model, output)) {
             throw arguments.usage("the output is the model itself", "give another name with --output");
         }
-    }
-
-    private static List<Pattern> patterns(Arguments arguments) {
-        List<Pattern> patterns = new ArrayList<>();
-        for (String text : arguments.texts(KEEP)) {
-            try {
-                patterns.add(Pattern.compile(text));
-            } catch (PatternSyntaxException e) {
-                throw new InvalidOptionException(
-                        "--keep '" + text + "' is no regular expression: " + e.getDescription(),
-                        "character " + e.getIndex(),
-                        "escape special characters with \\",
-                        e);
-            }
-        }
-        return patterns;
     }
 
     private static @Nullable Statistics statistics(

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.MalformedModelException;
@@ -29,7 +30,9 @@ public final class ModelConfig {
                             .maxNestingDepth(MAX_NESTING)
                             .build())
                     .build())
-            .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS) // numbers keep their spelling when written again
+            // 10000.0 is written again as 10000.0, not as 1E+4
+            .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
+            .disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES)
             .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
             .build();
 

@@ -1,0 +1,112 @@
+package dev.octet.cli;
+
+import dev.octet.converter.CheckpointConverter;
+import dev.octet.converter.checkpoint.RunOptions;
+import dev.octet.converter.checkpoint.Selection;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.layout.Layouts;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.recipe.Recipes;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import java.util.regex.PatternSyntaxException;
+import org.apache.commons.cli.Option;
+
+/** Options of the verbs that work on checkpoints of tensors, spelled once. */
+final class CheckpointFlags {
+    static final Map<String, Recipe> RECIPES = recipes();
+    static final Map<String, Layout> LAYOUTS = layouts();
+    static final Map<String, DType> FLOAT_TYPES = types();
+
+    private static final Map<String, Boolean> SCALE_FORMATS = Map.of("f32", false, "ue8m0", true);
+
+    static final Option KEEP =
+            Flags.repeatable("keep", "REGEX", "leave weights as they are whose name contains a match");
+    static final Option ONLY =
+            Flags.repeatable("only", "REGEX", "checkpoints: leave weights as they are whose name contains no match");
+    static final Option INCLUDE = Flags.repeatable(
+            "include", "REGEX", "checkpoints: also quantise heads, routers or embeddings whose name contains a match");
+    static final Option SCALE_FORMAT = Flags.value(
+            "scale-format",
+            "f32|ue8m0",
+            "checkpoints, recipe fp8-block: scales are any number or powers of two (default: f32)");
+    static final Option SCALE_TYPE =
+            Flags.value("scale-type", "f32|bf16|f16", "checkpoints: number type of stored float scales (default: f32)");
+    static final Option ALLOW_NONFINITE = Flags.flag(
+            "allow-nonfinite",
+            "checkpoints: weights with NaN or infinity stay as they are (default: refuse the model)");
+    static final Option EXACT_ONLY =
+            Flags.flag("exact-only", "refuse whatever would change a value (default: allow rounding)");
+
+    private CheckpointFlags() {}
+
+    private static Map<String, Recipe> recipes() {
+        Map<String, Recipe> map = new LinkedHashMap<>();
+        Recipes.CHECKPOINT.forEach(r -> map.put(r.name(), r));
+        return map;
+    }
+
+    private static Map<String, Layout> layouts() {
+        Map<String, Layout> map = new LinkedHashMap<>();
+        Layouts.ALL.forEach(l -> map.put(l.name(), l));
+        return map;
+    }
+
+    private static Map<String, DType> types() {
+        Map<String, DType> map = new LinkedHashMap<>();
+        map.put("bf16", DType.BF16);
+        map.put("f16", DType.F16);
+        map.put("f32", DType.F32);
+        return map;
+    }
+
+    static Selection selection(Arguments arguments) {
+        return new Selection(patterns(arguments, KEEP), patterns(arguments, ONLY), patterns(arguments, INCLUDE));
+    }
+
+    /** Regular expressions of a repeatable option. */
+    static List<Pattern> patterns(Arguments arguments, Option option) {
+        List<Pattern> patterns = new ArrayList<>();
+        for (String text : arguments.texts(option)) {
+            try {
+                patterns.add(Pattern.compile(text));
+            } catch (PatternSyntaxException e) {
+                throw new InvalidOptionException(
+                        "--" + option.getLongOpt() + " '" + text + "' is no regular expression: " + e.getDescription(),
+                        "character " + e.getIndex(),
+                        "escape special characters with \\",
+                        e);
+            }
+        }
+        return patterns;
+    }
+
+    static LayoutOptions layoutOptions(Arguments arguments, boolean staticInputs) {
+        return new LayoutOptions(
+                arguments.choice(SCALE_TYPE, FLOAT_TYPES, DType.F32),
+                arguments.choice(SCALE_FORMAT, SCALE_FORMATS, false),
+                staticInputs);
+    }
+
+    static CheckpointConverter.Request request(Arguments arguments, Map<String, Float> inputScales, Option keepScales) {
+        return new CheckpointConverter.Request(
+                selection(arguments),
+                inputScales,
+                arguments.has(ALLOW_NONFINITE),
+                arguments.has(keepScales),
+                arguments.has(EXACT_ONLY));
+    }
+
+    static RunOptions runOptions(Arguments arguments, String task, Progress progress) {
+        return new RunOptions(
+                arguments.threads(),
+                arguments.has(Flags.FORCE),
+                (done, total) -> progress.update(task, done, total, "bytes"));
+    }
+}

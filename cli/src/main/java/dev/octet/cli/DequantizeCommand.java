@@ -1,0 +1,75 @@
+package dev.octet.cli;
+
+import dev.octet.converter.CheckpointConverter;
+import dev.octet.converter.checkpoint.CheckpointPlan;
+import dev.octet.converter.checkpoint.CheckpointResult;
+import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.RunOptions;
+import dev.octet.formats.tensor.DType;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.apache.commons.cli.Option;
+
+/** {@code octet dequantize MODEL -o OUT}: any quantised checkpoint back to floats. */
+final class DequantizeCommand implements Command {
+    private static final Option DTYPE =
+            Flags.value("dtype", "bf16|f16|f32", "number type of the dequantised weights (default: bf16)");
+    private static final Option KEEP_SCALES = Flags.flag(
+            "keep-scales",
+            "keep the scales beside the model, so that 'octet quantize --keep-scales' gives the same codes again");
+
+    @Override
+    public String name() {
+        return "dequantize";
+    }
+
+    @Override
+    public String summary() {
+        return "Turn a quantised checkpoint back into BF16, F16 or F32.";
+    }
+
+    @Override
+    public List<String> operands() {
+        return List.of("MODEL");
+    }
+
+    @Override
+    public List<Option> options() {
+        return List.of(
+                Flags.OUTPUT,
+                DTYPE,
+                KEEP_SCALES,
+                CheckpointFlags.EXACT_ONLY,
+                Flags.THREADS,
+                Flags.FORCE,
+                Flags.DRY_RUN);
+    }
+
+    @Override
+    public List<String> examples() {
+        return List.of(
+                "octet dequantize DeepSeek-V3 -o DeepSeek-V3-bf16 --dtype bf16",
+                "octet dequantize llama-mxfp8 -o llama-bf16 --keep-scales --exact-only");
+    }
+
+    @Override
+    public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        Path output = arguments.requiredPath(Flags.OUTPUT);
+        DType type = arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16);
+        Goal goal = new Goal.Dequantize(type, arguments.has(KEEP_SCALES));
+        CheckpointConverter.Request request = CheckpointFlags.request(arguments, Map.of(), KEEP_SCALES);
+        try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0));
+                Progress progress = arguments.progress(screen)) {
+            RunOptions options = CheckpointFlags.runOptions(arguments, "dequantising", progress);
+            CheckpointPlan plan = converter.plan(goal, request, options);
+            CheckpointResult result =
+                    arguments.has(Flags.DRY_RUN) ? null : converter.run(goal, request, plan, output, options);
+            progress.end();
+            CheckpointAnswer.of(converter, plan, output.toString(), null, "plain " + type, result, List.of())
+                    .print(arguments, screen);
+        }
+        return ExitCode.OK;
+    }
+}

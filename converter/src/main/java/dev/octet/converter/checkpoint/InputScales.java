@@ -1,0 +1,142 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.TensorStatistics;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Static scales of what Linears read, from statistics of a run.
+ *
+ * <p>The statistics name the input of module {@code m} as {@code m}, {@code m.input} or {@code m.weight}. Modules that engines fuse read the
+ * same input and get one scale, the largest. An expert that no sample reached gets the largest scale of its siblings in the layer, and a
+ * note says so: without a scale, consumers would read garbage.
+ *
+ * @param byModule multipliers by module
+ * @param notes experts that were filled in
+ */
+public record InputScales(Map<String, Float> byModule, List<String> notes) {
+    private static final List<String> SUFFIXES = List.of("", ".input", ".weight");
+    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.\\d+\\.");
+
+    public InputScales {
+        byModule = Map.copyOf(byModule);
+        notes = List.copyOf(notes);
+    }
+
+    /**
+     * Solves the scales of all weights in {@code weights} that the statistics know.
+     *
+     * @param weights own names of the weights that may be quantised
+     * @throws InvalidDataException when the statistics know none of them, or hold NaN or infinite elements for one
+     */
+    public static InputScales of(Statistics statistics, Calibrator calibrator, Recipe recipe, List<String> weights) {
+        Operand input = recipe.fprop().input();
+        Codes codes = input == null ? Codes.E4M3FN : input.codes();
+        Map<String, Float> scales = new LinkedHashMap<>();
+        List<String> unreached = new ArrayList<>();
+        for (String weight : weights) {
+            String module = StoredWeight.moduleOf(weight);
+            TensorStatistics t = find(statistics, module);
+            if (t != null) {
+                requireFinite(module, t);
+                if (t.count() > 0 && t.amax() > 0) {
+                    scales.put(module, scale(calibrator, t, codes));
+                } else {
+                    unreached.add(module);
+                }
+            } else if (EXPERT.matcher(module).find()) {
+                unreached.add(module);
+            }
+        }
+        if (scales.isEmpty()) {
+            throw new InvalidDataException(
+                    "the statistics know the input of none of the " + weights.size() + " weights",
+                    "statistics of " + statistics.tensors().size() + " values"
+                            + statistics.tensors().keySet().stream()
+                                    .findFirst()
+                                    .map(n -> ", as " + n)
+                                    .orElse(""),
+                    "take statistics of this model; values are named as the modules, as "
+                            + weights.stream()
+                                    .findFirst()
+                                    .map(StoredWeight::moduleOf)
+                                    .orElse("layer"));
+        }
+        List<String> notes = fillExperts(scales, unreached);
+        unifyFused(scales, weights);
+        return new InputScales(scales, notes);
+    }
+
+    private static @Nullable TensorStatistics find(Statistics statistics, String module) {
+        for (String suffix : SUFFIXES) {
+            TensorStatistics t = statistics.tensors().get(module + suffix);
+            if (t != null) {
+                return t;
+            }
+        }
+        return null;
+    }
+
+    private static void requireFinite(String module, TensorStatistics t) {
+        if (t.nans() + t.infinities() > 0) {
+            throw new InvalidDataException(
+                    "the input had " + (t.nans() + t.infinities()) + " NaN or infinite elements in calibration",
+                    "module '" + module + "'",
+                    "look at the data and the model, or leave the module out with --keep");
+        }
+    }
+
+    /** The multiplier that brings the clip to the largest code; NVFP4's second level has a largest block scale of its own above it. */
+    private static float scale(Calibrator calibrator, TensorStatistics t, Codes codes) {
+        Minifloat format = codes.minifloat().orElse(Minifloat.E4M3FN);
+        double clip = calibrator.clip(t, format);
+        double top = codes.maxValue() * (codes == Codes.E2M1 ? Minifloat.E4M3FN.maxValue() : 1.0);
+        return Math.max((float) (clip / top), Float.MIN_NORMAL);
+    }
+
+    private static List<String> fillExperts(Map<String, Float> scales, List<String> unreached) {
+        Map<String, Float> largest = new HashMap<>();
+        scales.forEach((module, scale) -> largest.merge(anyExpert(module), scale, Math::max));
+        List<String> notes = new ArrayList<>();
+        for (String module : unreached) {
+            Float scale = EXPERT.matcher(module).find() ? largest.get(anyExpert(module)) : null;
+            if (scale != null) {
+                scales.put(module, scale);
+                notes.add(module + " saw no sample: it has the largest input scale of its sibling experts");
+            }
+        }
+        return notes;
+    }
+
+    private static String anyExpert(String module) {
+        return EXPERT.matcher(module).replaceFirst(".experts.*.");
+    }
+
+    private static void unifyFused(Map<String, Float> scales, List<String> weights) {
+        Map<String, Float> largest = new HashMap<>();
+        for (String weight : weights) {
+            Float scale = scales.get(StoredWeight.moduleOf(weight));
+            if (scale != null) {
+                LinearNames.fusedGroup(weight).ifPresent(g -> largest.merge(g, scale, Math::max));
+            }
+        }
+        for (String weight : weights) {
+            LinearNames.fusedGroup(weight)
+                    .map(largest::get)
+                    .ifPresent(s -> scales.computeIfPresent(StoredWeight.moduleOf(weight), (_, _) -> s));
+        }
+    }
+}
