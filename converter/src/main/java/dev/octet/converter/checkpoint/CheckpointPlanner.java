@@ -253,11 +253,14 @@ public final class CheckpointPlanner {
 
     /** Remembers a matrix that a consumer takes for a Linear, so that the configuration can name it as not quantised. */
     private void noteLinear(String name, Shape shape) {
-        if (name.endsWith(".weight")) {
-            switch (LinearNames.role(name, shape)) {
-                case LINEAR, HEAD, ROUTER -> keptLinears.add(StoredWeight.moduleOf(name));
-                case FUSED_EXPERTS, EMBEDDING, NORM, OTHER -> {}
+        switch (LinearNames.role(name, shape)) {
+            case LINEAR, HEAD, ROUTER -> {
+                if (name.endsWith(".weight")) {
+                    keptLinears.add(StoredWeight.moduleOf(name));
+                }
             }
+            case FUSED_EXPERTS -> keptLinears.add(StoredWeight.moduleOf(name));
+            case EMBEDDING, NORM, OTHER -> {}
         }
     }
 

@@ -130,7 +130,7 @@ final class CompressedTensorsLayout implements Layout {
         quantization.put("format", format);
         quantization.putNull("global_compression_ratio");
         ArrayNode ignore = quantization.putArray("ignore");
-        contents.keptLinears().forEach(ignore::add);
+        addKept(ignore, contents);
         if (contents.kvScales()) {
             quantization.set("kv_cache_scheme", perTensor(config.objectNode(), true));
         } else {
@@ -141,6 +141,16 @@ final class CompressedTensorsLayout implements Layout {
         config.remove("compression_config"); // an older name of the same
         config.set("quantization_config", quantization);
         return Map.of();
+    }
+
+    /** vLLM asks for the experts of a fused module one by one, by names that the file does not have: {@code experts.0.gate_proj}. */
+    private static void addKept(ArrayNode ignore, LayoutContents contents) {
+        for (String module : contents.keptModules()) {
+            ignore.add(module);
+            if (!contents.keptLinears().contains(module)) {
+                ignore.add("re:" + module.replace(".", "\\.") + "\\..*");
+            }
+        }
     }
 
     private static String format(Recipe recipe) {

@@ -128,14 +128,14 @@ final class Fp8Layout implements Layout {
                 contents.quantized().stream().map(StoredWeight::module).toList();
         boolean ambiguous = false;
         ArrayNode patterns = quantization.arrayNode();
-        for (String kept : contents.keptLinears()) {
+        for (String kept : contents.keptModules()) {
             boolean skipsOthers = quantized.stream().anyMatch(q -> q.startsWith(kept) || q.endsWith(kept));
             patterns.add(skipsOthers ? kept + "$" : kept);
             ambiguous |= skipsOthers;
         }
         if (ambiguous) {
             ArrayNode names = quantization.putArray("ignored_layers");
-            contents.keptLinears().forEach(names::add);
+            contents.keptModules().forEach(names::add);
         }
         quantization.set("modules_to_not_convert", patterns);
     }

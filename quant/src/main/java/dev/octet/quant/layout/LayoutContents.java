@@ -9,7 +9,8 @@ import java.util.List;
  * @param recipe how weights and activations are quantised
  * @param options the choices made
  * @param quantized the quantised weights, in the order of the checkpoint
- * @param keptLinears modules that a consumer takes for a Linear and that are not quantised, in order: {@code lm_head}, routers, kept ones
+ * @param keptLinears modules that a consumer takes for a Linear and that are not quantised, in order: {@code lm_head}, routers, kept ones,
+ *     and fused tensors of experts by their own names ({@code model.layers.0.mlp.experts.gate_up_proj}): see {@link #keptModules}
  * @param kvScales whether attention layers have {@code k_scale} and {@code v_scale}
  */
 public record LayoutContents(
@@ -21,5 +22,24 @@ public record LayoutContents(
     public LayoutContents {
         quantized = List.copyOf(quantized);
         keptLinears = List.copyOf(keptLinears);
+    }
+
+    /**
+     * What {@link #keptLinears} are called in a model: consumers know fused experts by the module that holds them,
+     * {@code model.layers.0.mlp.experts}.
+     */
+    List<String> keptModules() {
+        return keptLinears.stream()
+                .map(k -> isFusedExperts(k) ? k.substring(0, k.lastIndexOf('.')) : k)
+                .distinct()
+                .toList();
+    }
+
+    /** Whether this is a tensor in a module of experts, rather than a module of one expert. */
+    private static boolean isFusedExperts(String name) {
+        int dot = name.lastIndexOf('.');
+        String parent = name.substring(0, Math.max(0, dot));
+        boolean inExperts = parent.equals("experts") || parent.endsWith(".experts");
+        return inExperts && !name.substring(dot + 1).chars().allMatch(Character::isDigit);
     }
 }

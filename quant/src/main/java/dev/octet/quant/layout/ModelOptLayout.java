@@ -206,7 +206,7 @@ final class ModelOptLayout implements Layout {
     private static ArrayNode excluded(ArrayNode excluded, LayoutContents contents) {
         List<String> quantized =
                 contents.quantized().stream().map(StoredWeight::module).toList();
-        for (String kept : contents.keptLinears()) {
+        for (String kept : contents.keptModules()) {
             boolean skipsOthers = !kept.isEmpty() && quantized.stream().anyMatch(q -> q.contains(kept));
             int last = kept.length() - 1;
             excluded.add(skipsOthers ? kept.substring(0, last) + "[" + kept.charAt(last) + "]" : kept);

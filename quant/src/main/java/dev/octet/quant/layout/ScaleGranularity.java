@@ -38,7 +38,7 @@ final class ScaleGranularity {
             return Optional.of(microscaling(expected, number));
         }
         if (weight.rank() < 2) {
-            return scale.elementCount() == 1 ? Optional.of(new PerTensor()) : perElement(weight, scale);
+            return scale.elementCount() == 1 ? Optional.of(new PerTensor()) : Optional.empty();
         }
         long[] grid = grid(weight, scale);
         long out = weight.dim(-2);
@@ -48,7 +48,7 @@ final class ScaleGranularity {
                 return Optional.of(new Mx(MX_BLOCK));
             }
             if (grid[0] == 1 && grid[1] == 1) {
-                return weight.rank() == 2 ? Optional.of(new PerTensor()) : Optional.of(new PerChannel(-3));
+                return Optional.of(new PerTensor());
             }
             if (grid[0] == out && grid[1] == 1) {
                 return Optional.of(new PerChannel(-2));
@@ -64,7 +64,7 @@ final class ScaleGranularity {
     /** Whether {@code scale} is a shape that layouts give scales of this granularity. */
     private static boolean fits(Shape weight, Shape scale, Granularity granularity) {
         if (granularity instanceof PerTensor) {
-            return scale.elementCount() == 1;
+            return oneForEachMatrix(weight, scale);
         }
         if (weight.rank() < 2) {
             return false;
@@ -72,6 +72,12 @@ final class ScaleGranularity {
         long[] wanted = granularity.gridShape(weight);
         long[] matrix = Arrays.copyOfRange(wanted, wanted.length - 2, wanted.length);
         return Arrays.equals(matrix, grid(weight, scale));
+    }
+
+    /** Whether a tensor holds one number for the whole weight, or one for each matrix of it. */
+    static boolean oneForEachMatrix(Shape weight, Shape scale) {
+        return scale.elementCount() == 1
+                || (weight.rank() > 2 && Arrays.equals(new long[] {1, 1}, grid(weight, scale)));
     }
 
     private static Granularity microscaling(Granularity granularity, DType number) {
@@ -107,10 +113,6 @@ final class ScaleGranularity {
             case 4 -> dims[1] == 1 && dims[3] == 1 ? new long[] {dims[0], dims[2]} : new long[0];
             default -> new long[0];
         };
-    }
-
-    private static Optional<Granularity> perElement(Shape weight, Shape scale) {
-        return weight.rank() == 1 && scale.equals(weight) ? Optional.of(new PerChannel(0)) : Optional.empty();
     }
 
     private static Optional<Granularity> blocks(long out, long in, long rows, long cols, DType number) {

@@ -15,10 +15,11 @@ import org.jspecify.annotations.Nullable;
  * @param name the weight's own name, which it has when it is not quantised: {@code model.layers.0.mlp.up_proj.weight}
  * @param shape its own shape, outermost first: {@code [out, in]}, or {@code [experts, out, in]}
  * @param codes what the codes are
- * @param granularity which elements share a scale; channels are counted with axis -2, so that experts in front do not matter
+ * @param granularity which elements share a scale; channels are counted with axis -2, so that experts in front do not matter, and one
+ *     scale for each of several matrices is per tensor: {@code scale} then has as many elements as there are matrices, or one for all
  * @param data the tensor of codes; its name and shape may differ from the weight's ({@code weight_packed}, two codes to a byte)
  * @param scale the scales; null when the checkpoint has none for this weight, which every reader but a raw one must refuse
- * @param globalScale the second level (NVFP4), one element; null where there is none
+ * @param globalScale the second level (NVFP4), one element or one for each matrix; null where there is none
  * @param zeroPoint I8, one for each scale; null for symmetric codes
  * @param inputScale the static scale of the activation that this weight is multiplied with; null when dynamic or not quantised
  */

@@ -265,15 +265,29 @@ final class WeightFinder {
 
     private @Nullable Granularity granularity(
             Named named, ScaleTensor scale, @Nullable ScaleTensor global, @Nullable Granularity expected) {
-        if (global != null && global.spec().shape().elementCount() != 1) {
+        if (global != null
+                && !ScaleGranularity.oneForEachMatrix(
+                        named.shape(), global.spec().shape())) {
             notes.add("'" + global.name() + "' of shape " + global.spec().shape() + " is not one number");
             return null;
         }
         Granularity told = ScaleGranularity.of(named.shape(), scale.spec().shape(), scale.number(), expected)
                 .orElse(null);
-        // Four-bit codes lie two to a byte along the inputs; anything but groups of inputs means another order.
-        boolean groups = told instanceof Granularity.PerGroup || told instanceof Granularity.Mx;
-        return named.codes() == Codes.E2M1 && !groups ? null : told;
+        return named.codes() == Codes.E2M1 && !isFourBit(told, scale.number()) ? null : told;
+    }
+
+    /**
+     * Whether four-bit codes have such scales: two lie in a byte along the inputs, and formats have 16 with an E4M3 scale, 32 with a power of
+     * two. Anything else means that they are packed in another way.
+     */
+    private static boolean isFourBit(@Nullable Granularity told, DType number) {
+        return switch (told) {
+            case Granularity.PerGroup(int axis, int size) -> axis == -1 && (number != DType.F8_E4M3FN || size == 16);
+            case Granularity.Mx(int axis, int size) -> axis == -1 && size == 32;
+            case Granularity.PerTensor _, Granularity.PerChannel _, Granularity.PerToken _, Granularity.PerBlock _ ->
+                false;
+            case null -> false;
+        };
     }
 
     private static boolean sameCount(Shape a, Shape b) {
@@ -293,7 +307,7 @@ final class WeightFinder {
             case F4_E2M1 -> Optional.of(Codes.E2M1);
             case U8 -> {
                 if (data.shape().rank() >= 2 && (data.name().endsWith(PACKED) || blockScales)) {
-                    yield Optional.of(Codes.E2M1);
+                    yield Optional.of(areBytes(data, scale) ? Codes.E4M3FN : Codes.E2M1);
                 }
                 Codes said = expectation.codes();
                 yield said != null && said.dtype().isFloat8() && scale.isPresent()
@@ -312,6 +326,16 @@ final class WeightFinder {
             }
             default -> Optional.empty();
         };
+    }
+
+    /** Whether bytes under powers of two are one code each, as there is a scale for every 32 of them, not for 16 pairs. */
+    private static boolean areBytes(TensorSpec data, Optional<ScaleTensor> scale) {
+        return !data.name().endsWith(PACKED)
+                && scale.isPresent()
+                && scale.orElseThrow().number() == DType.F8_E8M0
+                && scale.orElseThrow().spec().shape().rank() >= 2
+                && scale.orElseThrow().spec().shape().dim(-1)
+                        == Math.ceilDiv(data.shape().dim(-1), 32L);
     }
 
     /** The shape with two codes to a byte counted as two; empty when it would overflow. */

@@ -221,4 +221,30 @@ class LayoutConfigTest {
                         .path("quantization")
                         .path("exclude_modules"));
     }
+
+    @Test
+    void fused_experts_that_are_kept_go_by_the_module_that_holds_them() {
+        List<String> kept =
+                List.of("m.0.experts.gate_up_proj", "m.0.experts.down_proj", "m.1.experts.7.up_proj", "experts.x");
+
+        assertEquals(
+                "[\"m.0.experts\",\"m.1.experts.7.up_proj\",\"experts\"]",
+                Written.of("fp8", "fp8-block", List.of(), kept)
+                        .quantization()
+                        .path("modules_to_not_convert")
+                        .toString());
+        assertEquals(
+                "[\"m.0.experts\",\"m.1.experts.7.up_proj\",\"experts\"]",
+                Written.of("modelopt", "fp8-block", List.of(), kept)
+                        .quantization()
+                        .path("ignore")
+                        .toString());
+        // vLLM asks compressed-tensors for experts.0.gate_proj.
+        assertEquals(
+                "[\"m.0.experts\",\"re:m\\\\.0\\\\.experts\\\\..*\",\"m.1.experts.7.up_proj\",\"experts\",\"re:experts\\\\..*\"]",
+                Written.of("compressed-tensors", "fp8-block", List.of(), kept)
+                        .quantization()
+                        .path("ignore")
+                        .toString());
+    }
 }

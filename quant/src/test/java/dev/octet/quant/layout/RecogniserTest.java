@@ -132,8 +132,7 @@ class RecogniserTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"'4,4,2', PerBlock[rows=128; cols=128]", "'4,1,1', PerChannel[axis=-3]", "'4,512', PerChannel[axis=-2]"
-    })
+    @CsvSource({"'4,4,2', PerBlock[rows=128; cols=128]", "'4,1,1', PerTensor[]", "'4,512', PerChannel[axis=-2]"})
     void fused_experts_have_scales_for_each(String dims, String granularity) {
         long[] shape =
                 List.of(dims.split(",")).stream().mapToLong(Long::parseLong).toArray();
@@ -230,6 +229,46 @@ class RecogniserTest {
 
         assertNull(only(read).scale());
         assertTrue(read.notes().getFirst().contains("does not fit"));
+    }
+
+    @Test
+    void experts_of_nvfp4_have_a_second_level_each() {
+        StoredWeight weight = only(new Specs()
+                .add("experts.down_proj", DType.U8, 4, 64, 128)
+                .add("experts.down_proj_weight_scale", DType.F8_E4M3FN, 4, 64, 16)
+                .add("experts.down_proj_weight_scale_2", DType.F32, 4)
+                .recognise());
+
+        assertEquals(Shape.of(4, 64, 256), weight.shape());
+        assertEquals(new PerGroup(-1, 16), weight.granularity());
+        assertEquals(
+                "experts.down_proj_weight_scale_2",
+                requireNonNull(weight.globalScale()).name());
+    }
+
+    @Test
+    void a_second_level_of_many_numbers_fits_no_single_matrix() {
+        StoredCheckpoint read = new Specs()
+                .add("a.weight", DType.U8, 64, 128)
+                .add("a.weight_scale", DType.F8_E4M3FN, 64, 16)
+                .add("a.weight_scale_2", DType.F32, 3)
+                .recognise();
+
+        assertNull(only(read).scale());
+        assertTrue(read.notes().getFirst().contains("not one number"));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"4, E4M3FN, 128", "8, E2M1, 256"})
+    void bytes_under_powers_of_two_are_one_code_or_two(int scales, Codes codes, int inputs) {
+        StoredWeight weight = only(new Specs()
+                .add("a.weight", DType.U8, 64, 128)
+                .add("a.weight_scale", DType.U8, 64, scales)
+                .recognise());
+
+        assertEquals(codes, weight.codes());
+        assertEquals(new Mx(32), weight.granularity());
+        assertEquals(Shape.of(64, inputs), weight.shape());
     }
 
     // compressed-tensors
