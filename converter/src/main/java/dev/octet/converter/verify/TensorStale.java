@@ -3,6 +3,7 @@ package dev.octet.converter.verify;
 import dev.octet.formats.checkpoint.Shard;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.safetensors.ShardIndex;
+import java.util.Set;
 
 /** Tensors in files of an index that the index does not list. */
 final class TensorStale extends CheckpointRule {
@@ -20,8 +21,9 @@ final class TensorStale extends CheckpointRule {
     @Override
     void check(CheckpointSubject subject, Findings findings) {
         subject.checkpoint().index().ifPresent(index -> {
+            Set<String> listed = index.shardNames(); // goes through the whole index
             for (Shard shard : subject.checkpoint().shards()) {
-                if (index.shardNames().contains(shard.name())) {
+                if (listed.contains(shard.name())) {
                     check(index, shard, findings);
                 }
             }
