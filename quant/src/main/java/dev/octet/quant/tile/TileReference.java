@@ -12,8 +12,8 @@ import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The twin of {@link TileCast} that is law: one element after the other, each looking up its scale by
- * {@link dev.octet.quant.scale.Granularity#scaleIndex}, formulas written out. Arguments as there; {@code zeroPoints} is null for
+ * The twin of {@link TileCast} that is law: one element after the other, each with the
+ * scale of its block, formulas written out. Arguments as there; {@code zeroPoints} is null for
  * symmetric codes.
  */
 final class TileReference {
@@ -21,8 +21,9 @@ final class TileReference {
 
     static void amax(DType type, MemorySegment source, TileShape tile, MemorySegment amax) {
         amax.fill((byte) 0);
-        for (long i = 0; i < tile.elements(); i++) {
-            long scale = scaleIndex(tile, i);
+        int[] indexes = scaleIndexes(tile);
+        for (int i = 0; i < tile.elements(); i++) {
+            int scale = indexes[i];
             float larger = Math.max(amax.getAtIndex(Tensor.F32_LE, scale), Math.abs(Floats.get(type, source, i)));
             amax.setAtIndex(Tensor.F32_LE, scale, larger); // NaN stays NaN
         }
@@ -39,8 +40,9 @@ final class TileReference {
         if (format == Codes.E2M1) {
             codes.fill((byte) 0);
         }
-        for (long i = 0; i < tile.elements(); i++) {
-            long s = scaleIndex(tile, i);
+        int[] indexes = scaleIndexes(tile);
+        for (int i = 0; i < tile.elements(); i++) {
+            int s = indexes[i];
             float scale = scales.getAtIndex(Tensor.F32_LE, s);
             float x = Floats.get(type, source, i);
             float quotient = scale == 0 ? Math.copySign(0f, x) : x / scale;
@@ -69,8 +71,9 @@ final class TileReference {
             @Nullable MemorySegment zeroPoints,
             DType type,
             MemorySegment target) {
-        for (long i = 0; i < tile.elements(); i++) {
-            long s = scaleIndex(tile, i);
+        int[] indexes = scaleIndexes(tile);
+        for (int i = 0; i < tile.elements(); i++) {
+            int s = indexes[i];
             float scale = scales.getAtIndex(Tensor.F32_LE, s);
             float steps;
             if (format.isInteger()) {
@@ -87,7 +90,14 @@ final class TileReference {
         }
     }
 
-    private static long scaleIndex(TileShape tile, long element) {
-        return tile.granularity().scaleIndex(Shape.of(tile.rows(), tile.cols()), element);
+    /** Row-major number of each element's block, in the order of the elements. */
+    private static int[] scaleIndexes(TileShape tile) {
+        long[] block = tile.granularity().blockShape(Shape.of(tile.rows(), tile.cols()));
+        long across = Math.ceilDiv(tile.cols(), block[1]);
+        int[] indexes = new int[Math.toIntExact(tile.elements())];
+        for (int i = 0; i < indexes.length; i++) {
+            indexes[i] = Math.toIntExact(i / tile.cols() / block[0] * across + i % tile.cols() / block[1]);
+        }
+        return indexes;
     }
 }
