@@ -11,6 +11,7 @@ module dev.octet.converter {
     exports dev.octet.converter.data;
     exports dev.octet.converter;
     exports dev.octet.converter.checkpoint;
+    exports dev.octet.converter.compare;
     exports dev.octet.converter.evaluate;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;
@@ -26,6 +27,7 @@ module dev.octet.converter {
     opens dev.octet.converter.evaluate to
             com.fasterxml.jackson.databind;
     opens dev.octet.converter.verify to
+    opens dev.octet.converter.compare to
             com.fasterxml.jackson.databind;
     // the report's data goes into its page as JSON
     opens dev.octet.converter.report to

@@ -23,6 +23,7 @@ public final class Octet {
             new DequantizeCommand(),
             new ConvertCommand(),
             new VerifyCommand(),
+            new DiffCommand(),
             new EvaluateCommand());
 
     private Octet() {}

@@ -15,6 +15,7 @@ import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.scale.ScaleGrid;
 import dev.octet.quant.tile.TileCast;
 import dev.octet.quant.tile.TileShape;
 import java.io.IOException;
@@ -231,6 +232,87 @@ public final class WeightReader {
         MemorySegment points = scratch.allocate(tile.scaleCount(), 64);
         checkpoint.read(tensor(spec), firstScale(weight, fromRow), points);
         return points;
+    }
+
+    /**
+     * Reads, for each element of some rows of a quantised weight, what its code is multiplied with; rows as for {@link #read}.
+     *
+     * @param multipliers takes {@code (toRow - fromRow) * cols} F32
+     * @throws InvalidDataException when a scale is not positive and finite
+     * @throws MalformedModelException when the weight has no scale
+     */
+    public void readMultipliers(String name, long fromRow, long toRow, MemorySegment multipliers) throws IOException {
+        StoredWeight weight = quantized(name);
+        MatrixShape matrix = MatrixShape.of(weight.shape());
+        long row = fromRow;
+        while (row < toRow) {
+            long end = Math.min(toRow, (row / matrix.rows() + 1) * matrix.rows());
+            long first = (row - fromRow) * matrix.cols();
+            try (Arena scratch = Arena.ofConfined()) {
+                TileShape tile = new TileShape(end - row, matrix.cols(), weight.granularity());
+                MemorySegment scales = readScales(weight, row, tile, scratch);
+                spread(tile, scales, multipliers.asSlice(first * Float.BYTES, tile.elements() * Float.BYTES));
+            }
+            row = end;
+        }
+    }
+
+    private static void spread(TileShape tile, MemorySegment scales, MemorySegment multipliers) {
+        ScaleGrid grid = ScaleGrid.of(Shape.of(tile.rows(), tile.cols()), tile.granularity());
+        grid.forEachRun(0, tile.elements(), new ScaleGrid.Visitor() {
+            @Override
+            public void shared(long first, long count, long scale) {
+                float value = scales.get(Tensor.F32_LE, scale * Float.BYTES);
+                for (long i = first; i < first + count; i++) {
+                    multipliers.set(Tensor.F32_LE, i * Float.BYTES, value);
+                }
+            }
+
+            @Override
+            public void each(long first, long count, long scale) {
+                MemorySegment.copy(scales, scale * Float.BYTES, multipliers, first * Float.BYTES, count * Float.BYTES);
+            }
+        });
+    }
+
+    /** Number of scales of a quantised weight. */
+    public long scaleCount(String name) {
+        return requireScale(quantized(name)).spec().shape().elementCount();
+    }
+
+    /**
+     * Reads scales {@code from .. to - 1} of a quantised weight as multipliers, a second level multiplied in; whatever they are.
+     *
+     * @param multipliers takes {@code to - from} F32
+     */
+    public void readScales(String name, long from, long to, MemorySegment multipliers) throws IOException {
+        StoredWeight weight = quantized(name);
+        ScaleTensor scale = requireScale(weight);
+        ScaleTensor global = weight.globalScale();
+        try (Arena scratch = Arena.ofConfined()) {
+            readNumbers(scale, from, to - from, multipliers, scratch);
+            if (global == null) {
+                return;
+            }
+            long perGlobal =
+                    Math.max(1, scaleCount(name) / global.spec().shape().elementCount());
+            MemorySegment second = scratch.allocate(Float.BYTES, 64);
+            for (long i = from; i < to; i++) {
+                if (i == from || i % perGlobal == 0) {
+                    readNumbers(global, i / perGlobal, 1, second, scratch);
+                }
+                float product = multipliers.get(Tensor.F32_LE, (i - from) * Float.BYTES) * second.get(Tensor.F32_LE, 0);
+                multipliers.set(Tensor.F32_LE, (i - from) * Float.BYTES, product);
+            }
+        }
+    }
+
+    private StoredWeight quantized(String name) {
+        StoredWeight weight = stored.weights().get(name);
+        if (weight == null) {
+            throw new IllegalArgumentException("there is no quantised weight '" + name + "'");
+        }
+        return weight;
     }
 
     private StoredTensor tensor(TensorSpec spec) {

@@ -1,23 +1,11 @@
 package dev.octet.converter.report;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.json.JsonMapper;
-import dev.octet.formats.file.AtomicFile;
-import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.InputStream;
-import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.util.Properties;
 
-/**
- * Writes {@link ReportData} as one self-contained HTML file: styles, scripts, the charting library and the data are all inside, and
- * a content security policy keeps the page from asking anyone for anything.
- */
+/** Writes {@link ReportData} as one self-contained HTML file. */
 public final class HtmlReport {
-    private static final String CHART_PROPERTIES = "META-INF/maven/org.webjars.npm/chart.js/pom.properties";
-    private static final String CHART_FOLDER = "META-INF/resources/webjars/chart.js/";
+    private static final String PAGE = "report";
 
     private HtmlReport() {}
 
@@ -27,82 +15,11 @@ public final class HtmlReport {
      * @throws IOException when it cannot be written
      */
     public static void write(ReportData data, Path path) throws IOException {
-        byte[] page = html(data).getBytes(StandardCharsets.UTF_8);
-        try (AtomicFile file = AtomicFile.create(path)) {
-            file.write(ByteBuffer.wrap(page));
-            file.commit();
-        }
+        HtmlPage.write(PAGE, data.summary().model(), data, path);
     }
 
     /** The page as text. */
     static String html(ReportData data) throws IOException {
-        // each placeholder occurs once, and replacing from the end keeps inserted text from being searched again
-        String page = own("report.html");
-        page = insert(page, "/*SCRIPT*/", own("report.js"));
-        page = insert(page, "\"DATA\"", json(data));
-        page = insert(page, "/*CHART*/", chartScript());
-        page = insert(page, "/*STYLE*/", own("report.css"));
-        return insert(page, "MODEL", escaped(data.summary().model()));
-    }
-
-    private static String insert(String page, String placeholder, String text) {
-        int at = page.indexOf(placeholder);
-        if (at < 0) {
-            throw new IllegalStateException("the page has no place for " + placeholder);
-        }
-        return page.substring(0, at) + text + page.substring(at + placeholder.length());
-    }
-
-    /** The data as JSON that can stand inside a script element: a {@code <} in a name must not end the element. */
-    private static String json(ReportData data) {
-        try {
-            // outside of strings JSON has none of these characters, and inside of strings the escape means the same
-            return JsonMapper.builder()
-                    .build()
-                    .writeValueAsString(data)
-                    .replace("<", "\\u003c")
-                    .replace(">", "\\u003e")
-                    .replace("&", "\\u0026")
-                    .replace("\u2028", "\\u2028")
-                    .replace("\u2029", "\\u2029");
-        } catch (JsonProcessingException e) {
-            throw new IllegalStateException("report data has no JSON form", e);
-        }
-    }
-
-    private static String escaped(String text) {
-        return text.replace("&", "&amp;")
-                .replace("<", "&lt;")
-                .replace(">", "&gt;")
-                .replace("\"", "&quot;");
-    }
-
-    private static String chartScript() throws IOException {
-        Properties properties = new Properties();
-        try (InputStream in = library(CHART_PROPERTIES)) {
-            properties.load(in);
-        }
-        try (InputStream in = library(CHART_FOLDER + properties.getProperty("version") + "/dist/chart.umd.min.js")) {
-            String script = new String(in.readAllBytes(), StandardCharsets.UTF_8);
-            // a browser's developer tools would ask for this file
-            return script.replaceAll("(?m)^//# sourceMappingURL=.*$", "");
-        }
-    }
-
-    private static InputStream library(String name) throws IOException {
-        InputStream in = HtmlReport.class.getClassLoader().getResourceAsStream(name);
-        if (in == null) {
-            throw new FileNotFoundException(name + " of the chart.js jar is not on the class path");
-        }
-        return in;
-    }
-
-    private static String own(String name) throws IOException {
-        try (InputStream in = HtmlReport.class.getResourceAsStream(name)) {
-            if (in == null) {
-                throw new FileNotFoundException(name + " is missing from octet-converter.jar");
-            }
-            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        }
+        return HtmlPage.html(PAGE, data.summary().model(), data);
     }
 }

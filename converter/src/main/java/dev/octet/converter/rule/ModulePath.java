@@ -23,14 +23,15 @@ import org.jspecify.annotations.Nullable;
  *
  * @param steps names of modules, outermost first; never empty
  */
-record ModulePath(List<String> steps) {
+public record ModulePath(List<String> steps) {
     /** Key in a node's metadata under which {@link #dotted()} is kept through rewriting. */
     static final String METADATA_KEY = "dev.octet.module";
 
     private static final String SCOPES = "pkg.torch.onnx.name_scopes";
     private static final Pattern QUOTED = Pattern.compile("'((?:[^'\\\\]|\\\\.)*)'");
 
-    ModulePath {
+    /** @throws IllegalArgumentException when there is no step */
+    public ModulePath {
         steps = List.copyOf(steps);
         if (steps.isEmpty()) {
             throw new IllegalArgumentException("a module path has at least one step");
@@ -38,7 +39,7 @@ record ModulePath(List<String> steps) {
     }
 
     /** The path of {@code node}; null when its exporter does not tell. */
-    static @Nullable ModulePath of(Node node) {
+    public static @Nullable ModulePath of(Node node) {
         String scopes = node.metadata().get(SCOPES);
         return scopes != null ? ofScopes(scopes) : ofName(node.name());
     }
@@ -83,7 +84,7 @@ record ModulePath(List<String> steps) {
     }
 
     /** As the original program writes it: {@code encoder.layer.0.attention.self.query}. */
-    String dotted() {
+    public String dotted() {
         return String.join(".", steps);
     }
 

@@ -1,0 +1,333 @@
+package dev.octet.cli;
+
+import dev.octet.converter.compare.Closeness;
+import dev.octet.converter.compare.CompareOptions;
+import dev.octet.converter.compare.Comparison;
+import dev.octet.converter.compare.DiffReport;
+import dev.octet.converter.compare.ModelDiff;
+import dev.octet.converter.compare.TensorDiff;
+import dev.octet.formats.error.InvalidOptionException;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Pattern;
+import java.util.regex.PatternSyntaxException;
+import org.apache.commons.cli.Option;
+
+/** {@code octet diff A B}: two models tensor by tensor, whatever their schemes. */
+final class DiffCommand implements Command {
+    private static final int SHOWN = 20;
+    private static final int NAMES_SHOWN = 10;
+
+    private static final Option TOP =
+            Flags.value("top", "N", "tensors in the table, worst first; 0 for all (default: " + SHOWN + ")");
+    private static final Option ONLY =
+            Flags.value("only", "REGEX", "compare weights whose name has a part that matches (default: all)");
+    private static final Option GATE = Flags.repeatable(
+            "gate",
+            "NAME=VALUE",
+            "exit with 1 when a measure of the worst tensor is below VALUE; cosine, sqnr, or matched, the share of A's"
+                    + " weights that were compared (default: none)");
+    private static final Option REPORT =
+            Flags.value("report", "FILE.html", "also write the comparison as one self-contained page");
+
+    private static final List<String> GATES = List.of("cosine", "matched", "sqnr");
+
+    /** What {@code --json} prints. */
+    record Answer(ModelDiff diff, boolean identical, boolean sameValues, List<GateResult> gates, double seconds) {}
+
+    /** One gate and whether the measure is at least its limit. */
+    record GateResult(String measure, double limit, double value, boolean passed) {}
+
+    @Override
+    public String name() {
+        return "diff";
+    }
+
+    @Override
+    public String summary() {
+        return "Compare two models tensor by tensor, whatever their number formats, layouts, names and sharding.";
+    }
+
+    @Override
+    public List<String> operands() {
+        return List.of("A", "B");
+    }
+
+    @Override
+    public List<Option> options() {
+        return List.of(TOP, ONLY, GATE, REPORT, Flags.FORCE, Flags.THREADS);
+    }
+
+    @Override
+    public List<String> examples() {
+        return List.of(
+                "octet diff Llama-3.1-8B Llama-3.1-8B-FP8 --report diff.html",
+                "octet diff original.safetensors quantised.safetensors --only 'layers\\.0\\.' --gate sqnr=30");
+    }
+
+    @Override
+    public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        long start = System.nanoTime();
+        int top = arguments.integer(TOP, SHOWN, 0, Integer.MAX_VALUE);
+        Map<String, Double> gates = gates(arguments);
+        Optional<Path> report = arguments.path(REPORT);
+        report.ifPresent(arguments::refuseExisting);
+        CompareOptions options = CompareOptions.defaults().withThreads(arguments.threads());
+        Optional<Pattern> only = only(arguments);
+        if (only.isPresent()) {
+            options = options.withOnly(only.get());
+        }
+        ModelDiff diff;
+        try (Progress progress = arguments.progress(screen)) {
+            diff = Comparison.compare(
+                    arguments.operand(0),
+                    arguments.operand(1),
+                    options.withProgress((done, total) -> progress.update("comparing", done, total, "elements")));
+        }
+        if (report.isPresent()) {
+            DiffReport.write(diff, report.get());
+        }
+        List<GateResult> results = check(gates, diff);
+        double seconds = (System.nanoTime() - start) / 1e9;
+        if (arguments.has(Flags.JSON)) {
+            screen.out().println(Json.page(new Answer(diff, diff.identical(), diff.sameValues(), results, seconds)));
+        } else {
+            screen.out().print(page(diff, top, results, seconds));
+        }
+        return results.stream().allMatch(GateResult::passed) ? ExitCode.OK : ExitCode.CHECK_FAILED;
+    }
+
+    private static Optional<Pattern> only(Arguments arguments) {
+        try {
+            return arguments.text(ONLY).map(Pattern::compile);
+        } catch (PatternSyntaxException e) {
+            throw new InvalidOptionException(
+                    "--only is no regular expression: " + e.getDescription(),
+                    "octet diff",
+                    "for example --only 'layers\\.0\\.'",
+                    e);
+        }
+    }
+
+    private static Map<String, Double> gates(Arguments arguments) {
+        Map<String, Double> gates = new LinkedHashMap<>();
+        for (String text : arguments.texts(GATE)) {
+            String[] parts = text.split("=", 2);
+            if (!GATES.contains(parts[0])) {
+                throw arguments.usage("unknown gate '" + parts[0] + "'", Nearest.advice(parts[0], GATES));
+            }
+            gates.put(parts[0], limit(arguments, text, parts));
+        }
+        return gates;
+    }
+
+    private static double limit(Arguments arguments, String text, String[] parts) {
+        try {
+            double limit = Double.parseDouble(parts.length < 2 ? "" : parts[1]);
+            if (Double.isFinite(limit)) {
+                return limit;
+            }
+        } catch (NumberFormatException e) {
+            throw new InvalidOptionException(
+                    "--gate '" + text + "' has no number", "octet diff", "for example --gate sqnr=30", e);
+        }
+        throw arguments.usage("--gate '" + text + "' has no number", "for example --gate sqnr=30");
+    }
+
+    /** A tensor that could not be compared passes no gate on the worst tensor. */
+    private static List<GateResult> check(Map<String, Double> gates, ModelDiff diff) {
+        ModelDiff.Summary summary = diff.summary();
+        boolean all = diff.uncomparable().isEmpty();
+        List<GateResult> results = new ArrayList<>();
+        gates.forEach((name, limit) -> {
+            double value = switch (name) {
+                case "cosine" -> all ? summary.cosineMin() : Double.NaN;
+                case "sqnr" -> all ? summary.sqnrDbMin() : Double.NaN;
+                default -> summary.matched();
+            };
+            results.add(new GateResult(name, limit, value, value >= limit));
+        });
+        return results;
+    }
+
+    private static String page(ModelDiff diff, int top, List<GateResult> gates, double seconds) {
+        StringBuilder page = new StringBuilder();
+        ModelDiff.Summary summary = diff.summary();
+        page.append(new Table()
+                .row("A", diff.a(), diff.formatA())
+                .row("B", diff.b(), diff.formatB())
+                .text(0));
+        Table facts = new Table()
+                .row("tensors", counts(diff))
+                .row("elements", summary.elements() + ", " + summary.differing() + " differ")
+                .row("all together", "SQNR " + decibels(summary.sqnrDb()) + ", cosine " + number(summary.cosine(), 7))
+                .row(
+                        "worst tensor",
+                        "SQNR " + decibels(summary.sqnrDbMin()) + ", cosine " + number(summary.cosineMin(), 7))
+                .row("time", Table.seconds(seconds));
+        page.append('\n').append(facts.text(0));
+        appendTensors(page, diff, top);
+        appendRounding(page, diff, top);
+        appendNames(
+                page,
+                "cannot be compared",
+                diff.uncomparable().stream().map(DiffCommand::uncomparable).toList());
+        appendNames(page, "only in A", diff.onlyA());
+        appendNames(page, "only in B", diff.onlyB());
+        diff.notes().forEach(n -> page.append("note: ").append(printable(n)).append('\n'));
+        appendVerdict(page, diff);
+        for (GateResult gate : gates) {
+            page.append(String.format(
+                    Locale.ROOT,
+                    "gate %s: %s, wanted at least %s: %s%n",
+                    gate.measure(),
+                    gate.value(),
+                    gate.limit(),
+                    gate.passed() ? "passed" : "FAILED"));
+        }
+        return page.toString();
+    }
+
+    private static String counts(ModelDiff diff) {
+        StringBuilder text = new StringBuilder().append(diff.summary().pairs());
+        diff.summary().byCloseness().forEach((closeness, n) -> {
+            if (n > 0) {
+                text.append(", ").append(n).append(' ').append(closeness.words());
+            }
+        });
+        return text.toString();
+    }
+
+    private static void appendTensors(StringBuilder page, ModelDiff diff, int top) {
+        List<TensorDiff> different = diff.tensors().stream()
+                .filter(t -> t.closeness() != Closeness.IDENTICAL)
+                .toList();
+        if (different.isEmpty()) {
+            return;
+        }
+        long limit = top == 0 ? Long.MAX_VALUE : top;
+        Table table = new Table()
+                .row(
+                        "tensor, worst first",
+                        "is",
+                        "SQNR",
+                        "cosine",
+                        "max abs",
+                        "max ulp",
+                        "differ",
+                        "amax",
+                        "scales",
+                        "A",
+                        "B");
+        different.stream().limit(limit).forEach(t -> table.row(cells(t)));
+        page.append('\n').append(table.text(0));
+        if (different.size() > limit) {
+            page.append("and ").append(different.size() - limit).append(" nearer ones (--top 0 shows all)\n");
+        }
+    }
+
+    private static Object[] cells(TensorDiff t) {
+        String name = t.a().equals(t.b()) ? t.a() : t.a() + " = " + t.b();
+        return new Object[] {
+            name + (t.transposed() ? " (transposed)" : ""),
+            t.closeness().words(),
+            decibels(t.sqnrDb()),
+            number(t.cosine(), 6),
+            significant(t.maxAbsError()),
+            number(t.maxUlpError(), 3),
+            percent((double) t.differing() / Math.max(1, t.elements())),
+            t.relativeAmaxDifference() == 0 ? "same" : percent(t.relativeAmaxDifference()),
+            scales(t),
+            t.schemeA(),
+            t.schemeB()
+        };
+    }
+
+    private static String scales(TensorDiff t) {
+        if (t.scales() == null) {
+            return "";
+        }
+        return t.scales().changed() == 0
+                ? "same"
+                : t.scales().changed() + " of " + t.scales().count() + ", up to x"
+                        + significant(t.scales().largestRatio());
+    }
+
+    private static void appendRounding(StringBuilder page, ModelDiff diff, int top) {
+        List<String> lines = new ArrayList<>();
+        for (TensorDiff t : diff.tensors()) {
+            if (!t.rounding().evidence().isEmpty()) {
+                lines.add(t.a() + ": " + t.rounding().evidence());
+            }
+            t.notes().forEach(n -> lines.add(t.a() + ": " + n));
+        }
+        appendList(page, "rounding and other findings", lines, top == 0 ? Integer.MAX_VALUE : top);
+    }
+
+    private static String uncomparable(ModelDiff.Uncomparable u) {
+        String name = u.a().isEmpty() || u.a().equals(u.b()) ? u.b() : u.b().isEmpty() ? u.a() : u.a() + " = " + u.b();
+        return name + ": " + u.reason();
+    }
+
+    private static void appendNames(StringBuilder page, String title, List<String> names) {
+        appendList(page, title, names, NAMES_SHOWN);
+    }
+
+    private static void appendList(StringBuilder page, String title, List<String> lines, int most) {
+        if (lines.isEmpty()) {
+            return;
+        }
+        page.append('\n').append(title).append(" (").append(lines.size()).append(")\n");
+        lines.stream()
+                .limit(most)
+                .forEach(l -> page.append("  ").append(printable(l)).append('\n'));
+        if (lines.size() > most) {
+            page.append("  and ").append(lines.size() - most).append(" more (--json lists all)\n");
+        }
+    }
+
+    private static void appendVerdict(StringBuilder page, ModelDiff diff) {
+        if (diff.identical()) {
+            page.append("\nThe models are identical.\n");
+        } else if (diff.sameValues()) {
+            page.append("\nThe models hold the same numbers in different forms.\n");
+        }
+    }
+
+    /** Control characters of names in files must not steer the terminal. */
+    private static String printable(String text) {
+        StringBuilder line = new StringBuilder();
+        text.codePoints().forEach(c -> {
+            if (Character.isISOControl(c)) {
+                line.append(String.format(Locale.ROOT, "\\u%04x", c));
+            } else {
+                line.appendCodePoint(c);
+            }
+        });
+        return line.toString();
+    }
+
+    private static String decibels(double x) {
+        return x == Double.POSITIVE_INFINITY ? "exact" : number(x, 1) + " dB";
+    }
+
+    private static String percent(double share) {
+        return !Double.isFinite(share)
+                ? "" + share
+                : share > 0 && share < 0.0001 ? "<0.01 %" : number(100 * share, 2) + " %";
+    }
+
+    private static String number(double x, int digits) {
+        return Double.isFinite(x) ? String.format(Locale.ROOT, "%." + digits + "f", x) : String.valueOf(x);
+    }
+
+    private static String significant(double x) {
+        return String.format(Locale.ROOT, "%.3g", x);
+    }
+}

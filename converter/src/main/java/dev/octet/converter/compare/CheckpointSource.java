@@ -1,0 +1,263 @@
+package dev.octet.converter.compare;
+
+import dev.octet.converter.checkpoint.WeightReader;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.Layouts;
+import dev.octet.quant.layout.ScaleTensor;
+import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.scale.Granularity;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** The weights of a safetensors checkpoint, in any layout. */
+final class CheckpointSource implements WeightSource {
+    private final Checkpoint checkpoint;
+    private final StoredCheckpoint stored;
+    private final WeightReader reader;
+    private final Map<String, Weight> weights = new LinkedHashMap<>();
+    private final Map<String, String> problems = new LinkedHashMap<>();
+
+    private CheckpointSource(Checkpoint checkpoint, StoredCheckpoint stored) throws IOException {
+        this.checkpoint = checkpoint;
+        this.stored = stored;
+        this.reader = WeightReader.of(checkpoint, stored);
+        for (StoredWeight weight : stored.weights().values()) {
+            addQuantized(weight);
+        }
+        stored.plain().values().forEach(this::addPlain);
+        stored.others().values().forEach(this::addPlain);
+    }
+
+    /**
+     * Opens a checkpoint and recognises its layout.
+     *
+     * @throws dev.octet.formats.error.OctetException when it breaks a rule of its format
+     */
+    static CheckpointSource open(Path path) throws IOException {
+        Checkpoint checkpoint = Checkpoint.open(path);
+        boolean opened = false;
+        try {
+            CheckpointSource source = new CheckpointSource(checkpoint, recognise(checkpoint));
+            opened = true;
+            return source;
+        } finally {
+            if (!opened) {
+                checkpoint.close();
+            }
+        }
+    }
+
+    private static StoredCheckpoint recognise(Checkpoint checkpoint) throws IOException {
+        Map<String, TensorSpec> specs = new LinkedHashMap<>();
+        checkpoint.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));
+        Map<String, String> metadata = new LinkedHashMap<>();
+        checkpoint.shards().forEach(s -> s.header().metadata().forEach(metadata::putIfAbsent));
+        return Layouts.recognise(
+                specs,
+                metadata,
+                checkpoint.config().orElse(null),
+                ModelConfig.read(checkpoint.folder(), "hf_quant_config.json").orElse(null));
+    }
+
+    private void addQuantized(StoredWeight weight) throws IOException {
+        ScaleTensor scale = weight.scale();
+        if (scale == null) {
+            problems.put(weight.name(), weight.data().dtype() + " codes without a scale");
+            return;
+        }
+        String scheme =
+                StoredForm.text(weight.codes(), weight.granularity(), scale.number(), weight.globalScale() != null);
+        weights.put(
+                weight.name(),
+                new Weight(
+                        weight.name(),
+                        List.of(),
+                        weight.shape(),
+                        scheme,
+                        NumberGrid.quantized(weight.codes(), scale.number()),
+                        new Quantized(reader, weight),
+                        new Scales(reader, weight),
+                        inputScale(weight.inputScale())));
+    }
+
+    private double inputScale(@Nullable ScaleTensor scale) throws IOException {
+        if (scale == null || scale.spec().shape().elementCount() != 1) {
+            return Double.NaN;
+        }
+        StoredTensor tensor = checkpoint.tensor(scale.name());
+        if (tensor == null) {
+            return Double.NaN;
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            float value = PlainNumbers.get(scale.number(), checkpoint.read(tensor, arena), 0);
+            return scale.direction() == ScaleTensor.Direction.DIVISOR ? 1 / value : value;
+        }
+    }
+
+    private void addPlain(TensorSpec spec) {
+        if (!PlainNumbers.readable(spec.dtype())) {
+            problems.put(
+                    spec.name(),
+                    spec.dtype().isFloat() ? spec.dtype() + " codes without a scale" : spec.dtype() + " elements");
+            return;
+        }
+        StoredTensor tensor = checkpoint.tensor(spec.name());
+        if (tensor == null) {
+            throw new IllegalArgumentException("there is no tensor '" + spec.name() + "'");
+        }
+        weights.put(
+                spec.name(),
+                new Weight(
+                        spec.name(),
+                        List.of(),
+                        spec.shape(),
+                        spec.dtype().safetensorsName().orElse(spec.dtype().name()),
+                        NumberGrid.plain(spec.dtype()),
+                        new Plain(checkpoint, tensor),
+                        null,
+                        Double.NaN));
+    }
+
+    /** A tensor that is not quantised; read from any element on. */
+    private record Plain(Checkpoint checkpoint, StoredTensor tensor) implements Elements {
+        @Override
+        public long count() {
+            return tensor.shape().elementCount();
+        }
+
+        @Override
+        public long cols() {
+            return StoredForm.cols(tensor.shape());
+        }
+
+        @Override
+        public long rowsOfMatrix() {
+            return StoredForm.rows(tensor.shape());
+        }
+
+        @Override
+        public int rowAlignment() {
+            return 0;
+        }
+
+        @Override
+        public void read(long from, long to, MemorySegment values) throws IOException {
+            DType type = tensor.dtype();
+            long width = type.bits() / 8;
+            if (type == DType.F32) {
+                checkpoint.read(tensor, from * width, values);
+                return;
+            }
+            try (Arena scratch = Arena.ofConfined()) {
+                MemorySegment raw = scratch.allocate((to - from) * width, 64);
+                checkpoint.read(tensor, from * width, raw);
+                PlainNumbers.widen(type, raw, to - from, values);
+            }
+        }
+
+        @Override
+        public void readMultipliers(long from, long to, MemorySegment multipliers) {
+            throw new IllegalStateException(tensor.spec() + " is not quantised");
+        }
+    }
+
+    /** A quantised weight; read by whole rows of blocks. */
+    private record Quantized(WeightReader reader, StoredWeight weight) implements Elements {
+        @Override
+        public long count() {
+            return weight.shape().elementCount();
+        }
+
+        @Override
+        public long cols() {
+            return StoredForm.cols(weight.shape());
+        }
+
+        @Override
+        public long rowsOfMatrix() {
+            return StoredForm.rows(weight.shape());
+        }
+
+        @Override
+        public int rowAlignment() {
+            if (weight.granularity() instanceof Granularity.PerBlock(int rows, int _)) {
+                return rows;
+            }
+            return weight.codes() == Codes.E2M1 ? 2 : 1; // two codes to a byte
+        }
+
+        @Override
+        public void read(long from, long to, MemorySegment values) throws IOException {
+            if (from < to) {
+                reader.read(weight.name(), from / cols(), to / cols(), values);
+            }
+        }
+
+        @Override
+        public void readMultipliers(long from, long to, MemorySegment multipliers) throws IOException {
+            if (from < to) {
+                reader.readMultipliers(weight.name(), from / cols(), to / cols(), multipliers);
+            }
+        }
+    }
+
+    /** The scales of a quantised weight. */
+    private record Scales(WeightReader reader, StoredWeight weight) implements ScaleList {
+        @Override
+        public Granularity granularity() {
+            return weight.granularity();
+        }
+
+        @Override
+        public long count() {
+            return reader.scaleCount(weight.name());
+        }
+
+        @Override
+        public void read(long from, long to, MemorySegment multipliers) throws IOException {
+            reader.readScales(weight.name(), from, to, multipliers);
+        }
+    }
+
+    @Override
+    public String format() {
+        return "safetensors, " + (stored.layout().equals("plain") ? "not quantised" : stored.layout());
+    }
+
+    @Override
+    public Map<String, Weight> weights() {
+        return weights;
+    }
+
+    @Override
+    public Map<String, String> problems() {
+        return problems;
+    }
+
+    @Override
+    public List<String> notes() {
+        return stored.notes();
+    }
+
+    @Override
+    public void trim() throws IOException {
+        checkpoint.trimOpenFiles();
+    }
+
+    @Override
+    public void close() throws IOException {
+        checkpoint.close();
+    }
+}

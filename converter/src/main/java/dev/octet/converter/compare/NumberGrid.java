@@ -1,0 +1,122 @@
+package dev.octet.converter.compare;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.Minifloat;
+
+/**
+ * Which numbers a weight can hold: those of a float format or integers, times a multiplier for each element (1 when it is not quantised).
+ *
+ * <p><b>The unit in the last place</b> of a grid at magnitude {@code v} with multiplier {@code s} is the distance between the two numbers
+ * of the grid around {@code v}: with {@code k = floor(log2(v / s))}, brought into the format's exponents (subnormal numbers have the
+ * distance of the smallest normal ones, beyond the largest number counts that of the top binade), it is {@code s * 2^(k - mantissaBits)}.
+ * Integers have the distance {@code s} everywhere. A number at a power of two belongs to the binade above it.
+ *
+ * @param mantissaBits stored bits of the significand
+ * @param minExponent exponent of the smallest normal number
+ * @param maxExponent exponent of the largest number
+ * @param maxValue the largest number, without the multiplier
+ * @param integers whether the numbers are integers; the exponents then mean nothing
+ * @param quantized whether elements have multipliers
+ * @param slack how far beyond half a unit an honest rounding can end, in units: what storing the multiplier after it was used, and FP32
+ *     arithmetic on the way, can add
+ */
+record NumberGrid(
+        int mantissaBits,
+        int minExponent,
+        int maxExponent,
+        double maxValue,
+        boolean integers,
+        boolean quantized,
+        double slack) {
+    /** FP32 division and multiplication on the way to a code and back. */
+    private static final double ARITHMETIC_SLACK = 0x1p-15;
+
+    /**
+     * The numbers of a tensor that is not quantised.
+     *
+     * @throws IllegalArgumentException when they are neither floats of 16 bits or more nor integers
+     */
+    static NumberGrid plain(DType type) {
+        return switch (type) {
+            case BF16 -> floats(7, -126, 127);
+            case F16 -> floats(10, -14, 15);
+            // F64 is compared after rounding to F32
+            case F32, F64 -> floats(23, -126, 127);
+            case F8_E8M0 -> floats(0, -127, 127);
+            case BOOL, U8, I8, I16, U16, I32, U32, I64, U64 ->
+                new NumberGrid(0, 0, 0, Double.MAX_VALUE, true, false, 0);
+            case F4_E2M1,
+                    F6_E2M3,
+                    F6_E3M2,
+                    U2,
+                    I2,
+                    U4,
+                    I4,
+                    F8_E5M2,
+                    F8_E4M3FN,
+                    F8_E4M3FNUZ,
+                    F8_E5M2FNUZ,
+                    C64,
+                    C128,
+                    STRING -> throw new IllegalArgumentException(type + " says nothing without a scale");
+        };
+    }
+
+    private static NumberGrid floats(int mantissaBits, int minExponent, int maxExponent) {
+        double max = Math.scalb(2 - Math.scalb(1.0, -mantissaBits), maxExponent);
+        return new NumberGrid(mantissaBits, minExponent, maxExponent, max, false, false, ARITHMETIC_SLACK);
+    }
+
+    /**
+     * The numbers of quantised codes.
+     *
+     * @param scaleNumber what the scales are stored as
+     */
+    static NumberGrid quantized(Codes codes, DType scaleNumber) {
+        if (codes.isInteger()) {
+            double max = codes == Codes.INT8_ASYMMETRIC ? Double.MAX_VALUE : codes.maxValue();
+            return new NumberGrid(0, 0, 0, max, true, true, slack(codes.maxValue(), scaleNumber));
+        }
+        Minifloat format = codes.minifloat().orElseThrow();
+        return new NumberGrid(
+                format.mantissaBits(),
+                1 - format.bias(),
+                format.maxExponent(),
+                format.maxValue(),
+                false,
+                true,
+                // the largest significand is just below 2^(mantissaBits + 1) units
+                slack(Math.scalb(1.0, format.mantissaBits() + 1), scaleNumber));
+    }
+
+    private static double slack(double largestInUnits, DType scaleNumber) {
+        double rounding = switch (scaleNumber) {
+            case BF16 -> 0x1p-9;
+            case F16 -> 0x1p-11;
+            default -> 0;
+        };
+        return largestInUnits * rounding + ARITHMETIC_SLACK;
+    }
+
+    /** The unit in the last place at {@code magnitude} (finite) with this multiplier; 0 when the multiplier is. */
+    double ulp(float magnitude, float multiplier) {
+        if (integers) {
+            return multiplier;
+        }
+        int exponent = Math.getExponent(quantized ? magnitude / multiplier : magnitude);
+        int clamped = Math.max(minExponent, Math.min(exponent, maxExponent)) - mantissaBits;
+        return multiplier * Double.longBitsToDouble((long) (clamped + 1023) << 52);
+    }
+
+    /** The number of this grid nearest to {@code x}, ties to even, beyond the largest the largest. Asymmetric integers have no such thing. */
+    float round(float x, float multiplier) {
+        double v = quantized ? x / multiplier : x;
+        if (Double.isNaN(v)) {
+            return Float.NaN;
+        }
+        double unit = integers ? 1 : ulp((float) Math.abs(v), 1);
+        double rounded = Math.clamp(Math.rint(v / unit) * unit, -maxValue, maxValue);
+        return (float) rounded * multiplier;
+    }
+}

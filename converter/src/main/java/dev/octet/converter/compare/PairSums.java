@@ -1,0 +1,179 @@
+package dev.octet.converter.compare;
+
+import dev.octet.quant.measure.Difference;
+
+/**
+ * Sums over pairs of elements, gathered tile by tile and added in the order of the tiles. Pairs in which a number is not finite count in
+ * {@link #notFinite} and {@link #apart} only. Not for use by several threads.
+ */
+final class PairSums {
+    /** Right borders of the histogram of errors in units of the coarser grid; the last bin is open. The third is half a unit and slack. */
+    static final double[] BORDERS = {1.0 / 64, 0.25, 0.5, 0.75, 1, 2, 8};
+
+    /** Errors above this share of a unit show that rounding did something. */
+    private static final double MOVED = 1.0 / 16;
+
+    /** Half a unit of BF16 in units of E4M3 is at most 1/32; twice that for a border between binades. */
+    private static final double BETWEEN = 1.0 / 16;
+
+    long count;
+    double signal;
+    double noise;
+    double squares;
+    double product;
+    double maxError;
+    double maxUlp;
+    float amaxA;
+    float amaxB;
+    /** Pairs of different numbers. */
+    long differing;
+    /** Pairs of zeros of different sign. */
+    long zeroSigns;
+    /** Pairs with a NaN or infinity. */
+    long notFinite;
+    /** Of {@link #notFinite}, those that are not the same NaN or infinity. */
+    long apart;
+    /** Errors of differing finite pairs by size, see {@link #BORDERS}. */
+    final long[] histogram = new long[BORDERS.length + 1];
+
+    final Toward towardA = new Toward();
+    final Toward towardB = new Toward();
+
+    /** One side as a rounding of the other. */
+    static final class Toward {
+        /** Pairs whose error is more than half a unit of this side and its slack, saturated ones left out. */
+        long beyondHalf;
+        /** Of {@link #beyondHalf}, those that a BF16 number between the two roundings does not explain either. */
+        long farBeyondHalf;
+        /** Pairs whose error is more than a sixteenth of a unit. */
+        long moved;
+        /** Pairs where the other side is beyond the largest number of this one. */
+        long saturated;
+        /** The largest error in units, saturated pairs left out. */
+        double maxUlp;
+
+        private void add(double error, float from, double unit, float multiplier, NumberGrid grid) {
+            double inUnits = error / unit;
+            if (inUnits > MOVED) {
+                moved++;
+            }
+            if (inUnits > 0.5 + grid.slack()) {
+                if (Math.abs((double) from) > grid.maxValue() * multiplier) {
+                    saturated++;
+                    return;
+                }
+                beyondHalf++;
+                if (inUnits > 0.5 + grid.slack() + BETWEEN) {
+                    farBeyondHalf++;
+                }
+            }
+            maxUlp = Math.max(maxUlp, inUnits);
+        }
+
+        private void plus(Toward other) {
+            beyondHalf += other.beyondHalf;
+            farBeyondHalf += other.farBeyondHalf;
+            moved += other.moved;
+            saturated += other.saturated;
+            maxUlp = Math.max(maxUlp, other.maxUlp);
+        }
+    }
+
+    /**
+     * Adds pairs.
+     *
+     * @param a values of the first side; {@code n} of each array are looked at
+     * @param multiplierA multipliers of the first side; not looked at when its grid has none
+     */
+    void add(
+            float[] a, float[] multiplierA, NumberGrid gridA, float[] b, float[] multiplierB, NumberGrid gridB, int n) {
+        for (int i = 0; i < n; i++) {
+            float x = a[i];
+            float y = b[i];
+            if (!Float.isFinite(x) || !Float.isFinite(y)) {
+                addNotFinite(x, y);
+                continue;
+            }
+            count++;
+            signal += (double) x * x;
+            squares += (double) y * y;
+            product += (double) x * y;
+            amaxA = Math.max(amaxA, Math.abs(x));
+            amaxB = Math.max(amaxB, Math.abs(y));
+            if (x == y) {
+                zeroSigns += Float.floatToRawIntBits(x) == Float.floatToRawIntBits(y) ? 0 : 1;
+                continue;
+            }
+            float sa = gridA.quantized() ? multiplierA[i] : 1;
+            float sb = gridB.quantized() ? multiplierB[i] : 1;
+            addDiffering(x, sa, gridA, y, sb, gridB);
+        }
+    }
+
+    private void addDiffering(float x, float sa, NumberGrid gridA, float y, float sb, NumberGrid gridB) {
+        double error = Math.abs((double) x - y);
+        float smaller = Math.min(Math.abs(x), Math.abs(y));
+        double ulpA = gridA.ulp(smaller, sa);
+        double ulpB = gridB.ulp(smaller, sb);
+        differing++;
+        noise += error * error;
+        maxError = Math.max(maxError, error);
+        double inUnits = error / Math.max(ulpA, ulpB);
+        maxUlp = Math.max(maxUlp, inUnits);
+        double slack = ulpA > ulpB ? gridA.slack() : gridB.slack();
+        histogram[bin(inUnits, slack)]++;
+        towardA.add(error, y, ulpA, sa, gridA);
+        towardB.add(error, x, ulpB, sb, gridB);
+    }
+
+    private static int bin(double inUnits, double slack) {
+        for (int i = 0; i < BORDERS.length; i++) {
+            if (inUnits <= (BORDERS[i] == 0.5 ? 0.5 + slack : BORDERS[i])) {
+                return i;
+            }
+        }
+        return BORDERS.length;
+    }
+
+    private void addNotFinite(float x, float y) {
+        notFinite++;
+        boolean same = Float.isNaN(x) ? Float.isNaN(y) : x == y;
+        apart += same ? 0 : 1;
+    }
+
+    /** Adds the sums of another tile. */
+    void plus(PairSums other) {
+        count += other.count;
+        signal += other.signal;
+        noise += other.noise;
+        squares += other.squares;
+        product += other.product;
+        maxError = Math.max(maxError, other.maxError);
+        maxUlp = Math.max(maxUlp, other.maxUlp);
+        amaxA = Math.max(amaxA, other.amaxA);
+        amaxB = Math.max(amaxB, other.amaxB);
+        differing += other.differing;
+        zeroSigns += other.zeroSigns;
+        notFinite += other.notFinite;
+        apart += other.apart;
+        for (int i = 0; i < histogram.length; i++) {
+            histogram[i] += other.histogram[i];
+        }
+        towardA.plus(other.towardA);
+        towardB.plus(other.towardB);
+    }
+
+    /** The usual measures of the finite pairs, the first side being the exact one. */
+    Difference measures() {
+        return new Difference(count, signal, noise, squares, product, maxError, 0);
+    }
+
+    /** Pairs beyond half a unit (and slack) of the coarser grid. */
+    long beyondOneRounding() {
+        long beyond = 0;
+        for (int i = 3; i < histogram.length; i++) {
+            beyond += histogram[i];
+        }
+        return beyond;
+    }
+}

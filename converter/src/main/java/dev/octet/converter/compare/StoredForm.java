@@ -1,0 +1,37 @@
+package dev.octet.converter.compare;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.number.Codes;
+import dev.octet.quant.scale.Granularity;
+
+/** How weights are stored, in words, and what their shapes are as matrices. */
+final class StoredForm {
+    private StoredForm() {}
+
+    /** As {@code E4M3FN per 128 x 128, scale F32}. */
+    static String text(Codes codes, Granularity granularity, DType scaleNumber, boolean twoLevels) {
+        return codes + " " + text(granularity) + ", scale " + scaleNumber + (twoLevels ? " x F32" : "");
+    }
+
+    private static String text(Granularity granularity) {
+        return switch (granularity) {
+            case Granularity.PerTensor() -> "per tensor";
+            case Granularity.PerChannel(int axis) -> axis == -2 ? "per channel" : "per index of axis " + axis;
+            case Granularity.PerToken() -> "per row";
+            case Granularity.PerGroup(int axis, int size) -> "per " + size + (axis == -1 ? "" : " along axis " + axis);
+            case Granularity.PerBlock(int rows, int cols) -> "per " + rows + " x " + cols;
+            case Granularity.Mx(int axis, int size) -> "per " + size + (axis == -1 ? "" : " along axis " + axis);
+        };
+    }
+
+    /** Columns of the matrices of a weight. */
+    static long cols(Shape shape) {
+        return shape.rank() == 0 ? 1 : shape.dim(-1);
+    }
+
+    /** Rows of each matrix of a weight. */
+    static long rows(Shape shape) {
+        return shape.rank() < 2 ? 1 : shape.dim(-2);
+    }
+}

@@ -1,0 +1,63 @@
+package dev.octet.converter.compare;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+/** Memory for one tile of both sides, used by one thread at a time and kept for the next tile. */
+final class TileBuffers implements AutoCloseable {
+    /** Values of A, values of B, multipliers of A, multipliers of B. */
+    private static final int PARTS = 4;
+
+    private Arena arena = Arena.ofShared();
+    private final MemorySegment[] parts = new MemorySegment[PARTS];
+
+    private TileBuffers() {
+        Arrays.fill(parts, MemorySegment.NULL);
+    }
+
+    /** Part {@code i} with {@code bytes} bytes; what it holds is chance. */
+    MemorySegment part(int i, long bytes) {
+        if (parts[i].byteSize() < bytes) {
+            if (parts[i].byteSize() > 0) {
+                replaceArena(); // memory is given back only with its arena
+            }
+            parts[i] = arena.allocate(bytes, 64);
+        }
+        return parts[i].asSlice(0, bytes);
+    }
+
+    private void replaceArena() {
+        close();
+        arena = Arena.ofShared();
+        Arrays.fill(parts, MemorySegment.NULL);
+    }
+
+    @Override
+    public void close() {
+        arena.close();
+    }
+
+    /** Buffers of all threads. */
+    static final class Pool implements AutoCloseable {
+        private final ConcurrentLinkedQueue<TileBuffers> free = new ConcurrentLinkedQueue<>();
+
+        /** Buffers that nobody else uses. */
+        TileBuffers take() {
+            TileBuffers buffers = free.poll();
+            return buffers == null ? new TileBuffers() : buffers;
+        }
+
+        /** Hands them on. */
+        void giveBack(TileBuffers buffers) {
+            free.add(buffers);
+        }
+
+        @Override
+        public void close() {
+            free.forEach(TileBuffers::close);
+            free.clear();
+        }
+    }
+}
