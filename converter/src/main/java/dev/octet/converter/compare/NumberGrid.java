@@ -109,6 +109,17 @@ record NumberGrid(
         return multiplier * Double.longBitsToDouble((long) (clamped + 1023) << 52);
     }
 
+    /**
+     * The unit in which the distance of two numbers (finite) is told: that at the smaller magnitude, but at least half of that at the larger.
+     * Rounding a number to this grid moves it at most half such a unit, whichever of the two it was, for it leaves its binade at most for
+     * the border of the next; numbers far apart are not told in the tiny units around zero.
+     */
+    double ulpBetween(float x, float y, float multiplier) {
+        float smaller = Math.min(Math.abs(x), Math.abs(y));
+        float larger = Math.max(Math.abs(x), Math.abs(y));
+        return Math.max(ulp(smaller, multiplier), ulp(larger, multiplier) / 2);
+    }
+
     /** The number of this grid nearest to {@code x}, ties to even, beyond the largest the largest. Asymmetric integers have no such thing. */
     float round(float x, float multiplier) {
         double v = quantized ? x / multiplier : x;

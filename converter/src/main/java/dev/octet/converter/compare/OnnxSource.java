@@ -62,6 +62,9 @@ final class OnnxSource implements WeightSource {
         }
         Map<String, Node> dequantizers = dequantizers();
         Set<String> parts = new HashSet<>();
+        graph.nodes().stream()
+                .filter(n -> n.opType().equals("DequantizeLinear") || n.opType().equals("QuantizeLinear"))
+                .forEach(n -> parts.add(n.input(2))); // zero points
         dequantizers.values().forEach(dq -> parts.addAll(List.of(dq.input(1), dq.input(2))));
         for (Initializer i : graph.initializers().values()) {
             Optional<Tensor> tensor = i.tensor();

@@ -112,9 +112,8 @@ final class PairSums {
 
     private void addDiffering(float x, float sa, NumberGrid gridA, float y, float sb, NumberGrid gridB) {
         double error = Math.abs((double) x - y);
-        float smaller = Math.min(Math.abs(x), Math.abs(y));
-        double ulpA = gridA.ulp(smaller, sa);
-        double ulpB = gridB.ulp(smaller, sb);
+        double ulpA = gridA.ulpBetween(x, y, sa);
+        double ulpB = gridB.ulpBetween(x, y, sb);
         differing++;
         noise += error * error;
         maxError = Math.max(maxError, error);

@@ -74,6 +74,7 @@ final class Pairing {
         pairing.byEnding();
         pairing.tied();
         pairing.byContent();
+        pairing.copies();
         List<String> order = new ArrayList<>(a.keySet());
         Map<String, Integer> place = new HashMap<>();
         order.forEach(name -> place.put(name, place.size()));
@@ -239,8 +240,16 @@ final class Pairing {
     }
 
     private static boolean transposed(Weight a, Weight b) throws IOException {
-        double cosine = ContentSample.cosine(sampleOrNothing(a, false), sampleOrNothing(b, true));
-        return cosine >= TRANSPOSED_ALIKE;
+        return alikeTransposed(a, b) >= TRANSPOSED_ALIKE;
+    }
+
+    private static double alikeTransposed(Weight a, Weight b) throws IOException {
+        return ContentSample.cosine(sampleOrNothing(a, false), sampleOrNothing(b, true));
+    }
+
+    private static boolean isExchanged(Weight a, Weight b) {
+        return a.shape().dim(0) == b.shape().dim(1)
+                && a.shape().dim(1) == b.shape().dim(0);
     }
 
     /** Matrices whose names say nothing to each other. */
@@ -270,6 +279,26 @@ final class Pairing {
                 restA.remove(a.name());
                 restB.remove(b.name());
                 pairs.add(new Pair(a, transposed ? b.transposed() : b, Match.CONTENT, transposed));
+            }
+        }
+    }
+
+    /** Matrices left over that another weight of the same model is a copy of: exporters write tied weights twice. */
+    private void copies() throws IOException {
+        if (restA.size() > MOST_NAMELESS || restB.size() > MOST_NAMELESS) {
+            return;
+        }
+        for (Weight b : List.copyOf(restB.values())) {
+            for (Weight a : isMatrix(b) ? List.copyOf(allA.values()) : List.<Weight>of()) {
+                boolean same = isMatrix(a) && a.shape().equals(b.shape());
+                boolean exchanged = isMatrix(a) && isExchanged(a, b);
+                if ((same && direct(a, b)) || (exchanged && alikeTransposed(a, b) >= ALIKE)) {
+                    boolean transposed = !(same && direct(a, b));
+                    pairs.add(new Pair(a, transposed ? b.transposed() : b, Match.TIED, transposed));
+                    restB.remove(b.name());
+                    restA.remove(a.name());
+                    break;
+                }
             }
         }
     }

@@ -18,8 +18,9 @@ import org.jspecify.annotations.Nullable;
  * @param cosine of the angle between both as vectors; over pairs of finite numbers, as all measures
  * @param sqnrDb signal to noise in dB; infinite when there is no noise
  * @param maxAbsError largest difference
- * @param maxUlpError largest difference in units in the last place of the coarser grid at that element, the one with the larger unit at the
- *     smaller of both magnitudes; see {@link NumberGrid}
+ * @param maxUlpError largest difference in units in the last place of the coarser grid at that element: the distance of its numbers (times
+ *     the multiplier of the element) at the smaller of both magnitudes, or half of that at the larger where that is more; the coarser grid is
+ *     the one with the larger unit. Rounding to the coarser grid is at most 0.5
  * @param amaxA largest magnitude of the first one
  * @param amaxB largest magnitude of the second one
  * @param relativeAmaxDifference {@code |amaxB - amaxA| / amaxA}; 0 when both are 0

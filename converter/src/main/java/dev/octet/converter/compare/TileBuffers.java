@@ -10,33 +10,31 @@ final class TileBuffers implements AutoCloseable {
     /** Values of A, values of B, multipliers of A, multipliers of B. */
     private static final int PARTS = 4;
 
-    private Arena arena = Arena.ofShared();
+    /** One for each part: memory is given back only with its arena, and a part may grow while the others are in use. */
+    private final Arena[] arenas = new Arena[PARTS];
+
     private final MemorySegment[] parts = new MemorySegment[PARTS];
 
     private TileBuffers() {
+        Arrays.setAll(arenas, i -> Arena.ofShared());
         Arrays.fill(parts, MemorySegment.NULL);
     }
 
-    /** Part {@code i} with {@code bytes} bytes; what it holds is chance. */
+    /** Part {@code i} with {@code bytes} bytes; what it holds is chance. What was handed out as this part before is gone. */
     MemorySegment part(int i, long bytes) {
         if (parts[i].byteSize() < bytes) {
-            if (parts[i].byteSize() > 0) {
-                replaceArena(); // memory is given back only with its arena
-            }
-            parts[i] = arena.allocate(bytes, 64);
+            arenas[i].close();
+            arenas[i] = Arena.ofShared();
+            parts[i] = arenas[i].allocate(bytes, 64);
         }
         return parts[i].asSlice(0, bytes);
     }
 
-    private void replaceArena() {
-        close();
-        arena = Arena.ofShared();
-        Arrays.fill(parts, MemorySegment.NULL);
-    }
-
     @Override
     public void close() {
-        arena.close();
+        for (Arena arena : arenas) {
+            arena.close();
+        }
     }
 
     /** Buffers of all threads. */
