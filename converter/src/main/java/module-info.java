@@ -27,6 +27,7 @@ module dev.octet.converter {
     opens dev.octet.converter.evaluate to
             com.fasterxml.jackson.databind;
     opens dev.octet.converter.verify to
+            com.fasterxml.jackson.databind;
     opens dev.octet.converter.compare to
             com.fasterxml.jackson.databind;
     // the report's data goes into its page as JSON
