@@ -2,6 +2,7 @@ package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.cast.Cast;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Half;
 import dev.octet.quant.number.Minifloat;
@@ -79,6 +80,16 @@ public final class ScaleNumbers {
             MemorySegment.copy(f32, 0, stored, 0, count * Float.BYTES);
             return true;
         }
+        if (number == DType.F8_E4M3FN) {
+            Cast.best()
+                    .encode(
+                            DType.F32,
+                            f32.asSlice(0, count * Float.BYTES),
+                            1,
+                            Minifloat.E4M3FN,
+                            Overflow.SATURATE,
+                            stored.asSlice(0, count));
+        }
         boolean exact = true;
         for (long i = 0; i < count; i++) {
             float scale = f32.get(Tensor.F32_LE, i * Float.BYTES);
@@ -103,9 +114,10 @@ public final class ScaleNumbers {
                 yield same(Half.toFloat(bits), scale);
             }
             case F8_E4M3FN -> {
-                int code = Minifloat.E4M3FN.encode(scale, Overflow.SATURATE);
-                code = code == 0 && scale > 0 ? 1 : code;
-                stored.set(ValueLayout.JAVA_BYTE, i, (byte) code);
+                int code = stored.get(ValueLayout.JAVA_BYTE, i) & 0xFF; // all were encoded at once
+                if (code == 0 && scale > 0) {
+                    stored.set(ValueLayout.JAVA_BYTE, i, (byte) 1);
+                }
                 yield same(E4M3[code], scale);
             }
             case U8, F8_E8M0 -> {

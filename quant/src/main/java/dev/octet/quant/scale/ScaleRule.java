@@ -92,7 +92,7 @@ public sealed interface ScaleRule {
             case AmaxRule() -> amaxScale(amax, format);
             case MseRule _ -> amaxScale(amax, format);
             case PowerOfTwoRule(Rounding rounding) -> powerOfTwo(amaxScale(amax, format), rounding);
-            case MxRule(Exponent exponent) -> powerOfTwo(exponentOf(amax, format, exponent));
+            case MxRule(Exponent exponent) -> PowersOfTwo.of(exponentOf(amax, format, exponent));
         };
     }
 
@@ -102,29 +102,23 @@ public sealed interface ScaleRule {
     }
 
     private static float powerOfTwo(float scale, Rounding rounding) {
-        // As doubles all floats are normal, so exponents and significands can be taken apart without a special case.
-        int exponent = Math.getExponent((double) scale);
-        double significand = Math.scalb((double) scale, -exponent);
+        double significand = PowersOfTwo.significand(scale);
         boolean up = switch (rounding) {
             case UP -> significand > 1;
             case DOWN -> false;
             case NEAREST -> significand >= Math.sqrt(2);
         };
-        return powerOfTwo(up ? exponent + 1 : exponent);
+        int exponent = PowersOfTwo.exponent(scale);
+        return PowersOfTwo.of(up ? exponent + 1 : exponent);
     }
 
     private static int exponentOf(float amax, Minifloat format, Exponent rule) {
-        int exponent = Math.getExponent((double) amax);
-        double significand = Math.scalb((double) amax, -exponent);
-        int emax = format.maxExponent();
+        int floor = PowersOfTwo.exponent(amax) - format.maxExponent();
+        double significand = PowersOfTwo.significand(amax);
         return switch (rule) {
-            case OCP_FLOOR -> exponent - emax;
-            case COMPRESSED_TENSORS -> exponent - emax + (significand >= 1.75 ? 1 : 0);
-            case CEIL -> exponent - emax + (significand > Math.scalb((double) format.maxValue(), -emax) ? 1 : 0);
+            case OCP_FLOOR -> floor;
+            case COMPRESSED_TENSORS -> floor + (significand >= 1.75 ? 1 : 0);
+            case CEIL -> floor + (significand > PowersOfTwo.significand(format.maxValue()) ? 1 : 0);
         };
-    }
-
-    private static float powerOfTwo(int exponent) {
-        return Math.max(Math.scalb(1f, exponent), Float.MIN_VALUE);
     }
 }

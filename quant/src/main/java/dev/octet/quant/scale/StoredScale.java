@@ -39,8 +39,7 @@ public final class StoredScale {
             return clamped;
         }
         if (type == DType.F8_E8M0) {
-            float floor = Math.scalb(1f, Math.getExponent(clamped));
-            return floor == clamped ? floor : floor * 2;
+            return PowersOfTwo.atOrAbove(clamped);
         }
         return type == DType.BF16
                 ? BFloat16.toFloat(BFloat16.fromFloat(clamped))
