@@ -36,6 +36,10 @@ import org.jspecify.annotations.Nullable;
  * <p>Sources: compressed-tensors at ac8e2ba, {@code quantization/quant_scheme.py} (what presets hold),
  * {@code quantization/lifecycle/initialize.py} (shapes), {@code compressors/{naive_quantized,mxfp8,nvfp4}/base.py} (names).
  *
+ * <p>Blocks may overhang the edges of a weight for vLLM. The library itself forgets the configuration when it unpacks (as transformers does
+ * without a GPU): it has rows / rows of scales for the height of a block, and takes a single column of blocks for channels
+ * ({@code quantization/lifecycle/forward.py}, {@code dequantize}).
+ *
  * <p>{@code int8-asymmetric} leaves activations alone. compressed-tensors itself would pack such weights into I32; its reader takes
  * {@code int-quantized} as well, vLLM takes neither asymmetric form at 8 bits.
  */

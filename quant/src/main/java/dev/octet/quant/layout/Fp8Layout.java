@@ -23,8 +23,13 @@ import org.jspecify.annotations.Nullable;
  * fp8-block   m.weight F8_E4M3 [out, in]      m.weight_scale_inv F32 [out/128, in/128]; a multiplier, whatever its name says
  *             experts.x F8_E4M3 [e, out, in]  experts.x_scale_inv F32 [e, out/128, in/128]; transformers
  * fp8         m.weight F8_E4M3 [out, in]      m.weight_scale F32 [1]   static inputs: m.input_scale F32 [1]; vLLM and SGLang only,
- *             transformers calls the same two {@code weight_scale_inv} and {@code activation_scale}
+ *             transformers calls the same two {@code weight_scale_inv} and {@code activation_scale} and, but for a warning, loads codes
+ *             without their scales when it does not find these
  * </pre>
+ *
+ * <p>Fused experts have the names of the parameters of transformers' {@code FP8Experts}, which it makes where there is a GPU for FP8. Where it
+ * dequantises while loading (5.18, {@code quantizers/quantizer_finegrained_fp8.py}) it folds in only {@code weight_scale_inv}, and experts
+ * in a tensor of all lose their scales with a mere warning: files with a module for each expert, which transformers saves, do not.
  *
  * <p>Powers of two stay in F32 and {@code scale_fmt: "ue8m0"} says so, as in DeepSeek-V3.1: every reader takes these.
  *

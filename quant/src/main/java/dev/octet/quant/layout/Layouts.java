@@ -75,13 +75,18 @@ public final class Layouts {
      * All weights by names and shapes. A weight of one block looks like one with a single scale: it is taken for what the others are.
      */
     private static StoredCheckpoint asTheOthers(Map<String, TensorSpec> tensors, List<String> notes) {
-        Granularity blocks = new WeightFinder(tensors, _ -> WeightFinder.Expectation.NONE, new ArrayList<>())
-                .find(PLAIN).weights().values().stream()
-                        .map(StoredWeight::granularity)
-                        .filter(Granularity.PerBlock.class::isInstance)
-                        .findFirst()
-                        .orElse(null);
-        WeightFinder.Expectation expectation = new WeightFinder.Expectation(blocks, null);
+        List<String> before = List.copyOf(notes);
+        StoredCheckpoint found = new WeightFinder(tensors, _ -> WeightFinder.Expectation.NONE, notes).find(PLAIN);
+        Optional<Granularity> blocks = found.weights().values().stream()
+                .map(StoredWeight::granularity)
+                .filter(Granularity.PerBlock.class::isInstance)
+                .findFirst();
+        if (blocks.isEmpty()) {
+            return found;
+        }
+        notes.clear();
+        notes.addAll(before);
+        WeightFinder.Expectation expectation = new WeightFinder.Expectation(blocks.orElseThrow(), null);
         return new WeightFinder(tensors, _ -> expectation, notes).find(PLAIN);
     }
 

@@ -41,14 +41,14 @@ final class WeightFinder {
     private static final List<String> SCALE_NAMES = List.of(
             "W_scale_inv", "W_scale", "W_weight_scale", "M.scale", "M.scale_weight", "M.weights_scaling_factor");
 
-    /** Where the scale of the activation lies; the first three with {@code _} for names without {@code .weight}. */
+    /** Where the scale of the activation lies: after the module and a dot, or after a name without {@code .weight} and a line. */
     private static final List<String> INPUT_NAMES = List.of(
-            "M.input_scale",
-            "M.activation_scale",
-            "M.input_global_scale",
-            "M.act_scale",
-            "M.scale_input",
-            "M.activation_scaling_factor");
+            "input_scale",
+            "activation_scale",
+            "input_global_scale",
+            "act_scale",
+            "scale_input",
+            "activation_scaling_factor");
 
     /** Names of scales that belong to no weight and yet mean something: those of the KV cache and of outputs. */
     private static final List<String> OTHER_SCALES = List.of(
@@ -130,7 +130,7 @@ final class WeightFinder {
     /** All weights, and the rest of the tensors sorted. */
     StoredCheckpoint find(String layout) {
         for (TensorSpec tensor : tensors.values()) {
-            if (!taken.contains(tensor.name()) && !isScaleOfAnother(tensor)) {
+            if (mayBeCodes(tensor.dtype()) && !taken.contains(tensor.name()) && !isScaleOfAnother(tensor)) {
                 read(tensor).ifPresent(this::add);
             }
         }
@@ -159,6 +159,15 @@ final class WeightFinder {
             notes.add("and " + more + " notes more");
         }
         return new StoredCheckpoint(layout, weights, plain, others, List.copyOf(notes), StoredRecipes.of(weights));
+    }
+
+    /** Asked first, as half of the tensors of a quantised checkpoint are scales, mostly F32. */
+    private static boolean mayBeCodes(DType type) {
+        return (type.isFloat8() && type != DType.F8_E8M0)
+                || type == DType.F4_E2M1
+                || type == DType.U8
+                || type == DType.I8
+                || type == DType.I32; // packed integers, for a note
     }
 
     private boolean isOther(TensorSpec tensor) {
@@ -379,10 +388,11 @@ final class WeightFinder {
     }
 
     private @Nullable ScaleTensor inputScale(String name) {
-        for (String pattern : INPUT_NAMES) {
-            TensorSpec spec = sibling(name, name.endsWith(WEIGHT) ? pattern : pattern.replace("M.", "W_"));
+        String stem = name.endsWith(WEIGHT) ? StoredWeight.moduleOf(name) + "." : name + "_";
+        for (String ending : INPUT_NAMES) {
+            TensorSpec spec = tensors.get(stem + ending);
             if (spec != null && isFloat(spec)) {
-                return pattern.endsWith("global_scale")
+                return ending.endsWith("global_scale")
                         ? new ScaleTensor(spec, spec.dtype(), ScaleTensor.Direction.DIVISOR)
                         : ScaleTensor.multiplier(spec);
             }
