@@ -103,6 +103,9 @@ final class WeightFinder {
     private final Map<String, StoredWeight> weights = new LinkedHashMap<>();
     private final Set<String> taken = new HashSet<>();
 
+    /** What stands after the last dot of all names, a few words: most names that are looked for end in none of them. */
+    private final Set<String> lastParts = new HashSet<>();
+
     /**
      * Made for one checkpoint.
      *
@@ -114,12 +117,23 @@ final class WeightFinder {
         this.tensors = tensors;
         this.expectations = expectations;
         this.notes = notes;
+        for (String name : tensors.keySet()) {
+            lastParts.add(lastPart(name));
+        }
     }
 
     /** Adds a weight found by other means than names; its tensors are not looked at any more. */
     void add(StoredWeight weight) {
         weights.put(weight.name(), weight);
         weight.tensors().forEach(t -> taken.add(t.name()));
+    }
+
+    private @Nullable TensorSpec lookup(String name) {
+        return lastParts.contains(lastPart(name)) ? tensors.get(name) : null;
+    }
+
+    private static String lastPart(String name) {
+        return name.substring(name.lastIndexOf('.') + 1);
     }
 
     /** Keeps a tensor from being taken for anything more. */
@@ -196,7 +210,7 @@ final class WeightFinder {
 
     private boolean hasWeight(String name, String suffix) {
         String weight = name.substring(0, name.length() - suffix.length());
-        return tensors.containsKey(weight) || tensors.containsKey(weight + PACKED);
+        return lookup(weight) != null || lookup(weight + PACKED) != null;
     }
 
     private Optional<StoredWeight> read(TensorSpec data) {
@@ -211,7 +225,7 @@ final class WeightFinder {
             return Optional.empty();
         }
         Optional<Shape> shape = logicalShape(data, codes.orElseThrow());
-        TensorSpec zeroPoint = codes.orElseThrow() == Codes.INT8_ASYMMETRIC ? tensors.get(name + "_zero_point") : null;
+        TensorSpec zeroPoint = codes.orElseThrow() == Codes.INT8_ASYMMETRIC ? lookup(name + "_zero_point") : null;
         return shape.map(s -> weight(
                 new Named(name, s, codes.orElseThrow(), data),
                 scale.orElse(null),
@@ -250,7 +264,7 @@ final class WeightFinder {
                     + "' of shape " + named.shape());
         }
         boolean fits = granularity != null;
-        if (tensors.containsKey(named.name() + "_g_idx")) {
+        if (lookup(named.name() + "_g_idx") != null) {
             notes.add("'" + named.name() + "' has its columns in another order (weight_g_idx), which is not read");
             fits = false;
         }
@@ -330,7 +344,7 @@ final class WeightFinder {
                 if (blockScales) {
                     yield Optional.of(Codes.E2M1);
                 }
-                TensorSpec zero = tensors.get(data.name() + "_zero_point");
+                TensorSpec zero = lookup(data.name() + "_zero_point");
                 yield Optional.of(zero != null && zero.dtype() == DType.I8 ? Codes.INT8_ASYMMETRIC : Codes.INT8);
             }
             default -> Optional.empty();
@@ -374,14 +388,14 @@ final class WeightFinder {
     }
 
     private @Nullable ScaleTensor globalScale(String name) {
-        TensorSpec multiplier = tensors.get(name + "_scale_2");
+        TensorSpec multiplier = lookup(name + "_scale_2");
         if (multiplier == null) {
-            multiplier = tensors.get(name + "_weight_scale_2");
+            multiplier = lookup(name + "_weight_scale_2");
         }
         if (multiplier != null && isFloat(multiplier)) {
             return ScaleTensor.multiplier(multiplier);
         }
-        TensorSpec divisor = tensors.get(name + "_global_scale");
+        TensorSpec divisor = lookup(name + "_global_scale");
         return divisor != null && isFloat(divisor)
                 ? new ScaleTensor(divisor, divisor.dtype(), ScaleTensor.Direction.DIVISOR)
                 : null;
@@ -390,7 +404,7 @@ final class WeightFinder {
     private @Nullable ScaleTensor inputScale(String name) {
         String stem = name.endsWith(WEIGHT) ? StoredWeight.moduleOf(name) + "." : name + "_";
         for (String ending : INPUT_NAMES) {
-            TensorSpec spec = tensors.get(stem + ending);
+            TensorSpec spec = lookup(stem + ending);
             if (spec != null && isFloat(spec)) {
                 return ending.endsWith("global_scale")
                         ? new ScaleTensor(spec, spec.dtype(), ScaleTensor.Direction.DIVISOR)
@@ -402,9 +416,9 @@ final class WeightFinder {
 
     private @Nullable TensorSpec sibling(String name, String pattern) {
         if (pattern.startsWith("W")) {
-            return tensors.get(name + pattern.substring(1));
+            return lookup(name + pattern.substring(1));
         }
-        return name.endsWith(WEIGHT) ? tensors.get(StoredWeight.moduleOf(name) + pattern.substring(1)) : null;
+        return name.endsWith(WEIGHT) ? lookup(StoredWeight.moduleOf(name) + pattern.substring(1)) : null;
     }
 
     /** What the elements of a tensor are when it holds scales; null when it cannot. */
