@@ -31,7 +31,8 @@ final class VerifyCommand implements Command {
     private static final Option TP = Flags.value(
             "tp",
             "N,N,...",
-            "numbers of devices that the model must split onto (default: 1, and the largest number is told)");
+            "numbers of devices that the model must split onto (default: 1; which powers of two are possible is told"
+                    + " in any case)");
     private static final Option DEEP =
             Flags.flag("deep", "read the weights and all scales too (default: headers and small scales)");
     private static final Option RULES = Flags.flag("rules", "list all rules and end");
@@ -88,6 +89,7 @@ final class VerifyCommand implements Command {
             String kind,
             String layout,
             List<String> consumers,
+            List<Integer> devices,
             boolean passed,
             int errors,
             int warnings,
@@ -103,6 +105,7 @@ final class VerifyCommand implements Command {
                     v.kind(),
                     v.layout(),
                     v.consumers(),
+                    v.devices(),
                     v.passed(),
                     v.errors(),
                     v.warnings(),
@@ -231,6 +234,12 @@ final class VerifyCommand implements Command {
         Table head = new Table().row("model", result.model()).row("for", String.join(", ", result.consumers()));
         if (!result.layout().isEmpty()) {
             head.row("layout", result.layout());
+        }
+        if (!result.devices().isEmpty()) {
+            head.row(
+                    "splits onto",
+                    result.devices().stream().map(String::valueOf).collect(Collectors.joining(", "))
+                            + (result.devices().getLast() == 1 ? " device" : " devices"));
         }
         page.append(head.text(0));
         for (Finding finding : result.findings()) {

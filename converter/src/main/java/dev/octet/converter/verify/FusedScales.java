@@ -31,6 +31,15 @@ final class FusedScales extends CheckpointRule {
         });
     }
 
+    /** A small weight of one block has one scale, too, which its siblings need not share. */
+    private static boolean isOfWholeTensor(LayerTensors layer, List<String> parts, CheckpointSubject subject) {
+        QuantSettings.Group group = subject.settings().group(layer.module());
+        return !parts.equals(LayerTensors.WEIGHT_SCALES)
+                || group == null
+                || group.weights() == null
+                || group.weights().strategy().equals("tensor");
+    }
+
     private void compare(
             String name,
             List<LayerTensors> group,
@@ -43,8 +52,8 @@ final class FusedScales extends CheckpointRule {
         boolean packed = false;
         List<String> seen = new ArrayList<>();
         for (LayerTensors layer : group) {
-            Optional<StoredTensor> scale =
-                    layer.first(parts).filter(s -> s.shape().elementCount() == 1);
+            Optional<StoredTensor> scale = layer.first(parts)
+                    .filter(s -> s.shape().elementCount() == 1 && isOfWholeTensor(layer, parts, subject));
             Optional<ScaleFacts> value = scale.flatMap(subject::values).filter(ScaleFacts::sound);
             if (value.isPresent()) {
                 smallest = Math.min(smallest, value.get().min());

@@ -9,6 +9,8 @@ import java.util.List;
  * @param kind {@code checkpoint} or {@code graph}
  * @param layout how quantised weights lie in a checkpoint; {@code onnx} for a graph
  * @param consumers for whom was checked
+ * @param devices numbers of devices, powers of two up to 64, that a quantised checkpoint can be split onto by tensor parallelism; empty where
+ *     that was not asked for or does not apply
  * @param findings worst first
  * @param errors findings of that severity
  * @param warnings findings of that severity
@@ -22,6 +24,7 @@ public record Verification(
         String kind,
         String layout,
         List<String> consumers,
+        List<Integer> devices,
         List<Finding> findings,
         int errors,
         int warnings,
@@ -34,6 +37,7 @@ public record Verification(
 
     public Verification {
         consumers = List.copyOf(consumers);
+        devices = List.copyOf(devices);
         findings = List.copyOf(findings);
         rulesRun = List.copyOf(rulesRun);
         rulesSkipped = List.copyOf(rulesSkipped);

@@ -5,18 +5,36 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.work.Workers;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Checks models against what their consumers demand. One more rule is one more class and its line here.
+ *
+ * <p>What no file can tell, and so no rule looks for:
+ *
+ * <ul>
+ *   <li>whether a model answers sensibly in a runtime (vllm-project/vllm#39407): that takes running it, see {@code octet evaluate};
+ *   <li>whether the names in a list of modules are those that a consumer gives its modules inside (vllm-project/vllm#21669): rules compare
+ *       them with the names in the checkpoint;
+ *   <li>whether scales in the right shape were reordered for a kernel (swizzled): that takes the original, see {@code weight-differs};
+ *   <li>whether an input scale is that of an expert calibration never reached, once a tool has filled it in;
+ *   <li>whether the kernel of a device rounds as it should (microsoft/onnxruntime#16938): {@code weight-rounding} checks the stored codes only.
+ * </ul>
  */
 public final class Verifier {
+    private static final TensorParallel TENSOR_PARALLEL = new TensorParallel();
+
     private static final List<CheckpointRule> CHECKPOINT_RULES = List.of(
             new FileMalformed(),
             new DuplicateKey(),
@@ -27,26 +45,92 @@ public final class Verifier {
             new FileUnlisted(),
             new TotalSize(),
             new FormatMetadata(),
+            new TrainingState(),
+            new OriginalTensors(),
             new ConfigMissing(),
+            new ConfigDivergence(),
+            new QuantConfigMissing(),
+            new MethodSupported(),
+            new CompressedFormat(),
+            new UnknownKeys(),
+            new GroupName(),
+            new ActivationScheme(),
+            new ModelOptKeys(),
+            new BlockSize(),
+            new WeightFormat(),
+            new WeightE5m2(),
+            new Fnuz(),
+            new MxOrFp8(),
             new ScaleMissing(),
+            new ScaleDouble(),
             new ScaleOrphan(),
+            new ScaleName(),
             new ScaleUnknown(),
+            new ScaleShape(),
+            new ScaleOneByOne(),
+            new ScaleZeroDim(),
+            new ScaleType(),
+            new ScaleE8m0Type(),
             new ScaleNotFinite(),
             new ScaleNotPositive(),
             new ScaleSubnormal(),
             new ScaleAbsurd(),
-            new FusedPartial(),
-            new FusedScales(),
+            new ScaleNotPowerOfTwo(),
+            new ScaleDirection(),
+            new GlobalScaleDirection(),
+            new InputScaleMissing(),
+            new ExpertInputScale(),
+            new KvScaleMissing(),
+            new KvScaleOne(),
+            new KvScaleShape(),
             new ExcludeUnmatched(),
             new ExcludeContradicted(),
-            new LinearNotQuantized());
+            new LinearNotQuantized(),
+            new LayerKindQuantized(),
+            new HeadQuantized(),
+            new TiedEmbeddings(),
+            new FusedPartial(),
+            new FusedScales(),
+            new ExpertsPartial(),
+            new BlockRemainder(),
+            TENSOR_PARALLEL,
+            new ValueNotFinite());
 
-    private static final List<WeightRule> WEIGHT_RULES = List.of();
+    private static final List<WeightRule> WEIGHT_RULES = List.of(
+            new WeightNan(),
+            new WeightNegativeZero(),
+            new WeightMagnitude(),
+            new WeightConstant(),
+            new WeightZeroBlocks(),
+            new WeightSaturated(),
+            new WeightUnderused(),
+            new WeightDirection(),
+            new WeightTransposed(),
+            new WeightDiffers(),
+            new WeightRounding());
 
-    private static final List<GraphRule> GRAPH_RULES = List.of();
+    private static final List<GraphRule> GRAPH_RULES = List.of(
+            new OnnxVersion(),
+            new OnnxFusion(),
+            new OnnxScaleType(),
+            new OnnxScaleConstant(),
+            new OnnxScaleValue(),
+            new OnnxActivationAxis(),
+            new OnnxQuantizedType(),
+            new OnnxFloat8Kind(),
+            new OnnxCast(),
+            new OnnxKernel(),
+            new OnnxZeroPoint(),
+            new OnnxAttention(),
+            new OnnxOctetOperators(),
+            new OnnxWeightNan(),
+            new OnnxSession());
 
     /** Every rule, in the order of the documentation. */
     public static final List<Rule> RULES = allRules();
+
+    /** Enough for all threads; facts of so many weights are kept at once. */
+    private static final int WEIGHTS_AT_A_TIME = 256;
 
     private Verifier() {}
 
@@ -100,13 +184,13 @@ public final class Verifier {
         private Verification graph(GraphModel model) {
             Set<Consumer> asked = asked(Consumer.OF_GRAPHS, "an ONNX graph");
             Findings findings = new Findings(asked);
-            GraphSubject subject = new GraphSubject(model);
+            GraphSubject subject = new GraphSubject(path, model);
             for (GraphRule rule : GRAPH_RULES) {
                 if (runs(rule, asked)) {
                     rule.check(subject, findings);
                 }
             }
-            return result("graph", "onnx", asked, findings);
+            return result("graph", "onnx", asked, List.of(), findings);
         }
 
         private Verification checkpoint() throws IOException {
@@ -118,12 +202,51 @@ public final class Verifier {
                         rule.check(subject, findings);
                     }
                 }
+                weights(subject, asked, findings);
                 if (subject.unreadScales() > 0) {
                     notes.add(subject.unreadScales()
                             + " tensors of scales were not read for their size; --deep reads them");
                 }
-                return result("checkpoint", subject.stored().layout(), asked, findings);
+                List<Integer> devices = ran.contains(TENSOR_PARALLEL.id()) ? TensorParallel.legal(subject) : List.of();
+                return result("checkpoint", subject.stored().layout(), asked, devices, findings);
             }
+        }
+
+        /** One walk over all quantised weights, several at a time; what was found is judged in the order of the checkpoint. */
+        private void weights(CheckpointSubject subject, Set<Consumer> asked, Findings findings) throws IOException {
+            List<WeightRule> rules =
+                    WEIGHT_RULES.stream().filter(r -> runs(r, asked)).toList();
+            if (rules.isEmpty()) {
+                return;
+            }
+            List<StoredWeight> weights = List.copyOf(subject.stored().weights().values());
+            for (int from = 0; from < weights.size(); from += WEIGHTS_AT_A_TIME) {
+                List<StoredWeight> some = weights.subList(from, Math.min(weights.size(), from + WEIGHTS_AT_A_TIME));
+                for (@Nullable WeightFacts facts : walk(some, subject)) {
+                    if (facts != null) {
+                        rules.forEach(r -> r.check(facts, subject, findings));
+                    }
+                }
+                subject.checkpoint().trimOpenFiles();
+            }
+        }
+
+        private List<@Nullable WeightFacts> walk(List<StoredWeight> weights, CheckpointSubject subject)
+                throws IOException {
+            List<@Nullable WeightFacts> facts = Collections.synchronizedList(
+                    new ArrayList<@Nullable WeightFacts>(Collections.nCopies(weights.size(), null)));
+            try {
+                Workers.run(weights.size(), options.threads(), i -> {
+                    try {
+                        facts.set(i, WeightWalk.walk(subject.checkpoint(), weights.get(i), subject.original()));
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                });
+            } catch (UncheckedIOException e) {
+                throw e.getCause();
+            }
+            return facts;
         }
 
         private Set<Consumer> asked(Set<Consumer> able, String kind) {
@@ -157,13 +280,15 @@ public final class Verifier {
             return false;
         }
 
-        private Verification result(String kind, String layout, Set<Consumer> asked, Findings findings) {
+        private Verification result(
+                String kind, String layout, Set<Consumer> asked, List<Integer> devices, Findings findings) {
             List<Finding> all = findings.sorted(RULES);
             return new Verification(
                     path.toString(),
                     kind,
                     layout,
                     asked.stream().map(Consumer::text).toList(),
+                    devices,
                     all,
                     count(all, Severity.ERROR),
                     count(all, Severity.WARNING),

@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.verify.GoodCheckpoint.Kind;
 import dev.octet.formats.tensor.DType;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -19,7 +20,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -46,6 +46,16 @@ class RuleTest {
     @TempDir
     Path originalFolder;
 
+    /** Changes a checkpoint before it is written. */
+    interface Plant {
+        void accept(GoodCheckpoint model);
+    }
+
+    /** Changes JSON. */
+    interface Edit {
+        void accept(ObjectNode json);
+    }
+
     /** Changes files after they were written. */
     interface Damage {
         void to(Path folder) throws IOException;
@@ -63,7 +73,7 @@ class RuleTest {
             String rule,
             Severity severity,
             Kind kind,
-            Consumer<GoodCheckpoint> plant,
+            Plant plant,
             Damage damage,
             UnaryOperator<VerifyOptions> options,
             Set<String> also) {
@@ -75,7 +85,7 @@ class RuleTest {
             return new Fault(rule, severity, kind, plant, damage, changed, also);
         }
 
-        Fault readBy(dev.octet.converter.verify.Consumer... readers) {
+        Fault readBy(Consumer... readers) {
             return with(o -> o.withConsumers(Set.of(readers)));
         }
 
@@ -85,19 +95,19 @@ class RuleTest {
         }
     }
 
-    private static Fault error(String rule, Kind kind, Consumer<GoodCheckpoint> plant) {
+    private static Fault error(String rule, Kind kind, Plant plant) {
         return fault(rule, Severity.ERROR, kind, plant);
     }
 
-    private static Fault warning(String rule, Kind kind, Consumer<GoodCheckpoint> plant) {
+    private static Fault warning(String rule, Kind kind, Plant plant) {
         return fault(rule, Severity.WARNING, kind, plant);
     }
 
-    private static Fault advice(String rule, Kind kind, Consumer<GoodCheckpoint> plant) {
+    private static Fault advice(String rule, Kind kind, Plant plant) {
         return fault(rule, Severity.ADVICE, kind, plant);
     }
 
-    private static Fault fault(String rule, Severity severity, Kind kind, Consumer<GoodCheckpoint> plant) {
+    private static Fault fault(String rule, Severity severity, Kind kind, Plant plant) {
         return new Fault(rule, severity, kind, plant, f -> {}, o -> o, Set.of());
     }
 
@@ -109,7 +119,13 @@ class RuleTest {
         List<Fault> faults = new ArrayList<>();
         faults.addAll(faultsOfFiles());
         faults.addAll(faultsOfScales());
+        faults.addAll(faultsOfNamesAndShapes());
+        faults.addAll(faultsOfCaches());
         faults.addAll(faultsOfConfiguration());
+        faults.addAll(faultsOfMethods());
+        faults.addAll(faultsOfLayers());
+        faults.addAll(faultsOfValues());
+        faults.addAll(faultsBesideTheOriginal());
         return faults;
     }
 
@@ -196,6 +212,313 @@ class RuleTest {
                         m -> m.quantization().withArray("ignore").remove(0)));
     }
 
+    private static List<Fault> faultsOfNamesAndShapes() {
+        return List.of(
+                error("scale-name", Kind.FP8_BLOCK, m -> m.renameAll(".weight_scale_inv", ".weight_scale")),
+                error("scale-name", Kind.CT_TENSOR, m -> m.renameAll(".input_scale", ".activation_scale")),
+                error(
+                        "scale-double",
+                        Kind.FP8_BLOCK,
+                        m -> m.tensors.put(O + ".weight_scale", m.tensor(O + ".weight_scale_inv"))),
+                error("input-scale-missing", Kind.MODELOPT_FP8, m -> m.remove(O + ".input_scale")),
+                error("input-scale-missing", Kind.CT_NVFP4, m -> m.remove(O + ".input_global_scale")),
+                error("expert-input-scale", Kind.MODELOPT_NVFP4, m -> m.remove(EXPERT + ".input_scale")),
+                error("scale-shape", Kind.CT_CHANNEL, m -> m.reshape(O + ".weight_scale", 256)),
+                error("scale-shape", Kind.MODELOPT_CHANNEL, m -> m.reshape(O + ".weight_scale", 256, 1)),
+                error("scale-shape", Kind.MODELOPT_BLOCK, m -> m.reshape(O + ".weight_scale", 2, 2)),
+                error("scale-shape", Kind.FP8_BLOCK, m -> m.reshape(DOWN + ".weight_scale_inv", 4, 2)),
+                error("scale-shape", Kind.MODELOPT_NVFP4, m -> pad(m, O + ".weight_scale", 384, 16))
+                        .also("scale-not-positive"),
+                error("scale-1x1", Kind.CT_TENSOR, m -> m.reshape(O + ".weight_scale", 1, 1)),
+                warning("scale-0d", Kind.CT_TENSOR, m -> m.reshape(O + ".weight_scale")),
+                warning(
+                        "scale-type",
+                        Kind.CT_TENSOR,
+                        m -> m.put(O + ".weight_scale", DType.F16, GoodCheckpoint.encoded(DType.F16, 0.01f), 1)),
+                warning(
+                        "scale-type",
+                        Kind.MODELOPT_FP8,
+                        m -> m.put(O + ".weight_scale", DType.BF16, GoodCheckpoint.encoded(DType.BF16, 0.01f))),
+                error(
+                        "scale-type",
+                        Kind.MODELOPT_FP8,
+                        m -> m.put(
+                                O + ".weight_scale",
+                                DType.F64,
+                                GoodCheckpoint.buffer(8).putDouble(0, 0.01))),
+                warning("scale-e8m0-type", Kind.MODELOPT_MXFP8, m -> retype(m, O + ".weight_scale", DType.F8_E8M0)));
+    }
+
+    private static List<Fault> faultsOfCaches() {
+        return List.of(
+                error("kv-scale-missing", Kind.CT_TENSOR, m -> m.remove("model.layers.0.self_attn.k_scale")),
+                error("kv-scale-missing", Kind.MODELOPT_FP8, m -> m.remove("model.layers.1.self_attn.v_proj.v_scale")),
+                warning(
+                        "kv-scale-one",
+                        Kind.CT_TENSOR,
+                        m -> m.tensors.forEach((name, tensor) -> {
+                            if (name.endsWith(".k_scale") || name.endsWith(".v_scale")) {
+                                tensor.bytes().putFloat(0, 1);
+                            }
+                        })),
+                error(
+                        "kv-scale-shape",
+                        Kind.CT_TENSOR,
+                        m -> m.put("model.layers.0.self_attn.k_scale", DType.F32, GoodCheckpoint.floats(1, 2), 2, 1)));
+    }
+
+    private static List<Fault> faultsOfMethods() {
+        return List.of(
+                error(
+                        "weight-format",
+                        Kind.CT_CHANNEL,
+                        m -> m.tensors.put(O + ".weight", retyped(m, O + ".weight", DType.I8))),
+                error(
+                        "compressed-format",
+                        Kind.CT_CHANNEL,
+                        m -> m.quantization().put("quantization_status", "frozen")),
+                error(
+                        "compressed-format",
+                        Kind.CT_CHANNEL,
+                        m -> m.quantization().put("format", "mxfp8-quantized")),
+                error(
+                        "compressed-format",
+                        Kind.CT_CHANNEL,
+                        m -> m.quantization().remove("format")),
+                error("mx-or-fp8", Kind.MODELOPT_MXFP8, m -> {
+                            m.quantConfig().put("quant_algo", "FP8_PER_CHANNEL_PER_TOKEN");
+                            m.quantization().put("quant_algo", "FP8_PER_CHANNEL_PER_TOKEN");
+                        })
+                        .also("scale-shape"),
+                error("scale-ue8m0", Kind.FP8_UE8M0, m -> m.set(O + ".weight_scale_inv", 0, 0.0003f)),
+                error(
+                        "fnuz",
+                        Kind.CT_CHANNEL,
+                        m -> m.tensors.put(O + ".weight", retyped(m, O + ".weight", DType.F8_E4M3FNUZ))),
+                error(
+                        "weight-e5m2",
+                        Kind.CT_CHANNEL,
+                        m -> m.tensors.put(O + ".weight", retyped(m, O + ".weight", DType.F8_E5M2))),
+                warning("group-name", Kind.CT_CHANNEL, m -> {
+                            ObjectNode groups = (ObjectNode) m.quantization().path("config_groups");
+                            groups.set("attention", groups.remove("group_0"));
+                        })
+                        .readBy(Consumer.TENSORRT_LLM)
+                        .also("method-supported"),
+                error(
+                                "block-size",
+                                Kind.FP8_BLOCK,
+                                m -> m.quantization()
+                                        .putArray("weight_block_size")
+                                        .add(64)
+                                        .add(64))
+                        .also("scale-shape"),
+                error(
+                        "config-divergence",
+                        Kind.MODELOPT_FP8,
+                        m -> m.quantConfig().put("quant_algo", "NVFP4")),
+                error(
+                        "config-divergence",
+                        Kind.MODELOPT_FP8,
+                        m -> m.quantConfig().putNull("kv_cache_quant_algo")),
+                error(
+                        "config-divergence",
+                        Kind.MODELOPT_FP8,
+                        m -> m.quantConfig().withArray("exclude_modules").remove(0)),
+                error(
+                        "config-divergence",
+                        Kind.FP8_BLOCK,
+                        m -> m.quantConfig = GoodCheckpoint.json("{\"quantization\":{\"quant_algo\":\"FP8\"}}")),
+                warning("quant-config-missing", Kind.MODELOPT_FP8, m -> m.quantConfig = null),
+                warning(
+                        "quant-config-missing",
+                        Kind.MODELOPT_FP8,
+                        m -> m.config().remove("quantization_config")),
+                error("unknown-keys", Kind.CT_CHANNEL, m -> m.group().put("octet", 1)),
+                error(
+                        "unknown-keys",
+                        Kind.CT_CHANNEL,
+                        m -> ((ObjectNode) m.group().path("weights")).put("scale_format", "f32")),
+                error("activation-scheme", Kind.FP8_BLOCK, m -> m.quantization().remove("activation_scheme")),
+                error("activation-scheme", Kind.FP8_BLOCK, m -> m.quantization().put("activation_scheme", "static"))
+                        .also("input-scale-missing", "expert-input-scale"),
+                error("modelopt-keys", Kind.MODELOPT_MXFP8, m -> m.quantConfig().remove("kv_cache_quant_algo")),
+                error("method-supported", Kind.MODELOPT_FP8, m -> {}).readBy(Consumer.TRANSFORMERS),
+                advice("method-supported", Kind.CT_CHANNEL, m -> {}).readBy(Consumer.TENSORRT_LLM),
+                warning(
+                        "method-supported",
+                        Kind.FP8_BLOCK,
+                        m -> m.quantization().put("quant_method", "quark")),
+                error("method-supported", Kind.FP8_BLOCK, m -> m.quantization().remove("weight_block_size"))
+                        .readBy(Consumer.TENSORRT_LLM)
+                        .also("scale-shape"));
+    }
+
+    private static List<Fault> faultsOfLayers() {
+        return List.of(
+                error("block-remainder", Kind.FP8_BLOCK, RuleTest::overhang).also("tensor-parallel"),
+                error("tensor-parallel", Kind.FP8_BLOCK, m -> {}).with(o -> o.withTensorParallel(List.of(1, 2, 4))),
+                error("tensor-parallel", Kind.CT_CHANNEL, m -> {})
+                        .with(o -> o.withTensorParallel(List.of(8)).withConsumers(Set.of(Consumer.VLLM))),
+                error("tied-embeddings", Kind.FP8_BLOCK, m -> {
+                            m.config().put("tie_word_embeddings", true);
+                            code(m, "lm_head");
+                        })
+                        .also("head-quantized"),
+                warning("tied-embeddings", Kind.FP8_BLOCK, m -> m.config().put("tie_word_embeddings", true)),
+                error("layer-kind", Kind.FP8_BLOCK, m -> code(m, "model.embed_tokens")),
+                error("layer-kind", Kind.FP8_BLOCK, m -> code(m, "model.layers.1.block_sparse_moe.gate")),
+                warning("head-quantized", Kind.FP8_BLOCK, m -> code(m, "lm_head")),
+                error("experts-partial", Kind.CT_CHANNEL, m -> {
+                            plain(m, EXPERT, 512, 256);
+                            plain(m, EXPERT.replace("w1", "w3"), 512, 256);
+                            plain(m, EXPERT.replace("w1", "w2"), 256, 512);
+                        })
+                        .also("linear-not-quantized"),
+                warning(
+                        "training-state",
+                        Kind.CT_CHANNEL,
+                        m -> m.put(O + "._extra_state", DType.U8, GoodCheckpoint.buffer(4), 4)));
+    }
+
+    private static List<Fault> faultsOfValues() {
+        return List.of(
+                error("global-scale-direction", Kind.CT_NVFP4, m -> reciprocals(m, ".weight_global_scale")),
+                error("global-scale-direction", Kind.MODELOPT_NVFP4, m -> reciprocals(m, ".weight_scale_2")),
+                error("scale-direction", Kind.FP8_BLOCK, m -> reciprocals(m, ".weight_scale_inv")),
+                warning("scale-direction", Kind.MODELOPT_CHANNEL, m -> fill(m, O + ".weight_scale", 3)),
+                deep(error(
+                        "weight-nan",
+                        Kind.FP8_BLOCK,
+                        m -> m.tensor(O + ".weight").bytes().put(7, (byte) 0xFF))),
+                deep(advice("weight-negative-zero", Kind.FP8_BLOCK, m -> codes(m, O, 10_000, 0x80))),
+                deep(warning("weight-magnitude", Kind.MODELOPT_CHANNEL, m -> fill(m, O + ".weight_scale", 1e-8f))),
+                deep(warning("weight-constant", Kind.FP8_BLOCK, m -> codes(m, O, 65_536, 0x08)))
+                        .also("weight-underused"),
+                deep(advice("weight-zero-blocks", Kind.MODELOPT_CHANNEL, m -> codes(m, O, 256 * 20, 0))),
+                deep(warning("weight-saturated", Kind.FP8_BLOCK, m -> codes(m, O, 2_000, 0xFE))),
+                deep(advice("weight-underused", Kind.MODELOPT_FP8, m -> halve(m, O + ".weight"))),
+                deep(error(
+                        "value-not-finite",
+                        Kind.PLAIN,
+                        m -> m.tensor("model.norm.weight").bytes().putShort(4, (short) 0x7F80))));
+    }
+
+    private static List<Fault> faultsBesideTheOriginal() {
+        return List.of(
+                error("original-tensors", Kind.FP8_BLOCK, m -> m.remove("model.norm.weight")),
+                error("original-tensors", Kind.FP8_BLOCK, m -> m.zeros("model.norm.weight", 3)),
+                deep(error("weight-direction", Kind.FP8_BLOCK, m -> reciprocals(m, ".weight_scale_inv")))
+                        .also("scale-direction", "weight-magnitude"),
+                deep(error("weight-transposed", Kind.FP8_BLOCK, m -> swap(m, O + ".weight_scale_inv"))),
+                deep(error(
+                        "weight-differs",
+                        Kind.CT_CHANNEL,
+                        m -> m.tensors.put(O + ".weight", m.tensor("model.layers.1.self_attn.o_proj.weight")))),
+                deep(error("weight-differs", Kind.CT_MXFP8, m -> reverse(m, O + ".weight_scale"))),
+                deep(advice("weight-rounding", Kind.FP8_BLOCK, RuleTest::truncateCodes)));
+    }
+
+    private static Fault deep(Fault fault) {
+        return fault.with(o -> fault.options.apply(o).withDeep(true).withThreads(2));
+    }
+
+    private static void pad(GoodCheckpoint model, String name, long rows, long columns) {
+        GoodCheckpoint.Stored tensor = model.tensor(name);
+        ByteBuffer padded = GoodCheckpoint.buffer((int) (rows * columns));
+        padded.put(0, tensor.bytes(), 0, tensor.bytes().capacity());
+        model.put(name, tensor.dtype(), padded, rows, columns);
+    }
+
+    private static GoodCheckpoint.Stored retyped(GoodCheckpoint model, String name, DType dtype) {
+        GoodCheckpoint.Stored tensor = model.tensor(name);
+        return new GoodCheckpoint.Stored(dtype, tensor.shape(), tensor.bytes());
+    }
+
+    private static void retype(GoodCheckpoint model, String name, DType dtype) {
+        model.tensors.put(name, retyped(model, name, dtype));
+    }
+
+    /** Makes a layer that is not quantised into one of E4M3 with a grid of one row of scales. */
+    private static void code(GoodCheckpoint model, String module) {
+        GoodCheckpoint.Stored weight = model.tensor(module + ".weight");
+        int count = weight.bytes().capacity() / 2;
+        ByteBuffer codes = GoodCheckpoint.buffer(count);
+        for (int i = 0; i < count; i++) {
+            codes.put(i, (byte) (i % 0x7F));
+        }
+        model.tensors.put(module + ".weight", new GoodCheckpoint.Stored(DType.F8_E4M3FN, weight.shape(), codes));
+        model.put(module + ".weight_scale_inv", DType.F32, GoodCheckpoint.floats(0.001f, 0.001f), 1, 2);
+    }
+
+    /** A weight of 192 rows under two rows of scales, which a reader could take for blocks of 96 rows. */
+    private static void overhang(GoodCheckpoint model) {
+        for (String module : List.of("model.layers.0.mlp.up_proj", "model.layers.0.mlp.gate_proj")) {
+            model.put(module + ".weight", DType.F8_E4M3FN, GoodCheckpoint.buffer(192 * 256), 192, 256);
+            model.put(module + ".weight_scale_inv", DType.F32, GoodCheckpoint.floats(1e-3f, 1e-3f, 1e-3f, 1e-3f), 2, 2);
+        }
+    }
+
+    private static void reciprocals(GoodCheckpoint model, String ending) {
+        model.tensors.forEach((name, tensor) -> {
+            if (name.endsWith(ending)) {
+                for (int at = 0; at < tensor.bytes().capacity(); at += 4) {
+                    tensor.bytes().putFloat(at, 1 / tensor.bytes().getFloat(at));
+                }
+            }
+        });
+    }
+
+    private static void fill(GoodCheckpoint model, String name, float value) {
+        ByteBuffer bytes = model.tensor(name).bytes();
+        for (int at = 0; at < bytes.capacity(); at += 4) {
+            bytes.putFloat(at, value);
+        }
+    }
+
+    private static void codes(GoodCheckpoint model, String module, int count, int code) {
+        ByteBuffer bytes = model.tensor(module + ".weight").bytes();
+        for (int i = 0; i < count; i++) {
+            bytes.put(i, (byte) code);
+        }
+    }
+
+    /** Divides every value by four: two steps of the exponent. */
+    private static void halve(GoodCheckpoint model, String name) {
+        ByteBuffer bytes = model.tensor(name).bytes();
+        for (int i = 0; i < bytes.capacity(); i++) {
+            int magnitude = bytes.get(i) & 0x7F;
+            bytes.put(i, (byte) ((bytes.get(i) & 0x80) | Math.max(0, magnitude - 16)));
+        }
+    }
+
+    /** Transposes a grid of two by two. */
+    private static void swap(GoodCheckpoint model, String name) {
+        ByteBuffer bytes = model.tensor(name).bytes();
+        float upper = bytes.getFloat(4);
+        bytes.putFloat(4, bytes.getFloat(8));
+        bytes.putFloat(8, upper);
+    }
+
+    private static void reverse(GoodCheckpoint model, String name) {
+        ByteBuffer bytes = model.tensor(name).bytes();
+        for (int i = 0, j = bytes.capacity() - 1; i < j; i++, j--) {
+            byte first = bytes.get(i);
+            bytes.put(i, bytes.get(j));
+            bytes.put(j, first);
+        }
+    }
+
+    /** As if codes had been cut instead of rounded: every tenth is one lower than the nearest. */
+    private static void truncateCodes(GoodCheckpoint model) {
+        ByteBuffer bytes = model.tensor(O + ".weight").bytes();
+        for (int i = 0; i < bytes.capacity(); i += 10) {
+            if ((bytes.get(i) & 0x7F) > 0x10) {
+                bytes.put(i, (byte) (bytes.get(i) - 1));
+            }
+        }
+    }
+
     private static void plain(GoodCheckpoint model, String module, long... shape) {
         model.remove(module + ".weight_scale").zeros(module + ".weight", shape);
     }
@@ -214,14 +537,14 @@ class RuleTest {
         Files.write(file, changed.getBytes(StandardCharsets.ISO_8859_1));
     }
 
-    private static void rewriteIndex(Path folder, Consumer<ObjectNode> change) throws IOException {
+    private static void rewriteIndex(Path folder, Edit change) throws IOException {
         Path file = folder.resolve(INDEX);
         ObjectNode index = (ObjectNode) JSON.readTree(file.toFile());
         change.accept(index);
         JSON.writeValue(file.toFile(), index);
     }
 
-    private static void index(Path folder, Consumer<ObjectNode> change) throws IOException {
+    private static void index(Path folder, Edit change) throws IOException {
         rewriteIndex(folder, i -> change.accept((ObjectNode) i.path("weight_map")));
     }
 
@@ -247,6 +570,10 @@ class RuleTest {
         model.write(folder);
         fault.damage.to(folder);
         VerifyOptions options = VerifyOptions.defaults().withConsumers(fault.kind.consumers());
+        if (faultsBesideTheOriginal().stream().anyMatch(f -> f.rule.equals(fault.rule))) {
+            GoodCheckpoint.of(Kind.PLAIN).write(originalFolder);
+            options = options.withOriginal(originalFolder);
+        }
         return Verifier.verify(folder, fault.options.apply(options));
     }
 
