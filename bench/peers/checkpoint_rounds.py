@@ -171,12 +171,14 @@ class Rounds:
                     line += f"; without its start {statistics.median(own):.3f} s"
                 if rate:
                     line += f"; says {statistics.median(rate):.2f} GB/s itself"
+                line += f"; {statistics.median(r['cpu_seconds'] for r in rounds):.2f} s of processor"
                 line += f"; peak {max(r['peak_mb'] for r in rounds):.0f} MB"
                 lines.append(line)
             ratios = {}
             octet = steps["octet"]
             if "torch" in steps:
                 ratios["times as fast as torch, whole processes"] = self.ratio(steps["torch"], octet, "seconds")
+                ratios["times less processor than torch, whole processes"] = self.ratio(steps["torch"], octet, "cpu_seconds")
                 ratios["times as fast as torch, torch without its start"] = statistics.median(
                     t["own_seconds"] / o["seconds"] for t, o in zip(steps["torch"], octet))
             if "limit" in steps:

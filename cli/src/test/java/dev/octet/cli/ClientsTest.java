@@ -126,9 +126,9 @@ class ClientsTest {
 
     /**
      * The cosine of logits to those of the original is at least 0.98 for eight bits. Codes of E4M3 carry noise of 2.7 % (31.5 dB), weights and
-     * activations alike; through the fourteen products of the two layers that grows to some 11 %, a cosine of 0.994, with checkpoints that
-     * compressed-tensors wrote itself. 0.98 is 20 %. Four bits start at 9 % (20.7 dB) and end at 43 %: 0.91 there, here 0.85 at least. A scale
-     * in the wrong direction or at the wrong place gives cosines near 0.
+     * activations alike; through the fourteen products of the two layers that grows to some 15 %, a cosine of 0.988, also with checkpoints of
+     * this model that compressed-tensors wrote itself. 0.98 is 20 %. Four bits start at 9 % (20.7 dB) and end at 39 %, a cosine of 0.92; here
+     * 0.85 at least. A scale in the wrong direction or at the wrong place gives cosines near 0.
      */
     @ParameterizedTest
     @MethodSource("pairsOfTransformers")
