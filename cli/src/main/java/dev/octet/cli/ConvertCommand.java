@@ -4,10 +4,17 @@ import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.GraphWeights;
 import dev.octet.converter.checkpoint.RunOptions;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.model.Model;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.recipe.Recipe;
 import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -45,6 +52,7 @@ final class ConvertCommand implements Command {
                 Flags.OUTPUT,
                 TARGET,
                 RECIPE,
+                INTO,
                 CheckpointFlags.SCALE_FORMAT,
                 CheckpointFlags.SCALE_TYPE,
                 CheckpointFlags.EXACT_ONLY,
@@ -57,12 +65,21 @@ final class ConvertCommand implements Command {
     public List<String> examples() {
         return List.of(
                 "octet convert DeepSeek-V3 -o DeepSeek-V3-ct --target compressed-tensors --exact-only",
-                "octet convert llama-fp8 -o llama-block --target fp8 --recipe fp8-block");
+                "octet convert llama-fp8 -o llama-block --target fp8 --recipe fp8-block",
+                "octet convert bert-fp8 -o bert.onnx --into bert-fp32.onnx",
+                "octet convert bert.onnx -o weights.safetensors");
     }
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Path output = arguments.requiredPath(Flags.OUTPUT);
+        Path model = arguments.operand(0);
+        if (Files.exists(model) && !Checkpoint.isCheckpoint(model)) {
+            return weightsOfGraph(arguments, screen, model);
+        }
+        if (arguments.path(INTO).isPresent()) {
+            return intoGraph(arguments, screen, arguments.path(INTO).get());
+        }
         if (arguments.text(TARGET).isEmpty()) {
             throw arguments.usage(
                     "missing --target NAME", "one of " + String.join(", ", CheckpointFlags.LAYOUTS.keySet()));
@@ -78,7 +95,7 @@ final class ConvertCommand implements Command {
         Goal goal = new Goal.Convert(layout, CheckpointFlags.layoutOptions(arguments, false), recipe);
         CheckpointConverter.Request request =
                 CheckpointFlags.request(arguments, Map.of(), QuantizeCheckpoint.KEEP_SCALES);
-        try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0));
+        try (CheckpointConverter converter = CheckpointConverter.open(model);
                 Progress progress = arguments.progress(screen)) {
             RunOptions options = CheckpointFlags.runOptions(arguments, "converting", progress);
             CheckpointPlan plan = converter.plan(goal, request, options);
@@ -96,5 +113,83 @@ final class ConvertCommand implements Command {
                     .print(arguments, screen);
         }
         return ExitCode.OK;
+    }
+
+    /** The constants of an ONNX model as a safetensors file, bytes and names as they are. */
+    private static ExitCode weightsOfGraph(Arguments arguments, Screen screen, Path model) throws IOException {
+        for (Option option : List.of(TARGET, RECIPE, INTO)) {
+            if (arguments.has(option)) {
+                throw arguments.usage(
+                        "--" + option.getLongOpt() + " is for safetensors checkpoints",
+                        "leave it out: the constants of " + model + " are written as they are");
+            }
+        }
+        Path output = arguments.outputFile();
+        if (!output.toString().endsWith(".safetensors")) {
+            throw arguments.usage(
+                    "the constants of an ONNX model are written to a safetensors file",
+                    "end the name of --output in .safetensors");
+        }
+        try (ModelFile file = ModelFile.open(model)) {
+            if (!arguments.has(Flags.DRY_RUN)) {
+                ModelFile.save(Model.of(file.model().tensors(), Map.of("format", "pt")), output);
+            }
+            print(
+                    arguments,
+                    screen,
+                    new GraphAnswer(
+                            model.toString(),
+                            output.toString(),
+                            file.model().tensors().size(),
+                            List.of()));
+        }
+        return ExitCode.OK;
+    }
+
+    /** What is printed when weights go in or out of a graph. */
+    record GraphAnswer(String model, String output, int tensors, List<String> unmatched) {}
+
+    private static ExitCode intoGraph(Arguments arguments, Screen screen, Path graph) throws IOException {
+        if (arguments.has(TARGET) || arguments.has(RECIPE)) {
+            throw arguments.usage("--into writes floats", "leave out --target and --recipe");
+        }
+        Path output = arguments.outputFile();
+        try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0));
+                ModelFile file = ModelFile.open(graph);
+                Arena arena = Arena.ofShared()) {
+            GraphModel model = file.model()
+                    .graph()
+                    .orElseThrow(() -> arguments.usage("--into has no graph: " + graph, "give an .onnx file"));
+            GraphWeights weights = converter.into(model, arena);
+            if (!arguments.has(Flags.DRY_RUN)) {
+                ModelFile.save(Model.of(weights.model()), output);
+            }
+            print(
+                    arguments,
+                    screen,
+                    new GraphAnswer(
+                            arguments.operand(0).toString(),
+                            output.toString(),
+                            weights.replaced().size(),
+                            weights.unmatched()));
+        }
+        return ExitCode.OK;
+    }
+
+    private static void print(Arguments arguments, Screen screen, GraphAnswer answer) {
+        if (arguments.has(Flags.JSON)) {
+            screen.out().println(Json.page(answer));
+            return;
+        }
+        Table table = new Table()
+                .row("model", answer.model())
+                .row(arguments.has(Flags.DRY_RUN) ? "would write" : "written", answer.output())
+                .row("tensors", answer.tensors());
+        if (!answer.unmatched().isEmpty()) {
+            table.row(
+                    "without a match",
+                    answer.unmatched().size() + ", as " + answer.unmatched().getFirst());
+        }
+        screen.out().print(table.text(0));
     }
 }

@@ -7,20 +7,24 @@ import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.CheckpointRun;
 import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.GraphWeights;
 import dev.octet.converter.checkpoint.KeptScales;
 import dev.octet.converter.checkpoint.NonFiniteScan;
 import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.TensorStep;
+import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredCheckpoint;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
@@ -164,6 +168,17 @@ public final class CheckpointConverter implements AutoCloseable {
             KeptScales.write(checkpoint, stored, output);
         }
         return result;
+    }
+
+    /**
+     * Puts the weights into a graph whose constants have their names.
+     *
+     * @param arena owns the new constants
+     * @throws UnsupportedModelException when no name is in both, or a shape differs
+     * @throws IOException when the checkpoint cannot be read
+     */
+    public GraphWeights into(GraphModel graph, Arena arena) throws IOException {
+        return GraphWeights.into(graph, WeightReader.of(checkpoint, stored), stored, arena);
     }
 
     /** What distinguishes this run from others of the same checkpoint. */

@@ -20,6 +20,7 @@ import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.layout.WeightScheme;
+import dev.octet.quant.number.Codes;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
@@ -343,8 +344,9 @@ public final class CheckpointPlanner {
         Shape matrix = matrix(weight.shape());
         for (Recipe candidate : candidates(recipe)) {
             WeightScheme scheme = layout.scheme(candidate, own).orElse(null);
+            boolean fnuz = weight.codes() == Codes.E4M3FNUZ;
             if (scheme == null
-                    || scheme.codes() != weight.codes()
+                    || scheme.codes() != (fnuz ? Codes.E4M3FN : weight.codes())
                     || scheme.twoLevels() != (weight.globalScale() != null)
                     || !Exactnesses.same(scheme.granularity(), weight.granularity(), matrix)
                     || layout.refusal(scheme, weight.shape()).isPresent()) {
@@ -354,10 +356,14 @@ public final class CheckpointPlanner {
             if (isPowerOfTwoOnly(target) && !isPowerOfTwoOnly(weight)) {
                 continue; // the codes would mean something else
             }
+            if (fnuz && !exactnesses.areSharedCodes(weight)) {
+                notes.add(weight.name() + " holds codes that E4M3FN has no number for (240 times the scale, NaN)");
+                continue;
+            }
             quantized.add(target);
             writtenRecipe = candidate;
             writtenOptions = own;
-            return new TensorStep.Relayout(weight, target, exactnesses.relayout(weight, target));
+            return new TensorStep.Relayout(weight, target, fnuz ? 0.5f : 1, exactnesses.relayout(weight, target));
         }
         if (recipe.isPresent()) {
             WeightScheme scheme = scheme(layout, recipe.get(), own);

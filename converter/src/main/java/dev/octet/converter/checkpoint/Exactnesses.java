@@ -1,6 +1,7 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -11,6 +12,7 @@ import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
@@ -26,6 +28,7 @@ final class Exactnesses {
     private static final long MAX_SCALES = 64L << 20;
 
     private static final int CHUNK = 1 << 16;
+    private static final long CODE_CHUNK = 1L << 20;
 
     private final Checkpoint checkpoint;
 
@@ -45,6 +48,30 @@ final class Exactnesses {
                 && facts.largest() * weight.codes().maxValue() <= largest(type);
         // one bit of a power of two adds nothing to the product
         return bits - 1 <= significantBits(type) && inRange ? Exactness.EXACT : Exactness.ONE_ROUNDING;
+    }
+
+    /**
+     * Whether all codes of an E4M3FNUZ weight are codes of E4M3FN too, standing for twice the number: all but 0x7F, 0xFF (240, there NaN)
+     * and 0x80 (NaN, there minus zero). Reads the weight.
+     */
+    boolean areSharedCodes(StoredWeight weight) throws IOException {
+        StoredTensor tensor =
+                Objects.requireNonNull(checkpoint.tensor(weight.data().name()));
+        long bytes = tensor.spec().byteSize();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment chunk = arena.allocate(Math.min(Math.max(1, bytes), CODE_CHUNK));
+            for (long from = 0; from < bytes; from += CODE_CHUNK) {
+                MemorySegment part = chunk.asSlice(0, Math.min(CODE_CHUNK, bytes - from));
+                checkpoint.read(tensor, from, part);
+                for (long i = 0; i < part.byteSize(); i++) {
+                    byte code = part.get(ValueLayout.JAVA_BYTE, i);
+                    if ((code & 0x7F) == 0x7F || code == (byte) 0x80) {
+                        return false;
+                    }
+                }
+            }
+        }
+        return true;
     }
 
     /** Writing the scales of {@code source} as those of {@code target}, codes untouched. */

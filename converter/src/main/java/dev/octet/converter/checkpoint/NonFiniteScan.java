@@ -34,9 +34,12 @@ public final class NonFiniteScan {
             for (SafetensorsHeader.Entry e : shard.header().entries()) {
                 DType type = e.spec().dtype();
                 boolean floats = type == DType.F32 || type == DType.BF16 || type == DType.F16;
-                if (floats && e.spec().shape().rank() >= 2 && stored.plain().containsKey(e.spec().name())) {
+                if (floats
+                        && e.spec().shape().rank() >= 2
+                        && stored.plain().containsKey(e.spec().name())) {
                     for (long from = 0; from < e.spec().byteSize(); from += CHUNK_BYTES) {
-                        pieces.add(new Piece(e.spec(), from, Math.min(CHUNK_BYTES, e.spec().byteSize() - from)));
+                        pieces.add(new Piece(
+                                e.spec(), from, Math.min(CHUNK_BYTES, e.spec().byteSize() - from)));
                     }
                     total += e.spec().byteSize();
                 }
@@ -49,12 +52,16 @@ public final class NonFiniteScan {
                 Piece piece = pieces.get(i);
                 Scratch scratch = pool.take();
                 try {
-                    MemorySegment bytes = scratch.buffer(Scratch.Use.SOURCE, piece.bytes());
+                    MemorySegment bytes = scratch.buffer(Buffers.Use.SOURCE, piece.bytes());
                     checkpoint.read(
-                            Objects.requireNonNull(checkpoint.tensor(piece.spec().name())), piece.from(), bytes);
+                            Objects.requireNonNull(
+                                    checkpoint.tensor(piece.spec().name())),
+                            piece.from(),
+                            bytes);
                     float amax = Cast.best().amax(piece.spec().dtype(), bytes);
                     if (!Float.isFinite(amax)) {
-                        // of both kinds in one tensor, NaN is told: the larger in the order of amax, whoever finds it first
+                        // of both kinds in one tensor, NaN is told: the larger in the order of amax, whoever finds it
+                        // first
                         found.merge(piece.spec().name(), "holds " + amax, (a, b) -> a.compareTo(b) > 0 ? a : b);
                     }
                 } catch (IOException e) {

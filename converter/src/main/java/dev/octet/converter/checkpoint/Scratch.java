@@ -8,19 +8,7 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /** Buffers of one worker, used again for every tile; each grows to the largest tile it meets. */
-final class Scratch {
-    /** What a buffer is for; one worker uses each for one thing at a time. */
-    enum Use {
-        SOURCE,
-        FLOATS,
-        CODES,
-        SCALES,
-        SECOND_SCALES,
-        STORED,
-        SECOND_STORED,
-        ZERO_POINTS
-    }
-
+final class Scratch implements Buffers {
     private static final long ALIGNMENT = 64;
 
     private final Arena arena;
@@ -30,8 +18,8 @@ final class Scratch {
         this.arena = arena;
     }
 
-    /** A buffer of exactly {@code bytes}; what it holds is chance. */
-    MemorySegment buffer(Use use, long bytes) {
+    @Override
+    public MemorySegment buffer(Use use, long bytes) {
         MemorySegment buffer = buffers.getOrDefault(use, MemorySegment.NULL);
         if (buffer.byteSize() < bytes) {
             buffer = arena.allocate(Math.max(bytes, Math.min(2 * buffer.byteSize(), bytes + (1L << 20))), ALIGNMENT);

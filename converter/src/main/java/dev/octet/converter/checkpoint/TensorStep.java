@@ -90,8 +90,12 @@ public sealed interface TensorStep {
         }
     }
 
-    /** Codes stay, scales change name, form or number. */
-    record Relayout(StoredWeight source, StoredWeight target, Exactness exactness) implements TensorStep {
+    /**
+     * Codes stay, scales change name, form or number.
+     *
+     * @param factor what scales are multiplied with: 1, or 0.5 where codes of E4M3FNUZ are read as E4M3FN, which stand for twice the number
+     */
+    record Relayout(StoredWeight source, StoredWeight target, float factor, Exactness exactness) implements TensorStep {
         @Override
         public String name() {
             return source.name();

@@ -63,7 +63,7 @@ final class TileMover {
         return with(scratch -> {
             MemorySegment floats = read(step, tile, scratch);
             TileShape whole = shape(step.target(), tile, new Granularity.PerTensor());
-            MemorySegment amax = scratch.buffer(Scratch.Use.SCALES, Float.BYTES);
+            MemorySegment amax = scratch.buffer(Buffers.Use.SCALES, Float.BYTES);
             cast.amax(step.type(), floats, whole, amax);
             requireFinite(step, tile, floats, amax, 1);
             return amax.get(Tensor.F32_LE, 0);
@@ -78,10 +78,10 @@ final class TileMover {
     private MemorySegment read(TensorStep.Quantize step, Tile tile, Scratch scratch) throws IOException {
         long cols = MatrixShape.of(step.target().shape()).cols();
         long width = step.type().bits() / 8;
-        MemorySegment floats = scratch.buffer(Scratch.Use.SOURCE, tile.rows() * cols * width);
+        MemorySegment floats = scratch.buffer(Buffers.Use.SOURCE, tile.rows() * cols * width);
         StoredWeight weight = stored.weights().get(step.name());
         if (weight != null) {
-            reader.readQuantized(weight, tile.fromRow(), tile.fromRow() + tile.rows(), step.type(), floats);
+            reader.readQuantized(weight, tile.fromRow(), tile.fromRow() + tile.rows(), step.type(), floats, scratch);
         } else {
             source.read(tensor(step.name()), tile.fromRow() * cols * width, floats);
         }
@@ -116,7 +116,7 @@ final class TileMover {
     /** Copies bytes {@code from .. from + count - 1} of a tensor. */
     void copy(TensorStep.Copy step, long from, long count, PartFile target, Places places) {
         with(scratch -> {
-            MemorySegment bytes = scratch.buffer(Scratch.Use.SOURCE, count);
+            MemorySegment bytes = scratch.buffer(Buffers.Use.SOURCE, count);
             source.read(step.source(), from, bytes);
             target.write(places.applyAsLong(step.target()) + from, bytes);
             return 0f;
@@ -129,10 +129,10 @@ final class TileMover {
             MemorySegment floats = read(step, tile, scratch);
             StoredWeight weight = step.target();
             TileShape shape = shape(weight, tile, step.scheme().granularity());
-            MemorySegment scales = scratch.buffer(Scratch.Use.SCALES, shape.scaleCount() * Float.BYTES);
-            MemorySegment codes = scratch.buffer(Scratch.Use.CODES, shape.codeBytes(weight.codes()));
+            MemorySegment scales = scratch.buffer(Buffers.Use.SCALES, shape.scaleCount() * Float.BYTES);
+            MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(weight.codes()));
             if (weight.codes() == Codes.INT8_ASYMMETRIC) {
-                MemorySegment zeroPoints = scratch.buffer(Scratch.Use.ZERO_POINTS, shape.scaleCount());
+                MemorySegment zeroPoints = scratch.buffer(Buffers.Use.ZERO_POINTS, shape.scaleCount());
                 requireFiniteTile(step, tile, floats, shape, scales);
                 cast.affine(step.type(), floats, shape, scales, zeroPoints);
                 cast.encodeAffine(step.type(), floats, shape, scales, zeroPoints, codes);
@@ -198,7 +198,7 @@ final class TileMover {
     private void requireFiniteTileOnly(
             TensorStep.Quantize step, Tile tile, MemorySegment floats, TileShape shape, Scratch scratch) {
         requireFiniteTile(
-                step, tile, floats, shape, scratch.buffer(Scratch.Use.SECOND_SCALES, shape.scaleCount() * Float.BYTES));
+                step, tile, floats, shape, scratch.buffer(Buffers.Use.SECOND_SCALES, shape.scaleCount() * Float.BYTES));
     }
 
     private void readKept(TensorStep.Quantize step, Tile tile, TileShape shape, MemorySegment scales, Scratch scratch)
@@ -214,7 +214,7 @@ final class TileMover {
         }
         Checkpoint scalesFile = Objects.requireNonNull(keptSource);
         long width = kept.dtype().bits() / 8;
-        MemorySegment raw = scratch.buffer(Scratch.Use.STORED, shape.scaleCount() * width);
+        MemorySegment raw = scratch.buffer(Buffers.Use.STORED, shape.scaleCount() * width);
         scalesFile.read(kept, firstScale(step.target(), tile) * width, raw);
         ScaleForms.read(form, raw, shape.scaleCount(), scales);
     }
@@ -253,8 +253,8 @@ final class TileMover {
         ScaleTensor global = Objects.requireNonNull(weight.globalScale());
         float max = weight.codes().maxValue();
         float wanted = amax == 0 ? 1 : Math.max(amax / (max * Minifloat.E4M3FN.maxValue()), Float.MIN_NORMAL);
-        MemorySegment one = scratch.buffer(Scratch.Use.SECOND_SCALES, Float.BYTES);
-        MemorySegment raw = scratch.buffer(Scratch.Use.SECOND_STORED, Float.BYTES);
+        MemorySegment one = scratch.buffer(Buffers.Use.SECOND_SCALES, Float.BYTES);
+        MemorySegment raw = scratch.buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
         one.set(Tensor.F32_LE, 0, wanted);
         ScaleForms.write(global, one, 1, raw);
         if (tile.startsMatrix(MatrixShape.of(weight.shape()))) {
@@ -263,7 +263,7 @@ final class TileMover {
         }
         ScaleForms.read(global, raw, 1, one); // as a reader will see it
         float second = one.get(Tensor.F32_LE, 0);
-        MemorySegment bytes = scratch.buffer(Scratch.Use.STORED, shape.scaleCount());
+        MemorySegment bytes = scratch.buffer(Buffers.Use.STORED, shape.scaleCount());
         for (long i = 0; i < shape.scaleCount(); i++) {
             float block = scales.get(Tensor.F32_LE, i * Float.BYTES) / max / second;
             // a block too small for any scale takes the smallest one: its codes become zeros all the same
@@ -286,7 +286,7 @@ final class TileMover {
             Places places)
             throws IOException {
         long width = scale.spec().dtype().bits() / 8;
-        MemorySegment raw = scratch.buffer(Scratch.Use.STORED, shape.scaleCount() * width);
+        MemorySegment raw = scratch.buffer(Buffers.Use.STORED, shape.scaleCount() * width);
         ScaleForms.write(scale, scales, shape.scaleCount(), raw);
         target.write(places.applyAsLong(scale.spec()) + firstScale(weight, tile) * width, raw);
     }
@@ -295,8 +295,8 @@ final class TileMover {
             ScaleTensor scale, long index, float multiplier, Scratch scratch, PartFile target, Places places)
             throws IOException {
         long width = scale.spec().dtype().bits() / 8;
-        MemorySegment one = scratch.buffer(Scratch.Use.SECOND_SCALES, Float.BYTES);
-        MemorySegment raw = scratch.buffer(Scratch.Use.SECOND_STORED, width);
+        MemorySegment one = scratch.buffer(Buffers.Use.SECOND_SCALES, Float.BYTES);
+        MemorySegment raw = scratch.buffer(Buffers.Use.SECOND_STORED, width);
         one.set(Tensor.F32_LE, 0, multiplier);
         ScaleForms.write(scale, one, 1, raw);
         target.write(places.applyAsLong(scale.spec()) + index * width, raw);
@@ -319,8 +319,8 @@ final class TileMover {
             long cols = MatrixShape.of(step.source().shape()).cols();
             DType type = step.target().dtype();
             long width = type.bits() / 8;
-            MemorySegment floats = scratch.buffer(Scratch.Use.FLOATS, tile.rows() * cols * width);
-            reader.readQuantized(step.source(), tile.fromRow(), tile.fromRow() + tile.rows(), type, floats);
+            MemorySegment floats = scratch.buffer(Buffers.Use.FLOATS, tile.rows() * cols * width);
+            reader.readQuantized(step.source(), tile.fromRow(), tile.fromRow() + tile.rows(), type, floats, scratch);
             target.write(places.applyAsLong(step.target()) + tile.fromRow() * cols * width, floats);
             return 0f;
         });
@@ -332,19 +332,19 @@ final class TileMover {
             StoredWeight from = step.source();
             StoredWeight to = step.target();
             TileShape shape = shape(to, tile, from.granularity());
-            MemorySegment codes = scratch.buffer(Scratch.Use.CODES, shape.codeBytes(from.codes()));
+            MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(from.codes()));
             reader.readCodes(from, tile.fromRow(), codes);
             target.write(places.applyAsLong(to.data()) + codeOffset(to, tile), codes);
             boolean single = from.granularity() instanceof Granularity.PerTensor;
             if (!single || tile.startsMatrix(MatrixShape.of(from.shape()))) {
-                relayoutScale(from, from.scale(), to.scale(), tile, shape, scratch, target, places);
+                relayoutScale(step, tile, shape, scratch, target, places);
             }
             if (tile.fromRow() == 0) {
                 wholeScale(from.globalScale(), to.globalScale(), scratch, target, places);
                 wholeScale(from.inputScale(), to.inputScale(), scratch, target, places);
             }
             if (from.zeroPoint() != null && to.zeroPoint() != null) {
-                MemorySegment points = scratch.buffer(Scratch.Use.ZERO_POINTS, shape.scaleCount());
+                MemorySegment points = scratch.buffer(Buffers.Use.ZERO_POINTS, shape.scaleCount());
                 source.read(tensor(from.zeroPoint().name()), firstScale(from, tile), points);
                 target.write(places.applyAsLong(to.zeroPoint()) + firstScale(to, tile), points);
             }
@@ -353,30 +353,22 @@ final class TileMover {
     }
 
     private void relayoutScale(
-            StoredWeight weight,
-            @Nullable ScaleTensor from,
-            @Nullable ScaleTensor to,
-            Tile tile,
-            TileShape shape,
-            Scratch scratch,
-            PartFile target,
-            Places places)
+            TensorStep.Relayout step, Tile tile, TileShape shape, Scratch scratch, PartFile target, Places places)
             throws IOException {
-        if (from == null || to == null) {
-            return;
-        }
-        long first = firstScale(weight, tile);
+        ScaleTensor from = WeightReader.requireScale(step.source());
+        ScaleTensor to = WeightReader.requireScale(step.target());
+        long first = firstScale(step.source(), tile);
         if (from.spec().shape().elementCount() == 1 && first > 0) {
             return; // one scale for all matrices, written with the first
         }
-        convert(from, to, first, shape.scaleCount(), scratch, target, places);
+        convert(from, to, first, shape.scaleCount(), step.factor(), scratch, target, places);
     }
 
     private void wholeScale(
             @Nullable ScaleTensor from, @Nullable ScaleTensor to, Scratch scratch, PartFile target, Places places)
             throws IOException {
         if (from != null && to != null) {
-            convert(from, to, 0, from.spec().shape().elementCount(), scratch, target, places);
+            convert(from, to, 0, from.spec().shape().elementCount(), 1, scratch, target, places);
         }
     }
 
@@ -384,16 +376,19 @@ final class TileMover {
             ScaleTensor from, ScaleTensor to, long first, long count, Scratch scratch, PartFile target, Places places)
             throws IOException {
         long width = from.spec().dtype().bits() / 8;
-        MemorySegment raw = scratch.buffer(Scratch.Use.STORED, count * width);
+        MemorySegment raw = scratch.buffer(Buffers.Use.STORED, count * width);
         source.read(tensor(from.name()), first * width, raw);
         long targetWidth = to.spec().dtype().bits() / 8;
-        if (from.number() == to.number() && from.direction() == to.direction()) {
+        if (factor == 1 && from.number() == to.number() && from.direction() == to.direction()) {
             target.write(places.applyAsLong(to.spec()) + first * targetWidth, raw);
             return;
         }
-        MemorySegment f32 = scratch.buffer(Scratch.Use.SCALES, count * Float.BYTES);
+        MemorySegment f32 = scratch.buffer(Buffers.Use.SCALES, count * Float.BYTES);
         ScaleForms.read(from, raw, count, f32);
-        MemorySegment written = scratch.buffer(Scratch.Use.SECOND_STORED, count * targetWidth);
+        for (long at = 0; factor != 1 && at < f32.byteSize(); at += Float.BYTES) {
+            f32.set(Tensor.F32_LE, at, f32.get(Tensor.F32_LE, at) * factor);
+        }
+        MemorySegment written = scratch.buffer(Buffers.Use.SECOND_STORED, count * targetWidth);
         ScaleForms.write(to, f32, count, written);
         target.write(places.applyAsLong(to.spec()) + first * targetWidth, written);
     }
@@ -415,11 +410,11 @@ final class TileMover {
 
     private double sqnr(TensorStep.Quantize step, Tile tile, MemorySegment floats, float scale, Scratch scratch) {
         TileShape shape = shape(step.target(), tile, new Granularity.PerTensor());
-        MemorySegment one = scratch.buffer(Scratch.Use.SCALES, Float.BYTES);
+        MemorySegment one = scratch.buffer(Buffers.Use.SCALES, Float.BYTES);
         one.set(Tensor.F32_LE, 0, scale);
         Codes format = step.target().codes();
-        MemorySegment codes = scratch.buffer(Scratch.Use.CODES, shape.codeBytes(format));
-        MemorySegment back = scratch.buffer(Scratch.Use.FLOATS, shape.elements() * Float.BYTES);
+        MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(format));
+        MemorySegment back = scratch.buffer(Buffers.Use.FLOATS, shape.elements() * Float.BYTES);
         cast.encode(format, step.type(), floats, shape, one, codes);
         cast.decode(format, codes, shape, one, DType.F32, back);
         return Difference.between(step.type(), floats, DType.F32, back, shape.elements())

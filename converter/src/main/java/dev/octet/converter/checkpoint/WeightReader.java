@@ -1,5 +1,6 @@
 package dev.octet.converter.checkpoint;
 
+import dev.octet.converter.checkpoint.Buffers.Use;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
@@ -83,7 +84,10 @@ public final class WeightReader {
             long end = Math.min(toRow, (row / matrix.rows() + 1) * matrix.rows());
             long offset = (row - fromRow) * matrix.cols() * Float.BYTES;
             long bytes = (end - row) * matrix.cols() * Float.BYTES;
-            readQuantized(weight, row, end, DType.F32, floats.asSlice(offset, bytes));
+            try (Arena arena = Arena.ofConfined()) {
+                readQuantized(
+                        weight, row, end, DType.F32, floats.asSlice(offset, bytes), (_, n) -> arena.allocate(n, 64));
+            }
             row = end;
         }
     }
@@ -120,21 +124,18 @@ public final class WeightReader {
      * @param fromRow first of all rows, at the border of a block of its matrix
      * @param type F32, BF16 or F16
      */
-    void readQuantized(StoredWeight weight, long fromRow, long toRow, DType type, MemorySegment target)
+    void readQuantized(StoredWeight weight, long fromRow, long toRow, DType type, MemorySegment target, Buffers buffers)
             throws IOException {
         MatrixShape matrix = MatrixShape.of(weight.shape());
         TileShape tile = new TileShape(toRow - fromRow, matrix.cols(), weight.granularity());
-        try (Arena scratch = Arena.ofConfined()) {
-            MemorySegment codes = scratch.allocate(Math.max(1, tile.codeBytes(weight.codes())), 64);
-            readCodes(weight, fromRow, codes.asSlice(0, tile.codeBytes(weight.codes())));
-            MemorySegment scales = readScales(weight, fromRow, tile, scratch);
-            if (weight.zeroPoint() == null) {
-                cast.decode(
-                        weight.codes(), codes.asSlice(0, tile.codeBytes(weight.codes())), tile, scales, type, target);
-            } else {
-                MemorySegment zeroPoints = readZeroPoints(weight, fromRow, tile, scratch);
-                cast.decodeAffine(codes.asSlice(0, tile.elements()), tile, scales, zeroPoints, type, target);
-            }
+        MemorySegment codes = buffers.buffer(Use.READ_CODES, tile.codeBytes(weight.codes()));
+        readCodes(weight, fromRow, codes);
+        MemorySegment scales = readScales(weight, fromRow, tile, buffers);
+        if (weight.zeroPoint() == null) {
+            cast.decode(weight.codes(), codes, tile, scales, type, target);
+        } else {
+            MemorySegment zeroPoints = readZeroPoints(weight, fromRow, tile, buffers);
+            cast.decodeAffine(codes, tile, scales, zeroPoints, type, target);
         }
     }
 
@@ -165,14 +166,15 @@ public final class WeightReader {
     }
 
     /** The scales of a tile as F32 multipliers, the second level multiplied in. */
-    MemorySegment readScales(StoredWeight weight, long fromRow, TileShape tile, Arena scratch) throws IOException {
-        MemorySegment scales = scratch.allocate(tile.scaleCount() * Float.BYTES, 64);
+    private MemorySegment readScales(StoredWeight weight, long fromRow, TileShape tile, Buffers buffers)
+            throws IOException {
+        MemorySegment scales = buffers.buffer(Use.READ_SCALES, tile.scaleCount() * Float.BYTES);
         ScaleTensor stored = requireScale(weight);
-        readNumbers(stored, firstScale(weight, fromRow), tile.scaleCount(), scales, scratch);
+        readNumbers(stored, firstScale(weight, fromRow), tile.scaleCount(), scales, buffers);
         ScaleTensor global = weight.globalScale();
         if (global != null) {
-            MemorySegment second = scratch.allocate(Float.BYTES, 64);
-            readNumbers(global, globalIndex(weight, global, fromRow), 1, second, scratch);
+            MemorySegment second = buffers.buffer(Use.READ_SECOND, Float.BYTES);
+            readNumbers(global, globalIndex(weight, global, fromRow), 1, second, buffers);
             float factor = second.get(Tensor.F32_LE, 0);
             for (long i = 0; i < tile.scaleCount(); i++) {
                 float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
@@ -200,10 +202,10 @@ public final class WeightReader {
         return scale;
     }
 
-    private void readNumbers(ScaleTensor scale, long first, long count, MemorySegment f32, Arena scratch)
+    private void readNumbers(ScaleTensor scale, long first, long count, MemorySegment f32, Buffers buffers)
             throws IOException {
         long width = scale.spec().dtype().bits() / 8;
-        MemorySegment raw = scratch.allocate(count * width, 64);
+        MemorySegment raw = buffers.buffer(Use.READ_STORED, count * width);
         checkpoint.read(tensor(scale.spec()), first * width, raw);
         ScaleForms.read(scale, raw, count, f32);
     }
@@ -226,10 +228,10 @@ public final class WeightReader {
         }
     }
 
-    private MemorySegment readZeroPoints(StoredWeight weight, long fromRow, TileShape tile, Arena scratch)
+    private MemorySegment readZeroPoints(StoredWeight weight, long fromRow, TileShape tile, Buffers buffers)
             throws IOException {
         TensorSpec spec = Objects.requireNonNull(weight.zeroPoint());
-        MemorySegment points = scratch.allocate(tile.scaleCount(), 64);
+        MemorySegment points = buffers.buffer(Use.READ_POINTS, tile.scaleCount());
         checkpoint.read(tensor(spec), firstScale(weight, fromRow), points);
         return points;
     }

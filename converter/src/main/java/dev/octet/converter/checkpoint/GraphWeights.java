@@ -1,0 +1,98 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Floats;
+import dev.octet.quant.layout.StoredCheckpoint;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+
+/**
+ * Weights of a checkpoint put into a graph: constants of the graph that have the name of a weight get its values, dequantised, in the number
+ * type they had. A matrix that the graph holds the other way round ([in, out] for MatMul) is transposed.
+ *
+ * @param model the graph with the new values
+ * @param replaced names that were found
+ * @param unmatched weights of the checkpoint that the graph has no constant for
+ */
+public record GraphWeights(GraphModel model, List<String> replaced, List<String> unmatched) {
+    public GraphWeights {
+        replaced = List.copyOf(replaced);
+        unmatched = List.copyOf(unmatched);
+    }
+
+    /**
+     * Replaces the values.
+     *
+     * @param arena owns the new values
+     * @throws UnsupportedModelException when no name is in both, or a shape differs in more than the order of two axes
+     * @throws IOException when the checkpoint cannot be read
+     */
+    public static GraphWeights into(GraphModel model, WeightReader reader, StoredCheckpoint stored, Arena arena)
+            throws IOException {
+        GraphEdit edit = GraphEdit.of(model.graph());
+        Set<String> names = new TreeSet<>(stored.weights().keySet());
+        stored.plain().values().stream()
+                .filter(s -> s.dtype() == DType.F32 || s.dtype() == DType.BF16 || s.dtype() == DType.F16)
+                .map(TensorSpec::name)
+                .forEach(names::add);
+        List<String> replaced = new ArrayList<>();
+        List<String> unmatched = new ArrayList<>();
+        for (String name : names) {
+            Initializer old = edit.initializer(name);
+            if (old == null || old.tensor().isEmpty()) {
+                unmatched.add(name);
+                continue;
+            }
+            edit.putInitializer(Initializer.of(values(name, old.tensor().get().spec(), reader, arena)));
+            replaced.add(name);
+        }
+        if (replaced.isEmpty()) {
+            throw new UnsupportedModelException(
+                    "no weight of the checkpoint has the name of a constant of the graph",
+                    names.stream().findFirst().orElse("no weights") + " and "
+                            + edit.initializerNames().stream().findFirst().orElse("no constants"),
+                    "compare the names with `octet inspect --json`; exporters rename weights unless told otherwise");
+        }
+        return new GraphWeights(model.withGraph(edit.build()), replaced, unmatched);
+    }
+
+    private static Tensor values(String name, TensorSpec wanted, WeightReader reader, Arena arena) throws IOException {
+        Shape shape = reader.shape(name);
+        boolean same = shape.equals(wanted.shape());
+        boolean transposed = !same
+                && shape.rank() == 2
+                && wanted.shape().rank() == 2
+                && shape.dim(0) == wanted.shape().dim(1)
+                && shape.dim(1) == wanted.shape().dim(0);
+        boolean floats = wanted.dtype() == DType.F32 || wanted.dtype() == DType.BF16 || wanted.dtype() == DType.F16;
+        if ((!same && !transposed) || !floats) {
+            throw new UnsupportedModelException(
+                    "the checkpoint has shape " + shape + ", the graph " + wanted.shape() + " of " + wanted.dtype(),
+                    "weight '" + name + "'",
+                    "give the graph and the checkpoint of the same model, not quantised in the graph");
+        }
+        MatrixShape matrix = MatrixShape.of(shape);
+        Tensor target = Tensor.allocate(arena, wanted.withName(name));
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment f32 = scratch.allocate(Math.max(1, shape.elementCount() * Float.BYTES), 64);
+            reader.read(name, 0, matrix.allRows(), f32.asSlice(0, shape.elementCount() * Float.BYTES));
+            for (long i = 0; i < shape.elementCount(); i++) {
+                long at = transposed ? i % matrix.cols() * matrix.rows() + i / matrix.cols() : i;
+                Floats.set(wanted.dtype(), target.bytes(), at, f32.get(Tensor.F32_LE, i * Float.BYTES));
+            }
+        }
+        return target;
+    }
+}
