@@ -23,8 +23,15 @@ import org.apache.commons.cli.Option;
 
 /** {@code octet convert MODEL -o OUT --target T}: a quantised checkpoint to another layout. */
 final class ConvertCommand implements Command {
-    private static final Option TARGET =
-            Flags.value("target", "NAME", String.join(", ", CheckpointFlags.LAYOUTS.keySet()) + " (must be given)");
+    private static final Option TARGET = Flags.value(
+            "target",
+            "NAME",
+            "checkpoints: " + String.join(", ", CheckpointFlags.LAYOUTS.keySet())
+                    + " (must be given unless --into is)");
+    private static final Option INTO = Flags.value(
+            "into",
+            "FILE.onnx",
+            "write this model with the checkpoint's weights, dequantised, in place of its constants of the same names");
     private static final Option RECIPE = Flags.value(
             "recipe",
             "NAME",

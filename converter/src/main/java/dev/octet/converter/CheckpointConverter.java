@@ -144,7 +144,8 @@ public final class CheckpointConverter implements AutoCloseable {
                                     ", ",
                                     inexact.stream()
                                             .limit(5)
-                                            .map(s -> s.name() + " (" + s.exactness().label() + ")")
+                                            .map(s -> s.name() + " ("
+                                                    + s.exactness().label() + ")")
                                             .toList())
                             + (inexact.size() > 5 ? ", ..." : ""),
                     checkpoint.path().toString(),
@@ -164,7 +165,7 @@ public final class CheckpointConverter implements AutoCloseable {
             throws IOException {
         CheckpointResult result =
                 CheckpointRun.run(checkpoint, stored, plan, output, describe(goal, request), keptScales, options);
-        if (goal instanceof Goal.Dequantize(_, boolean keep) && keep && Files.isDirectory(output)) {
+        if (goal instanceof Goal.Dequantize(var _, boolean keep) && keep && Files.isDirectory(output)) {
             KeptScales.write(checkpoint, stored, output);
         }
         return result;

@@ -373,7 +373,14 @@ final class TileMover {
     }
 
     private void convert(
-            ScaleTensor from, ScaleTensor to, long first, long count, Scratch scratch, PartFile target, Places places)
+            ScaleTensor from,
+            ScaleTensor to,
+            long first,
+            long count,
+            float factor,
+            Scratch scratch,
+            PartFile target,
+            Places places)
             throws IOException {
         long width = from.spec().dtype().bits() / 8;
         MemorySegment raw = scratch.buffer(Buffers.Use.STORED, count * width);
