@@ -65,8 +65,8 @@ final class CarriedFiles {
         Files.walkFileTree(folder, EnumSet.of(FileVisitOption.FOLLOW_LINKS), 32, new SimpleFileVisitor<>() {
             @Override
             public FileVisitResult preVisitDirectory(Path dir, BasicFileAttributes attributes) {
-                boolean hidden = !dir.equals(folder) && isHidden(dir);
-                return hidden ? FileVisitResult.SKIP_SUBTREE : FileVisitResult.CONTINUE;
+                boolean skipped = !dir.equals(folder) && (isHidden(dir) || dir.endsWith(KeptScales.FOLDER));
+                return skipped ? FileVisitResult.SKIP_SUBTREE : FileVisitResult.CONTINUE;
             }
 
             @Override
