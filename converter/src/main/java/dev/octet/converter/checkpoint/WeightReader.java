@@ -85,8 +85,7 @@ public final class WeightReader {
             long offset = (row - fromRow) * matrix.cols() * Float.BYTES;
             long bytes = (end - row) * matrix.cols() * Float.BYTES;
             try (Arena arena = Arena.ofConfined()) {
-                readQuantized(
-                        weight, row, end, DType.F32, floats.asSlice(offset, bytes), (_, n) -> arena.allocate(n, 64));
+                readQuantized(weight, row, end, DType.F32, floats.asSlice(offset, bytes), in(arena));
             }
             row = end;
         }
@@ -252,7 +251,7 @@ public final class WeightReader {
             long first = (row - fromRow) * matrix.cols();
             try (Arena scratch = Arena.ofConfined()) {
                 TileShape tile = new TileShape(end - row, matrix.cols(), weight.granularity());
-                MemorySegment scales = readScales(weight, row, tile, scratch);
+                MemorySegment scales = readScales(weight, row, tile, in(scratch));
                 spread(tile, scales, multipliers.asSlice(first * Float.BYTES, tile.elements() * Float.BYTES));
             }
             row = end;
@@ -292,7 +291,7 @@ public final class WeightReader {
         ScaleTensor scale = requireScale(weight);
         ScaleTensor global = weight.globalScale();
         try (Arena scratch = Arena.ofConfined()) {
-            readNumbers(scale, from, to - from, multipliers, scratch);
+            readNumbers(scale, from, to - from, multipliers, in(scratch));
             if (global == null) {
                 return;
             }
@@ -301,12 +300,17 @@ public final class WeightReader {
             MemorySegment second = scratch.allocate(Float.BYTES, 64);
             for (long i = from; i < to; i++) {
                 if (i == from || i % perGlobal == 0) {
-                    readNumbers(global, i / perGlobal, 1, second, scratch);
+                    readNumbers(global, i / perGlobal, 1, second, in(scratch));
                 }
                 float product = multipliers.get(Tensor.F32_LE, (i - from) * Float.BYTES) * second.get(Tensor.F32_LE, 0);
                 multipliers.set(Tensor.F32_LE, (i - from) * Float.BYTES, product);
             }
         }
+    }
+
+    /** Buffers for one call, freed with {@code arena}. */
+    private static Buffers in(Arena arena) {
+        return (_, bytes) -> arena.allocate(bytes, 64);
     }
 
     private StoredWeight quantized(String name) {
