@@ -2,6 +2,7 @@ package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.layout.ScaleTensor;
+import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.ScaleNumbers;
 import java.lang.foreign.MemorySegment;
 
@@ -34,6 +35,27 @@ final class ScaleForms {
         }
         invert(f32, count);
         return ScaleNumbers.write(scale.number(), f32, count, stored) && exact;
+    }
+
+    /**
+     * Brings the second level into scales: multiplies or divides them, as readers do.
+     *
+     * @param stored one F32, {@code global} as it lies in the file
+     * @param f32 {@code count} scales of blocks, multipliers afterwards
+     */
+    static void applyGlobal(ScaleTensor global, float stored, MemorySegment f32, long count) {
+        switch (global.direction()) {
+            case MULTIPLIER -> ScaleNumbers.multiply(f32, count, stored);
+            case DIVISOR -> ScaleNumbers.divide(f32, count, stored);
+        }
+    }
+
+    /** What readers do with a second level. */
+    static GlobalScale.Direction direction(ScaleTensor global) {
+        return switch (global.direction()) {
+            case MULTIPLIER -> GlobalScale.Direction.MULTIPLIER;
+            case DIVISOR -> GlobalScale.Direction.DIVISOR;
+        };
     }
 
     private static void invert(MemorySegment f32, long count) {

@@ -16,7 +16,7 @@ import dev.octet.quant.layout.WeightScheme;
 import dev.octet.quant.measure.Difference;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.number.Minifloat;
-import dev.octet.quant.number.Overflow;
+import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.StoredScale;
 import dev.octet.quant.tile.TileCast;
@@ -24,7 +24,6 @@ import dev.octet.quant.tile.TileShape;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.util.Objects;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
@@ -236,9 +235,7 @@ final class TileMover {
         return StoredScale.round(scheme.rule().scale(amax, format), scheme.scaleNumber());
     }
 
-    /**
-     * NVFP4: one scale for the whole weight brings its largest block scale to the largest E4M3 number; block scales are E4M3 numbers times it.
-     */
+    /** NVFP4: one scale for the whole weight brings its largest block scale to the largest E4M3 number. */
     private void twoLevels(
             TensorStep.Quantize step,
             Tile tile,
@@ -250,27 +247,17 @@ final class TileMover {
             Places places)
             throws IOException {
         StoredWeight weight = step.target();
+        Minifloat format = weight.codes().minifloat().orElseThrow();
         ScaleTensor global = Objects.requireNonNull(weight.globalScale());
-        float max = weight.codes().maxValue();
-        float wanted = amax == 0 ? 1 : Math.max(amax / (max * Minifloat.E4M3FN.maxValue()), Float.MIN_NORMAL);
-        MemorySegment one = scratch.buffer(Buffers.Use.SECOND_SCALES, Float.BYTES);
-        MemorySegment raw = scratch.buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
-        one.set(Tensor.F32_LE, 0, wanted);
-        ScaleForms.write(global, one, 1, raw);
+        GlobalScale second = GlobalScale.of(amax, format, ScaleForms.direction(global));
         if (tile.startsMatrix(MatrixShape.of(weight.shape()))) {
+            MemorySegment raw = scratch.buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
+            raw.set(Tensor.F32_LE, 0, second.value());
             long index = global.spec().shape().elementCount() == 1 ? 0 : tile.matrix();
             target.write(places.applyAsLong(global.spec()) + index * Float.BYTES, raw);
         }
-        ScaleForms.read(global, raw, 1, one); // as a reader will see it
-        float second = one.get(Tensor.F32_LE, 0);
         MemorySegment bytes = scratch.buffer(Buffers.Use.STORED, shape.scaleCount());
-        for (long i = 0; i < shape.scaleCount(); i++) {
-            float block = scales.get(Tensor.F32_LE, i * Float.BYTES) / max / second;
-            // a block too small for any scale takes the smallest one: its codes become zeros all the same
-            int code = Math.max(1, Minifloat.E4M3FN.encode(block, Overflow.SATURATE));
-            bytes.set(ValueLayout.JAVA_BYTE, i, (byte) code);
-            scales.set(Tensor.F32_LE, i * Float.BYTES, Minifloat.E4M3FN.decode(code) * second);
-        }
+        second.blocks(scales, shape.scaleCount(), format, bytes);
         ScaleTensor scale = Objects.requireNonNull(weight.scale());
         target.write(places.applyAsLong(scale.spec()) + firstScale(weight, tile), bytes);
     }

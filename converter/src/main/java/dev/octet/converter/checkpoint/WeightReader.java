@@ -17,6 +17,7 @@ import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleGrid;
+import dev.octet.quant.scale.ScaleNumbers;
 import dev.octet.quant.tile.TileCast;
 import dev.octet.quant.tile.TileShape;
 import java.io.IOException;
@@ -172,13 +173,8 @@ public final class WeightReader {
         readNumbers(stored, firstScale(weight, fromRow), tile.scaleCount(), scales, buffers);
         ScaleTensor global = weight.globalScale();
         if (global != null) {
-            MemorySegment second = buffers.buffer(Use.READ_SECOND, Float.BYTES);
-            readNumbers(global, globalIndex(weight, global, fromRow), 1, second, buffers);
-            float factor = second.get(Tensor.F32_LE, 0);
-            for (long i = 0; i < tile.scaleCount(); i++) {
-                float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
-                scales.set(Tensor.F32_LE, i * Float.BYTES, scale * factor);
-            }
+            float second = readGlobal(global, globalIndex(weight, global, fromRow), buffers);
+            ScaleForms.applyGlobal(global, second, scales, tile.scaleCount());
         }
         requirePositive(weight, stored, fromRow, tile, scales);
         return scales;
@@ -201,6 +197,16 @@ public final class WeightReader {
         return scale;
     }
 
+    /** A second-level scale, whatever readers do with it. */
+    private float readGlobal(ScaleTensor global, long index, Buffers buffers) throws IOException {
+        long width = global.spec().dtype().bits() / 8;
+        MemorySegment raw = buffers.buffer(Use.READ_STORED, width);
+        checkpoint.read(tensor(global.spec()), index * width, raw);
+        MemorySegment one = buffers.buffer(Use.READ_SECOND, Float.BYTES);
+        ScaleNumbers.read(global.number(), raw, 1, one);
+        return one.get(Tensor.F32_LE, 0);
+    }
+
     private void readNumbers(ScaleTensor scale, long first, long count, MemorySegment f32, Buffers buffers)
             throws IOException {
         long width = scale.spec().dtype().bits() / 8;
@@ -215,9 +221,8 @@ public final class WeightReader {
             float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
             if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) {
                 if (scale == 0 && stored.number() == DType.F8_E4M3FN) {
-                    // a block so small beside the whole that its scale was rounded to zero: all its values are zero
-                    scales.set(Tensor.F32_LE, i * Float.BYTES, Float.MIN_VALUE);
-                    continue;
+                    continue; // a block so small beside the whole that its scale was rounded to zero: all its values
+                              // are zero
                 }
                 throw new InvalidDataException(
                         "scale " + (firstScale(weight, fromRow) + i) + " is " + scale + ", not positive and finite",
@@ -297,13 +302,12 @@ public final class WeightReader {
             }
             long perGlobal =
                     Math.max(1, scaleCount(name) / global.spec().shape().elementCount());
-            MemorySegment second = scratch.allocate(Float.BYTES, 64);
-            for (long i = from; i < to; i++) {
-                if (i == from || i % perGlobal == 0) {
-                    readNumbers(global, i / perGlobal, 1, second, in(scratch));
-                }
-                float product = multipliers.get(Tensor.F32_LE, (i - from) * Float.BYTES) * second.get(Tensor.F32_LE, 0);
-                multipliers.set(Tensor.F32_LE, (i - from) * Float.BYTES, product);
+            for (long at = from; at < to; ) {
+                long index = at / perGlobal;
+                long count = Math.min(to, (index + 1) * perGlobal) - at;
+                MemorySegment part = multipliers.asSlice((at - from) * Float.BYTES, count * Float.BYTES);
+                ScaleForms.applyGlobal(global, readGlobal(global, index, in(scratch)), part, count);
+                at += count;
             }
         }
     }
