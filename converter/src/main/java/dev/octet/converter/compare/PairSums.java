@@ -39,7 +39,7 @@ final class PairSums {
     final Toward towardA = new Toward();
     final Toward towardB = new Toward();
 
-    /** One side as a rounding of the other. */
+    /** One side as a rounding of the other; stays empty for sides that are not quantised. */
     static final class Toward {
         /** Pairs whose error is more than half a unit of this side and its slack, saturated ones left out. */
         long beyondHalf;
@@ -52,8 +52,7 @@ final class PairSums {
         /** The largest error in units, saturated pairs left out. */
         double maxUlp;
 
-        private void add(double error, float from, double unit, float multiplier, NumberGrid grid) {
-            double inUnits = error / unit;
+        private void add(double inUnits, float from, float multiplier, NumberGrid grid) {
             if (inUnits > MOVED) {
                 moved++;
             }
@@ -117,12 +116,17 @@ final class PairSums {
         differing++;
         noise += error * error;
         maxError = Math.max(maxError, error);
-        double inUnits = error / Math.max(ulpA, ulpB);
+        double unit = Math.max(ulpA, ulpB);
+        double inUnits = error / unit;
         maxUlp = Math.max(maxUlp, inUnits);
-        double slack = ulpA > ulpB ? gridA.slack() : gridB.slack();
-        histogram[bin(inUnits, slack)]++;
-        towardA.add(error, y, ulpA, sa, gridA);
-        towardB.add(error, x, ulpB, sb, gridB);
+        histogram[bin(inUnits, ulpA > ulpB ? gridA.slack() : gridB.slack())]++;
+        // only quantised sides are asked whether they were rounded, and dividing takes time
+        if (gridA.quantized()) {
+            towardA.add(ulpA == unit ? inUnits : error / ulpA, y, sa, gridA);
+        }
+        if (gridB.quantized()) {
+            towardB.add(ulpB == unit ? inUnits : error / ulpB, x, sb, gridB);
+        }
     }
 
     private static int bin(double inUnits, double slack) {

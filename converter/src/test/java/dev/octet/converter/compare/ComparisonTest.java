@@ -16,6 +16,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Codes;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 import java.io.IOException;
@@ -356,6 +357,59 @@ class ComparisonTest {
         TensorDiff diff = only(List.of(bf16(name, shape, x)), List.of(bf16(name, shape, y)));
         assertEquals(1, diff.differing());
         assertEquals(List.of(5L, 32L, 48L), diff.shape());
+    }
+
+    @Test
+    void large_experts_are_cut_at_borders_of_their_own_blocks() throws IOException {
+        Shape shape = Shape.of(3, 1400, 900); // 1400 rows are no whole number of blocks of 128, and more than a tile
+        float[] x = normal(14, 3 * 1400 * 900);
+        float[] multipliers = new float[x.length];
+        Arrays.fill(multipliers, 0.001f);
+        NumberGrid grid = NumberGrid.quantized(Codes.E4M3FN, DType.F32);
+        float[] y = new float[x.length];
+        for (int i = 0; i < x.length; i++) {
+            y[i] = grid.round(x[i], multipliers[i]);
+        }
+        ModelDiff diff = Comparison.compare(
+                "a",
+                "b",
+                ArrayWeights.of(ArrayWeights.plain("w", DType.BF16, shape, x)),
+                // refuses ranges that do not start at a block of a matrix
+                ArrayWeights.of(ArrayWeights.quantized("w", Codes.E4M3FN, "E4M3FN", 128, shape, y, multipliers)),
+                CompareOptions.defaults().withThreads(2));
+        assertEquals(Closeness.WITHIN_ONE_ROUNDING, diff.tensors().getFirst().closeness());
+        double noise = 0;
+        double signal = 0;
+        for (int i = 0; i < x.length; i++) {
+            noise += ((double) x[i] - y[i]) * ((double) x[i] - y[i]);
+            signal += (double) x[i] * x[i];
+        }
+        assertEquals(10 * Math.log10(signal / noise), diff.tensors().getFirst().sqnrDb(), 1e-9);
+    }
+
+    @Test
+    void quantised_experts_in_blocks_are_compared() throws IOException {
+        String name = "model.layers.0.mlp.experts.down_proj";
+        Shape shape = Shape.of(3, 160, 192);
+        float[] x = normal(15, 3 * 160 * 192);
+        Tensor codes = tensor(name, DType.F8_E4M3FN, shape);
+        float[] scales = new float[3 * 2 * 2];
+        Arrays.fill(scales, 0.0005f);
+        for (int i = 0; i < x.length; i++) {
+            int code = Minifloat.E4M3FN.encode(x[i] / 0.0005f, Overflow.SATURATE);
+            codes.bytes().set(ValueLayout.JAVA_BYTE, i, (byte) code);
+        }
+        Path folderOfExperts = Files.createDirectory(folder.resolve("experts"));
+        Files.writeString(
+                folderOfExperts.resolve("config.json"),
+                "{\"quantization_config\": {\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}}");
+        Tensor scale = f32(name + "_scale_inv", Shape.of(3, 2, 2), scales);
+        SafetensorsWriter.write(
+                folderOfExperts.resolve("model.safetensors"),
+                Map.of(codes.name(), codes, scale.name(), scale),
+                Map.of());
+        ModelDiff diff = diff(save("a", List.of(bf16(name, shape, x))), folderOfExperts);
+        assertEquals(Closeness.WITHIN_ONE_ROUNDING, diff.tensors().getFirst().closeness(), diff.toString());
     }
 
     @Test
