@@ -31,6 +31,8 @@ final class CheckpointSubject implements AutoCloseable {
     private final QuantSettings settings;
     private final Exclusions exclusions;
     private final ScaleTable scales;
+    private final List<LayerTensors> quantized;
+    private final List<Scale> scaleTensors;
     private final StoredCheckpoint stored;
     private final @Nullable Checkpoint original;
     private final VerifyOptions options;
@@ -52,7 +54,10 @@ final class CheckpointSubject implements AutoCloseable {
         this.stored = Layouts.recognise(specs(checkpoint), metadata(checkpoint), config, quantConfig);
         this.original = original;
         this.options = options;
-        this.scales = ScaleTable.read(checkpoint, scales().map(s -> s.tensor).toList(), options.deep());
+        this.quantized = layers.values().stream().filter(this::isQuantized).toList();
+        this.scaleTensors = findScales();
+        this.scales = ScaleTable.read(
+                checkpoint, scaleTensors.stream().map(Scale::tensor).toList(), options.deep());
     }
 
     /**
@@ -126,7 +131,7 @@ final class CheckpointSubject implements AutoCloseable {
 
     /** Modules whose weight is stored as codes. */
     Stream<LayerTensors> quantized() {
-        return layers.values().stream().filter(this::isQuantized);
+        return quantized.stream();
     }
 
     /** Whether a module's weight is stored as codes; bytes and integers count only where something says that they are codes. */
@@ -203,10 +208,19 @@ final class CheckpointSubject implements AutoCloseable {
 
     /** All tensors that are scales by their name. */
     Stream<Scale> scales() {
-        return layers.values().stream()
-                .flatMap(l -> l.parts().entrySet().stream()
-                        .filter(e -> isScale(l, e.getKey()))
-                        .map(e -> new Scale(l, e.getKey(), e.getValue())));
+        return scaleTensors.stream();
+    }
+
+    private List<Scale> findScales() {
+        List<Scale> found = new ArrayList<>();
+        for (LayerTensors layer : layers.values()) {
+            layer.parts().forEach((part, tensor) -> {
+                if (isScale(layer, part)) {
+                    found.add(new Scale(layer, part, tensor));
+                }
+            });
+        }
+        return found;
     }
 
     private static boolean isScale(LayerTensors layer, String part) {

@@ -53,11 +53,13 @@ record LayerTensors(String module, Map<String, StoredTensor> parts) {
     /** The weight or its codes; null for a module without one. */
     @Nullable
     StoredTensor weight() {
-        return WEIGHTS.stream()
-                .map(parts::get)
-                .filter(t -> t != null)
-                .findFirst()
-                .orElse(null);
+        for (String name : WEIGHTS) {
+            StoredTensor found = parts.get(name);
+            if (found != null) {
+                return found;
+            }
+        }
+        return null;
     }
 
     @Nullable
