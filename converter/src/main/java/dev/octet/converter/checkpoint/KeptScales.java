@@ -49,7 +49,9 @@ public final class KeptScales {
     /** Writes the scales of all quantised weights of {@code source} beside the checkpoint in {@code output}. */
     public static void write(Checkpoint source, StoredCheckpoint stored, Path output) throws IOException {
         List<TensorSpec> specs = new ArrayList<>();
-        stored.weights().values().forEach(w -> specs.addAll(w.tensors().subList(1, w.tensors().size())));
+        stored.weights()
+                .values()
+                .forEach(w -> specs.addAll(w.tensors().subList(1, w.tensors().size())));
         Path folder = Files.createDirectories(output.resolve(FOLDER));
         SafetensorsWriter.write(folder.resolve(FILE), specs, Map.of("format", "pt"), (spec, sink) -> {
             StoredTensor tensor = Objects.requireNonNull(source.tensor(spec.name()));

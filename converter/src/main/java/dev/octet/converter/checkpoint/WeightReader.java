@@ -221,8 +221,7 @@ public final class WeightReader {
             float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
             if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) {
                 if (scale == 0 && stored.number() == DType.F8_E4M3FN) {
-                    continue; // a block so small beside the whole that its scale was rounded to zero: all its values
-                              // are zero
+                    continue; // a block whose scale was rounded to zero: all its values are zero
                 }
                 throw new InvalidDataException(
                         "scale " + (firstScale(weight, fromRow) + i) + " is " + scale + ", not positive and finite",
