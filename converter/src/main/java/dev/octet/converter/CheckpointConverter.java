@@ -25,7 +25,6 @@ import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredCheckpoint;
 import java.io.IOException;
 import java.lang.foreign.Arena;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -163,12 +162,9 @@ public final class CheckpointConverter implements AutoCloseable {
      */
     public CheckpointResult run(Goal goal, Request request, CheckpointPlan plan, Path output, RunOptions options)
             throws IOException {
-        CheckpointResult result =
-                CheckpointRun.run(checkpoint, stored, plan, output, describe(goal, request), keptScales, options);
-        if (goal instanceof Goal.Dequantize(var _, boolean keep) && keep && Files.isDirectory(output)) {
-            KeptScales.write(checkpoint, stored, output);
-        }
-        return result;
+        boolean keepScales = goal instanceof Goal.Dequantize(_, boolean keep) && keep;
+        return CheckpointRun.run(
+                checkpoint, stored, plan, output, describe(goal, request), keptScales, keepScales, options);
     }
 
     /**

@@ -56,9 +56,10 @@ final class CarriedFiles {
     /**
      * Looks through a folder.
      *
+     * @param shards names of files in it that hold the checkpoint's own tensors, whatever they end in
      * @throws FileSystemLoopException when links lead in a circle
      */
-    static CarriedFiles of(Path folder) throws IOException {
+    static CarriedFiles of(Path folder, Set<String> shards) throws IOException {
         List<Path> carried = new ArrayList<>();
         List<Path> left = new ArrayList<>();
         // links are followed: a download cache keeps its files elsewhere and links to them
@@ -72,7 +73,7 @@ final class CarriedFiles {
             @Override
             public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) {
                 Path name = folder.relativize(file);
-                if (isHidden(file) || REWRITTEN.contains(name.toString())) {
+                if (isHidden(file) || REWRITTEN.contains(name.toString()) || shards.contains(name.toString())) {
                     return FileVisitResult.CONTINUE;
                 }
                 boolean goes = attributes.isRegularFile() && !isWeight(name.toString());
@@ -119,8 +120,12 @@ final class CarriedFiles {
             Path to = target.resolve(name.toString());
             Files.createDirectories(Objects.requireNonNull(to.getParent()));
             Path part = PartFile.partOf(to);
-            Files.copy(source.resolve(name), part, StandardCopyOption.REPLACE_EXISTING);
-            Files.move(part, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+            try {
+                Files.copy(source.resolve(name), part, StandardCopyOption.REPLACE_EXISTING);
+                Files.move(part, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+            } finally {
+                Files.deleteIfExists(part);
+            }
         }
     }
 }

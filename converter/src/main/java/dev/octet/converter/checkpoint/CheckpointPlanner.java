@@ -12,11 +12,13 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutContents;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.Layouts;
+import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.layout.WeightScheme;
@@ -24,7 +26,11 @@ import dev.octet.quant.number.Codes;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -117,6 +123,7 @@ public final class CheckpointPlanner {
         notes.addAll(stored.notes());
         decide();
         List<ShardPlan> shards = new ArrayList<>();
+        Set<String> names = new HashSet<>();
         for (Shard shard : checkpoint.shards()) {
             List<TensorStep> steps = new ArrayList<>();
             for (SafetensorsHeader.Entry e : shard.header().entries()) {
@@ -124,6 +131,7 @@ public final class CheckpointPlanner {
             }
             List<TensorSpec> targets =
                     steps.stream().flatMap(s -> s.targets().stream()).toList();
+            targets.forEach(t -> requireNew(t, names, shard));
             shards.add(new ShardPlan(
                     shard.name(), List.copyOf(steps), SafetensorsHeader.layout(targets, metadata(shard))));
         }
@@ -131,9 +139,20 @@ public final class CheckpointPlanner {
         return withConfig(shards);
     }
 
+    private static void requireNew(TensorSpec target, Set<String> names, Shard shard) {
+        if (!names.add(target.name())) {
+            throw new MalformedModelException(
+                    "two tensors would have the name '" + target.name() + "': a scale, and one that is there already",
+                    shard.path().toString(),
+                    "rename or remove the tensor of the checkpoint, or leave its weight as it is with --keep");
+        }
+    }
+
     private void requireConsistent() {
-        boolean claims =
-                checkpoint.config().map(c -> c.has("quantization_config")).orElse(false);
+        boolean claims = checkpoint
+                .config()
+                .map(c -> c.hasNonNull("quantization_config"))
+                .orElse(false);
         if (claims && stored.weights().isEmpty()) {
             throw new MalformedModelException(
                     "config.json has a quantization_config, but no tensor is quantised as it says",
@@ -232,7 +251,7 @@ public final class CheckpointPlanner {
         } // else a scale of some weight, which goes with it
     }
 
-    private void addPlain(TensorSpec spec, List<TensorStep> steps) {
+    private void addPlain(TensorSpec spec, List<TensorStep> steps) throws IOException {
         WeightDecision decision = decisions.get(spec.name());
         if (decision != null
                 && decision.quantized()
@@ -276,6 +295,7 @@ public final class CheckpointPlanner {
 
     private void addWeight(StoredWeight weight, List<TensorStep> steps) throws IOException {
         WeightReader.requireScale(weight);
+        requireStreamable(weight);
         switch (goal) {
             case Goal.Dequantize _ -> steps.add(dequantize(weight));
             case Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options) -> {
@@ -300,6 +320,16 @@ public final class CheckpointPlanner {
         }
     }
 
+    private static void requireStreamable(StoredWeight weight) {
+        long cols = MatrixShape.of(weight.shape()).cols();
+        if (cols > Tile.maxCols(weight.granularity())) {
+            throw new UnsupportedModelException(
+                    "rows of " + cols + " elements; at most " + Tile.maxCols(weight.granularity()) + " are streamed",
+                    "weight '" + weight.name() + "' of shape " + weight.shape(),
+                    "no layer of a model is as wide; look at the checkpoint with `octet inspect`");
+        }
+    }
+
     private TensorStep dequantize(StoredWeight weight) throws IOException {
         TensorSpec target = new TensorSpec(weight.name(), plainType, weight.shape());
         return new TensorStep.Dequantize(weight, target, exactnesses.dequantize(weight, plainType));
@@ -313,18 +343,17 @@ public final class CheckpointPlanner {
             Recipe recipe,
             Layout layout,
             LayoutOptions options,
-            Exactness exactness) {
+            Exactness exactness)
+            throws IOException {
         WeightScheme scheme = scheme(layout, recipe, options);
         Float inputScale = inputs.inputScales().get(StoredWeight.moduleOf(name));
+        if (inputScale == null && options.staticInputs()) {
+            inputScale = storedInputScale(name);
+        }
         StoredWeight target = layout.place(name, shape, scheme, options);
-        quantized.add(target);
-        writtenRecipe = recipe;
-        writtenOptions = options;
+        written(target, recipe, options);
         boolean whole = scheme.perTensor() || scheme.twoLevels();
-        StoredTensor kept = inputs.keptScales() == null
-                ? null
-                : inputs.keptScales()
-                        .tensor(target.scale() == null ? name : target.scale().name());
+        StoredTensor kept = keptScales(target);
         return new TensorStep.Quantize(
                 name,
                 type,
@@ -337,21 +366,83 @@ public final class CheckpointPlanner {
                 exactness);
     }
 
+    /** The scales that were kept for a weight; null when its scales are to be computed. */
+    private @Nullable StoredTensor keptScales(StoredWeight target) {
+        Checkpoint scales = inputs.keptScales();
+        if (scales == null) {
+            return null;
+        }
+        ScaleTensor scale = target.scale();
+        ScaleTensor global = target.globalScale();
+        StoredTensor kept = scale == null ? null : scales.tensor(scale.name());
+        boolean whole = kept != null
+                && kept.dtype() == scale.spec().dtype()
+                && kept.shape().equals(scale.spec().shape())
+                && (global == null || scales.tensor(global.name()) != null)
+                && target.zeroPoint() == null;
+        if (!whole) {
+            throw new UnsupportedModelException(
+                    "the kept scales have none of this form for weight '" + target.name() + "'"
+                            + (kept == null ? "" : ": " + kept.spec()),
+                    scales.path().toString(),
+                    "quantise with the recipe, target and choices that the checkpoint had, or without --keep-scales;"
+                            + " scales with zero points cannot be used again");
+        }
+        return kept;
+    }
+
+    /** The static input scale that the source has for a weight, the largest of several; null without one. */
+    private @Nullable Float storedInputScale(String name) throws IOException {
+        StoredWeight weight = stored.weights().get(name);
+        ScaleTensor scale = weight == null ? null : weight.inputScale();
+        if (scale == null) {
+            return null;
+        }
+        long count = scale.spec().shape().elementCount();
+        float largest = 0;
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment f32 = arena.allocate(count * Float.BYTES, Float.BYTES);
+            ScaleForms.read(scale, checkpoint.read(tensor(scale.name()), arena), count, f32);
+            for (long i = 0; i < count; i++) {
+                largest = Math.max(largest, f32.get(Tensor.F32_LE, i * Float.BYTES));
+            }
+        }
+        if (!(largest > 0 && largest < Float.POSITIVE_INFINITY)) {
+            throw new InvalidDataException(
+                    "the input scale is " + largest + ", not positive and finite",
+                    "tensor '" + scale.name() + "'",
+                    "export the checkpoint again; `octet verify` lists every such scale");
+        }
+        return largest;
+    }
+
+    /** Remembers a weight of the target; one configuration must be true of all of them. */
+    private void written(StoredWeight target, Recipe recipe, LayoutOptions options) {
+        if (writtenRecipe != null && !(recipe.equals(writtenRecipe) && options.equals(writtenOptions))) {
+            throw new UnsupportedModelException(
+                    "weights are quantised in different ways: "
+                            + quantized.getFirst().name() + " as " + way(writtenRecipe, writtenOptions) + ", "
+                            + target.name() + " as " + way(recipe, options),
+                    checkpoint.path().toString(),
+                    "the configuration that Octet writes describes one way for all; dequantise the checkpoint instead,"
+                            + " or give --recipe to round all weights to one");
+        }
+        quantized.add(target);
+        writtenRecipe = recipe;
+        writtenOptions = options;
+    }
+
+    private static String way(Recipe recipe, LayoutOptions options) {
+        return recipe.name() + (options.staticInputs() ? " with static inputs" : "");
+    }
+
     private TensorStep convert(StoredWeight weight, Layout layout, LayoutOptions options, Optional<Recipe> recipe)
             throws IOException {
         boolean staticInput = weight.inputScale() != null;
         LayoutOptions own = new LayoutOptions(options.scaleType(), options.powerOfTwoScales(), staticInput);
-        Shape matrix = matrix(weight.shape());
-        for (Recipe candidate : candidates(recipe)) {
-            WeightScheme scheme = layout.scheme(candidate, own).orElse(null);
-            boolean fnuz = weight.codes() == Codes.E4M3FNUZ;
-            if (scheme == null
-                    || scheme.codes() != (fnuz ? Codes.E4M3FN : weight.codes())
-                    || scheme.twoLevels() != (weight.globalScale() != null)
-                    || !Exactnesses.same(scheme.granularity(), weight.granularity(), matrix)
-                    || layout.refusal(scheme, weight.shape()).isPresent()) {
-                continue;
-            }
+        boolean fnuz = weight.codes() == Codes.E4M3FNUZ;
+        for (Recipe candidate : candidates(recipe, layout, own, weight)) {
+            WeightScheme scheme = scheme(layout, candidate, own);
             StoredWeight target = layout.place(weight.name(), weight.shape(), scheme, own);
             if (isPowerOfTwoOnly(target) && !isPowerOfTwoOnly(weight)) {
                 continue; // the codes would mean something else
@@ -360,9 +451,7 @@ public final class CheckpointPlanner {
                 notes.add(weight.name() + " holds codes that E4M3FN has no number for (240 times the scale, NaN)");
                 continue;
             }
-            quantized.add(target);
-            writtenRecipe = candidate;
-            writtenOptions = own;
+            written(target, candidate, own);
             return new TensorStep.Relayout(weight, target, fnuz ? 0.5f : 1, exactnesses.relayout(weight, target));
         }
         if (recipe.isPresent()) {
@@ -400,8 +489,24 @@ public final class CheckpointPlanner {
                 .toList();
     }
 
-    private static List<Recipe> candidates(Optional<Recipe> recipe) {
-        return recipe.map(List::of).orElse(Recipes.CHECKPOINT);
+    /**
+     * Recipes that say in {@code layout} what the codes of a weight are. First those that cut every weight as this one is cut, then those
+     * that cut one of this shape alike: a weight of one block has one scale, as one that is not cut.
+     */
+    private static List<Recipe> candidates(
+            Optional<Recipe> recipe, Layout layout, LayoutOptions options, StoredWeight weight) {
+        Shape matrix = matrix(weight.shape());
+        Codes codes = weight.codes() == Codes.E4M3FNUZ ? Codes.E4M3FN : weight.codes(); // transcoded on the way
+        return recipe.map(List::of).orElse(Recipes.CHECKPOINT).stream()
+                .filter(r -> layout.scheme(r, options)
+                        .filter(s -> s.codes() == codes
+                                && s.twoLevels() == (weight.globalScale() != null)
+                                && Exactnesses.same(s.granularity(), weight.granularity(), matrix)
+                                && layout.refusal(s, weight.shape()).isEmpty())
+                        .isPresent())
+                .sorted(Comparator.comparing(
+                        r -> !r.fprop().weight().granularity().equals(weight.granularity())))
+                .toList();
     }
 
     private static boolean isPowerOfTwoOnly(StoredWeight weight) {

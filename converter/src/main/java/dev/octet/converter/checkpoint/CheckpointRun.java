@@ -11,6 +11,7 @@ import dev.octet.formats.checkpoint.Shard;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.file.FolderLock;
+import dev.octet.formats.file.PartFile;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.safetensors.ShardIndex;
 import dev.octet.quant.layout.StoredCheckpoint;
@@ -22,8 +23,11 @@ import java.nio.file.StandardCopyOption;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.OptionalLong;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import java.util.zip.CRC32;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -32,17 +36,21 @@ import org.jspecify.annotations.Nullable;
  */
 public final class CheckpointRun {
     private static final String LOCK = ".octet-lock";
+    private static final String EXTENSION = ".safetensors";
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final Checkpoint source;
     private final StoredCheckpoint stored;
     private final CheckpointPlan plan;
+    private final boolean keepScales;
     private final RunOptions options;
 
-    private CheckpointRun(Checkpoint source, StoredCheckpoint stored, CheckpointPlan plan, RunOptions options) {
+    private CheckpointRun(
+            Checkpoint source, StoredCheckpoint stored, CheckpointPlan plan, boolean keepScales, RunOptions options) {
         this.source = source;
         this.stored = stored;
         this.plan = plan;
+        this.keepScales = keepScales;
         this.options = options;
     }
 
@@ -52,6 +60,7 @@ public final class CheckpointRun {
      *
      * @param what what distinguishes this run from others with the same source: recipe, layout, choices
      * @param keptScales where kept scales come from; null without them
+     * @param keepScales the scales of the source go into a folder beside the weights
      * @throws InvalidOptionException when the output is the source, lies in it or holds it, holds something else, or the unfinished work of
      *     another run
      * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
@@ -64,27 +73,27 @@ public final class CheckpointRun {
             Path output,
             Map<String, String> what,
             @Nullable Checkpoint keptScales,
+            boolean keepScales,
             RunOptions options)
             throws IOException {
-        return new CheckpointRun(source, stored, plan, options).write(output, what, keptScales);
+        return new CheckpointRun(source, stored, plan, keepScales, options).write(output, what, keptScales);
     }
 
     private CheckpointResult write(Path output, Map<String, String> what, @Nullable Checkpoint keptScales)
             throws IOException {
         long start = System.nanoTime();
-        refuseInPlace(output);
+        boolean single = isSingle(output);
+        refuseInPlace(output, single);
         ByteCounter counter = new ByteCounter(options.progress(), plan.sourceBytes());
         try (Scratch.Pool pool = new Scratch.Pool()) {
             TileMover mover = new TileMover(source, stored, pool).withKeptScales(keptScales);
             WholeScales whole = new WholeScales(plan, mover);
             ShardWriter writer = new ShardWriter(mover, whole, options.threads(), counter);
-            boolean single =
-                    output.toString().endsWith(".safetensors") && plan.shards().size() == 1;
             int resumed = 0;
-            CarriedFiles carried = CarriedFiles.of(source.folder());
+            CarriedFiles carried = CarriedFiles.of(
+                    source.folder(), source.shards().stream().map(Shard::name).collect(Collectors.toSet()));
             if (single) {
-                refuseExisting(output);
-                writer.write(plan.shards().getFirst(), output.toAbsolutePath());
+                writeFile(output.toAbsolutePath(), writer);
             } else {
                 resumed = writeFolder(output.toAbsolutePath(), what, writer, counter, carried);
             }
@@ -98,23 +107,33 @@ public final class CheckpointRun {
                     single
                             ? List.of()
                             : carried.carried().stream().map(Path::toString).toList(),
-                    carried.left().stream()
-                            .map(Path::toString)
-                            .filter(n -> source.shards().stream()
-                                    .noneMatch(s -> s.name().equals(n)))
-                            .toList());
+                    carried.left().stream().map(Path::toString).toList());
         }
     }
 
+    /** Whether one file is written, without a folder. */
+    private boolean isSingle(Path output) {
+        if (!output.toString().endsWith(EXTENSION) || Files.isDirectory(output)) {
+            return false;
+        }
+        if (plan.shards().size() > 1 || keepScales) {
+            throw new InvalidOptionException(
+                    keepScales ? "scales are kept in a folder" : plan.shards().size() + " files do not go into one",
+                    "--output " + output,
+                    "give the name of a folder");
+        }
+        return true;
+    }
+
     /** The output must not be the source, nor inside it, nor around it: what is read would change while it is read. */
-    private void refuseInPlace(Path output) throws IOException {
-        Path to = real(output.toAbsolutePath().normalize());
+    private void refuseInPlace(Path output, boolean single) throws IOException {
+        // not normalised before links are followed: link/.. is where the link leads
+        Path to = real(output.toAbsolutePath()).normalize();
         Path from = source.folder().toRealPath();
-        boolean file = output.toString().endsWith(".safetensors");
-        boolean same = file
-                ? source.shards().stream().anyMatch(s -> real(s.path()).equals(to))
-                : to.equals(from) || to.startsWith(from) || from.startsWith(to);
-        if (same) {
+        boolean holdsShard = source.shards().stream()
+                .map(s -> real(s.path()))
+                .anyMatch(s -> single ? s.equals(to) : s.startsWith(to));
+        if (holdsShard || (!single && (to.startsWith(from) || from.startsWith(to)))) {
             throw new InvalidOptionException(
                     "the output is, holds or lies in the checkpoint that is read",
                     output.toString(),
@@ -140,6 +159,14 @@ public final class CheckpointRun {
         }
     }
 
+    private void writeFile(Path file, ShardWriter writer) throws IOException {
+        refuseExisting(file);
+        Path folder = Objects.requireNonNull(file.getParent());
+        try (FolderLock _ = FolderLock.of(folder, "." + file.getFileName() + ".lock")) {
+            writer.write(plan.shards().getFirst(), file);
+        }
+    }
+
     private int writeFolder(
             Path folder, Map<String, String> what, ShardWriter writer, ByteCounter counter, CarriedFiles carried)
             throws IOException {
@@ -148,9 +175,11 @@ public final class CheckpointRun {
         Files.createDirectories(folder);
         int resumed = 0;
         try (FolderLock _ = FolderLock.of(folder, LOCK)) {
-            if (options.force() && !Journal.isIn(folder)) {
+            if (options.force()) {
                 removeEarlierModel(folder);
             }
+            removeTemporary(folder, ShardIndex.FILE_NAME);
+            removeTemporary(folder.resolve(KeptScales.FOLDER), KeptScales.FILE);
             Journal journal = Journal.open(folder, fingerprint(what), options.force());
             try {
                 for (ShardPlan shard : plan.shards()) {
@@ -170,7 +199,7 @@ public final class CheckpointRun {
                 throw e;
             }
             journal.delete();
-        } catch (OctetException e) {
+        } catch (OctetException | IOException e) {
             if (made) {
                 deleteIfEmpty(folder);
             }
@@ -187,7 +216,9 @@ public final class CheckpointRun {
             refuseExisting(folder);
         }
         try (Stream<Path> files = Files.list(folder)) {
-            if (files.anyMatch(f -> !String.valueOf(f.getFileName()).equals(LOCK))) {
+            // a process killed in its first moments leaves its lock and half a journal
+            Path journal = PartFile.partOf(folder.resolve(Journal.FILE_NAME));
+            if (files.anyMatch(f -> !f.equals(folder.resolve(LOCK)) && !f.equals(journal))) {
                 throw new InvalidOptionException(
                         "'" + folder + "' is not empty",
                         "--output",
@@ -199,13 +230,33 @@ public final class CheckpointRun {
     private void removeEarlierModel(Path folder) throws IOException {
         List<Path> earlier;
         try (Stream<Path> files = Files.list(folder)) {
-            earlier = files.filter(f -> f.toString().endsWith(".safetensors")
+            earlier = files.filter(f -> f.toString().endsWith(EXTENSION)
+                            || f.toString().endsWith(EXTENSION + ".part")
                             || f.endsWith(ShardIndex.FILE_NAME)
                             || f.endsWith(ModelConfig.FILE_NAME)
                             || f.endsWith("hf_quant_config.json"))
                     .toList();
         }
         for (Path file : earlier) {
+            Files.delete(file);
+        }
+        KeptScales.delete(folder); // of another model than the one to come
+    }
+
+    /** Removes what a killed process left of a file that is written under a name of its own each time. */
+    private static void removeTemporary(Path folder, String name) throws IOException {
+        if (!Files.isDirectory(folder)) {
+            return;
+        }
+        List<Path> left;
+        try (Stream<Path> files = Files.list(folder)) {
+            left = files.filter(f -> {
+                        String n = String.valueOf(f.getFileName());
+                        return n.startsWith("." + name + ".") && n.endsWith(".tmp");
+                    })
+                    .toList();
+        }
+        for (Path file : left) {
             Files.delete(file);
         }
     }
@@ -234,11 +285,17 @@ public final class CheckpointRun {
                     "source file " + shard.name(),
                     Files.size(shard.path()) + " bytes of " + Files.getLastModifiedTime(shard.path()));
         }
+        CRC32 names = new CRC32(); // configuration and kept scales decide too what becomes of a tensor
+        plan.shards().forEach(s -> names.update((s.name() + s.header().entries()).getBytes(StandardCharsets.UTF_8)));
+        fingerprint.put("plan", Long.toHexString(names.getValue()));
         return fingerprint;
     }
 
     private void writeRest(Path folder, CarriedFiles carried) throws IOException {
         carried.copyTo(folder);
+        if (keepScales) {
+            KeptScales.write(source, stored, folder);
+        }
         if (source.index().isPresent() || plan.shards().size() > 1) {
             Map<String, String> weightMap = new LinkedHashMap<>();
             long bytes = 0;
@@ -264,8 +321,12 @@ public final class CheckpointRun {
         printer.indentObjectsWith(indenter);
         printer.indentArraysWith(indenter);
         String text = JSON.writer(printer).writeValueAsString(json) + "\n";
-        Path part = file.resolveSibling("." + file.getFileName() + ".part");
-        Files.write(part, text.getBytes(StandardCharsets.UTF_8));
-        Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        Path part = PartFile.partOf(file);
+        try {
+            Files.writeString(part, text);
+            Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        } finally {
+            Files.deleteIfExists(part);
+        }
     }
 }

@@ -43,11 +43,13 @@ final class Exactnesses {
             return Exactness.ONE_ROUNDING;
         }
         ScaleFacts facts = facts(scale);
-        int bits = codeBits(weight.codes()) + facts.significantBits();
+        // a power of two adds no bit to the product
+        int bits = facts.significantBits() == 1
+                ? codeBits(weight.codes())
+                : codeBits(weight.codes()) + facts.significantBits();
         boolean inRange = facts.smallest() * smallestCode(weight.codes()) >= smallest(type)
                 && facts.largest() * weight.codes().maxValue() <= largest(type);
-        // one bit of a power of two adds nothing to the product
-        return bits - 1 <= significantBits(type) && inRange ? Exactness.EXACT : Exactness.ONE_ROUNDING;
+        return bits <= significantBits(type) && inRange ? Exactness.EXACT : Exactness.ONE_ROUNDING;
     }
 
     /**

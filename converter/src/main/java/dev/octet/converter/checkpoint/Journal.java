@@ -5,10 +5,12 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.file.PartFile;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -50,11 +52,17 @@ final class Journal {
     static Journal open(Path folder, ObjectNode fingerprint, boolean fresh) throws IOException {
         Path file = folder.resolve(FILE_NAME);
         if (fresh || !Files.exists(file)) {
-            Files.writeString(file, JSON.writeValueAsString(fingerprint) + "\n");
+            replace(file, JSON.writeValueAsString(fingerprint) + "\n");
             return new Journal(file, new HashMap<>());
         }
-        // A line that a killed process did not finish has no line break at its end and is not there.
-        List<String> lines = Files.readString(file).lines().toList();
+        String text = Files.readString(file);
+        // A line that a killed process did not finish has no line break at its end: it goes, or the next line would
+        // stand behind it.
+        String whole = text.substring(0, text.lastIndexOf('\n') + 1);
+        if (!whole.equals(text)) {
+            replace(file, whole);
+        }
+        List<String> lines = whole.lines().toList();
         Map<String, JsonNode> finished = new HashMap<>();
         try {
             JsonNode before = lines.isEmpty() ? JSON.createObjectNode() : JSON.readTree(lines.getFirst());
@@ -64,15 +72,20 @@ final class Journal {
                 finished.put(entry.path("file").asText(), entry);
             }
         } catch (JsonProcessingException e) {
-            if (lines.size() <= 1) {
-                throw new InvalidOptionException(
-                        "the journal of an earlier run in the output folder cannot be read",
-                        file.toString(),
-                        "start over with --force",
-                        e);
-            }
+            throw new InvalidOptionException(
+                    "the journal of an earlier run in the output folder cannot be read",
+                    file.toString(),
+                    "start over with --force",
+                    e);
         }
         return new Journal(file, finished);
+    }
+
+    /** Writes the file in one step, so that a process killed meanwhile leaves either what was there or all of {@code text}. */
+    private static void replace(Path file, String text) throws IOException {
+        Path part = PartFile.partOf(file);
+        Files.writeString(part, text);
+        Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     }
 
     private static void requireSame(JsonNode before, ObjectNode now, Path folder) {

@@ -25,7 +25,7 @@ public final class KeptScales {
     /** Folder within the checkpoint's. */
     public static final String FOLDER = "octet-scales";
 
-    private static final String FILE = "scales.safetensors";
+    static final String FILE = "scales.safetensors";
     private static final long CHUNK = 1L << 22;
 
     private KeptScales() {}
@@ -44,6 +44,11 @@ public final class KeptScales {
                     "dequantise with --keep-scales first, or quantise without it");
         }
         return Checkpoint.open(file);
+    }
+
+    /** Removes kept scales from a folder. */
+    static void delete(Path output) throws IOException {
+        Files.deleteIfExists(output.resolve(FOLDER).resolve(FILE));
     }
 
     /** Writes the scales of all quantised weights of {@code source} beside the checkpoint in {@code output}. */

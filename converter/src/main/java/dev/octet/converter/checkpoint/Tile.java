@@ -20,6 +20,11 @@ record Tile(long matrix, long fromRow, long rows) {
     /** Elements of a tile at most: what one thread's share of memory holds as F32 with codes on both sides. */
     static final long MAX_ELEMENTS = 8L << 20;
 
+    /** Columns at most of a weight that is cut by {@code granularity}: a row of blocks is one tile. */
+    static long maxCols(Granularity granularity) {
+        return MAX_ELEMENTS / MatrixShape.rowAlignment(granularity);
+    }
+
     /** Whether this is the first of its matrix. */
     boolean startsMatrix(MatrixShape shape) {
         return fromRow % shape.rows() == 0;

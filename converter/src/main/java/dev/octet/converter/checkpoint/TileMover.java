@@ -172,7 +172,7 @@ final class TileMover {
         StoredWeight weight = step.target();
         ScaleTensor scale = Objects.requireNonNull(weight.scale());
         if (step.keptScales() != null) {
-            readKept(step, tile, shape, scales, scratch);
+            readKept(step, tile, shape, scales, scratch, target, places);
             requireFiniteTileOnly(step, tile, floats, shape, scratch);
         } else if (step.scheme().perTensor()) {
             scales.set(Tensor.F32_LE, 0, storedScale(step.scheme(), whole.amax(step, tile.matrix())));
@@ -185,6 +185,9 @@ final class TileMover {
             for (long at = 0; at < scales.byteSize(); at += Float.BYTES) {
                 scales.set(Tensor.F32_LE, at, storedScale(step.scheme(), scales.get(Tensor.F32_LE, at)));
             }
+        }
+        if (step.scheme().twoLevels()) {
+            return; // written as they were kept
         }
         if (!step.scheme().perTensor()) {
             writeScales(scale, weight, tile, shape, scales, scratch, target, places);
@@ -200,22 +203,53 @@ final class TileMover {
                 step, tile, floats, shape, scratch.buffer(Buffers.Use.SECOND_SCALES, shape.scaleCount() * Float.BYTES));
     }
 
-    private void readKept(TensorStep.Quantize step, Tile tile, TileShape shape, MemorySegment scales, Scratch scratch)
+    /** Takes the scales of a tile from those kept; of two levels both, which are written as they are. */
+    private void readKept(
+            TensorStep.Quantize step,
+            Tile tile,
+            TileShape shape,
+            MemorySegment scales,
+            Scratch scratch,
+            PartFile target,
+            Places places)
             throws IOException {
-        ScaleTensor form = Objects.requireNonNull(step.target().scale());
+        StoredWeight weight = step.target();
+        ScaleTensor form = Objects.requireNonNull(weight.scale());
         StoredTensor kept = Objects.requireNonNull(step.keptScales());
-        if (!kept.shape().equals(form.spec().shape())
-                || kept.dtype() != form.spec().dtype()) {
-            throw new MalformedModelException(
-                    "the kept scales are " + kept.spec() + ", the recipe needs " + form.spec(),
-                    kept.shard().path().toString(),
-                    "quantise with the recipe and target that the checkpoint had, or without --keep-scales");
-        }
         Checkpoint scalesFile = Objects.requireNonNull(keptSource);
         long width = kept.dtype().bits() / 8;
         MemorySegment raw = scratch.buffer(Buffers.Use.STORED, shape.scaleCount() * width);
-        scalesFile.read(kept, firstScale(step.target(), tile) * width, raw);
+        long first = kept.shape().elementCount() == 1 ? 0 : firstScale(weight, tile);
+        scalesFile.read(kept, first * width, raw);
         ScaleForms.read(form, raw, shape.scaleCount(), scales);
+        ScaleTensor global = weight.globalScale();
+        if (global != null) {
+            target.write(places.applyAsLong(form.spec()) + first * width, raw);
+            StoredTensor keptGlobal = Objects.requireNonNull(scalesFile.tensor(global.name()));
+            long index = keptGlobal.shape().elementCount() == 1 ? 0 : tile.matrix();
+            MemorySegment second = scratch.buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
+            scalesFile.read(keptGlobal, index * Float.BYTES, second);
+            if (tile.startsMatrix(MatrixShape.of(weight.shape()))) {
+                target.write(places.applyAsLong(global.spec()) + index * Float.BYTES, second);
+            }
+            ScaleForms.applyGlobal(global, second.get(Tensor.F32_LE, 0), scales, shape.scaleCount());
+        }
+        requirePositive(kept, scales);
+    }
+
+    /** Kept scales lie in a file that anybody may have changed. */
+    private static void requirePositive(StoredTensor kept, MemorySegment scales) {
+        for (long at = 0; at < scales.byteSize(); at += Float.BYTES) {
+            float scale = scales.get(Tensor.F32_LE, at);
+            if (scale == 0 && kept.dtype() == DType.F8_E4M3FN) {
+                scales.set(Tensor.F32_LE, at, Float.MIN_VALUE); // as readers take a block of zeros
+            } else if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) {
+                throw new MalformedModelException(
+                        "a kept scale is " + scale + ", not positive and finite",
+                        kept.shard().path() + ", tensor '" + kept.spec().name() + "'",
+                        "dequantise again with --keep-scales, or quantise without it");
+            }
+        }
     }
 
     private @Nullable Checkpoint keptSource;

@@ -25,9 +25,6 @@ final class WeightSelector {
 
     private static final Set<String> TRANSPOSED_MODULES = Set.of("c_attn", "c_proj", "c_fc", "q_attn");
 
-    /** A row must fit into the memory of a thread with all that is made of it. */
-    private static final long MAX_COLS = 4L << 20;
-
     private final Layout layout;
     private final WeightScheme scheme;
     private final Selection selection;
@@ -90,8 +87,9 @@ final class WeightSelector {
         if (c.shape().elementCount() == 0) {
             return Optional.of("empty");
         }
-        if (c.shape().dim(-1) > MAX_COLS) {
-            return Optional.of("rows of " + c.shape().dim(-1) + " elements; at most " + MAX_COLS + " are streamed");
+        long maxCols = Tile.maxCols(scheme.granularity());
+        if (c.shape().dim(-1) > maxCols) {
+            return Optional.of("rows of " + c.shape().dim(-1) + " elements; at most " + maxCols + " are streamed");
         }
         return layout.refusal(scheme, c.shape());
     }

@@ -106,15 +106,20 @@ final class WholeScales {
         double largest = 0;
         double lostDb = 0;
         for (TensorStep.Quantize member : members) {
+            if (ownAmax(member, 0) == 0) {
+                continue; // zeros are zeros by any scale
+            }
             float alone = TileMover.storedScale(member.scheme(), ownAmax(member, 0));
             float shared = TileMover.storedScale(member.scheme(), amax(member, 0));
             smallest = Math.min(smallest, alone);
             largest = Math.max(largest, alone);
             if (alone != shared) {
-                lostDb = Math.max(lostDb, mover.lostDb(member, shared, alone));
+                double lost = mover.lostDb(member, shared, alone);
+                // rows of zeros alone have no ratio of signal to noise
+                lostDb = Double.isFinite(lost) ? Math.max(lostDb, lost) : lostDb;
             }
         }
         List<String> names = members.stream().map(TensorStep.Quantize::name).toList();
-        return new SharedScale(group, names, largest / smallest, lostDb);
+        return new SharedScale(group, names, largest == 0 ? 1 : largest / smallest, lostDb);
     }
 }
