@@ -162,7 +162,7 @@ public final class CheckpointConverter implements AutoCloseable {
      */
     public CheckpointResult run(Goal goal, Request request, CheckpointPlan plan, Path output, RunOptions options)
             throws IOException {
-        boolean keepScales = goal instanceof Goal.Dequantize(_, boolean keep) && keep;
+        boolean keepScales = goal instanceof Goal.Dequantize d && d.keepScales();
         return CheckpointRun.run(
                 checkpoint, stored, plan, output, describe(goal, request), keptScales, keepScales, options);
     }
