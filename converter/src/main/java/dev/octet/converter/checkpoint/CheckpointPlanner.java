@@ -375,7 +375,8 @@ public final class CheckpointPlanner {
         ScaleTensor scale = target.scale();
         ScaleTensor global = target.globalScale();
         StoredTensor kept = scale == null ? null : scales.tensor(scale.name());
-        boolean whole = kept != null
+        boolean whole = scale != null
+                && kept != null
                 && kept.dtype() == scale.spec().dtype()
                 && kept.shape().equals(scale.spec().shape())
                 && (global == null || scales.tensor(global.name()) != null)
