@@ -379,7 +379,7 @@ public final class CheckpointPlanner {
                 && kept != null
                 && kept.dtype() == scale.spec().dtype()
                 && kept.shape().equals(scale.spec().shape())
-                && (global == null || scales.tensor(global.name()) != null)
+                && (global == null || isSame(global.spec(), scales.tensor(global.name())))
                 && target.zeroPoint() == null;
         if (!whole) {
             throw new UnsupportedModelException(
@@ -390,6 +390,10 @@ public final class CheckpointPlanner {
                             + " scales with zero points cannot be used again");
         }
         return kept;
+    }
+
+    private static boolean isSame(TensorSpec wanted, @Nullable StoredTensor kept) {
+        return kept != null && kept.spec().equals(wanted);
     }
 
     /** The static input scale that the source has for a weight, the largest of several; null without one. */
