@@ -97,9 +97,21 @@ final class Exactnesses {
         boolean[] exact = {true};
         forEachChunk(from, (f32, count, scratch) -> {
             MemorySegment written = scratch.allocate((long) count * Float.BYTES, 8);
+            if (from.direction() != to.direction()) {
+                exact[0] &= arePowersOfTwo(f32, count); // else a quotient and a product are rounded differently
+            }
             exact[0] &= ScaleForms.write(to, f32, count, written);
         });
         return exact[0];
+    }
+
+    private static boolean arePowersOfTwo(MemorySegment f32, int count) {
+        for (long i = 0; i < count; i++) {
+            if (significantBits(f32.get(Tensor.F32_LE, i * Float.BYTES)) > 1) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** What is known of a tensor of scales. */
