@@ -202,7 +202,8 @@ public final class CheckpointPlanner {
     static WeightScheme scheme(Layout layout, Recipe recipe, LayoutOptions options) {
         return layout.scheme(recipe, options)
                 .orElseThrow(() -> new InvalidOptionException(
-                        "layout " + layout.name() + " has no way to say recipe " + recipe.name(),
+                        layout.unsupported(recipe, options)
+                                .orElse("layout " + layout.name() + " has no way to say recipe " + recipe.name()),
                         "--recipe " + recipe.name() + " --target " + layout.name(),
                         "it takes " + String.join(", ", recipesOf(layout, options)) + "; or choose one of the targets "
                                 + String.join(", ", layoutsOf(recipe, options))));

@@ -11,19 +11,21 @@ final class BlockRemainder extends CheckpointRule {
                 EnumSet.of(Consumer.TRANSFORMERS),
                 "Rows and columns are multiples of the block: transformers takes rows / scale rows for the block's"
                         + " height, and fails or reads wrong.",
-                "leave the layer in 16 bits and list it in modules_to_not_convert",
-                "huggingface/transformers:src/transformers/integrations/finegrained_fp8.py");
+                "leave the layer in 16 bits and list it in modules_to_not_convert (fp8) or ignore (compressed-tensors)",
+                "huggingface/transformers:src/transformers/integrations/finegrained_fp8.py,"
+                        + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/forward.py");
     }
 
     @Override
     void check(CheckpointSubject subject, Findings findings) {
         subject.quantized().filter(LayerTensors::isLinear).forEach(layer -> {
             QuantSettings.Group group = subject.settings().group(layer.module());
-            boolean own = subject.settings().method() == QuantSettings.Method.FP8;
+            boolean own = subject.settings().method() == QuantSettings.Method.FP8
+                    || subject.settings().method() == QuantSettings.Method.COMPRESSED_TENSORS;
             if (!own
                     || group == null
                     || group.weights() == null
-                    || group.weights().rows() < 1
+                    || group.weights().rows() < 2
                     || layer.shape().rank() < 2) {
                 return;
             }

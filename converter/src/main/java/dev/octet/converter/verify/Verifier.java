@@ -93,6 +93,7 @@ public final class Verifier {
             new FusedScales(),
             new ExpertsPartial(),
             new BlockRemainder(),
+            new BlockColumns(),
             TENSOR_PARALLEL,
             new ValueNotFinite());
 

@@ -357,6 +357,7 @@ class RuleTest {
     private static List<Fault> faultsOfLayers() {
         return List.of(
                 error("block-remainder", Kind.FP8_BLOCK, RuleTest::overhang).also("tensor-parallel"),
+                error("block-columns", Kind.CT_BLOCK, RuleTest::oneColumn).also("tensor-parallel"),
                 error("tensor-parallel", Kind.FP8_BLOCK, m -> {}).with(o -> o.withTensorParallel(List.of(1, 2, 4))),
                 error("tensor-parallel", Kind.CT_CHANNEL, m -> {})
                         .with(o -> o.withTensorParallel(List.of(8)).withConsumers(Set.of(Consumer.VLLM))),
@@ -452,6 +453,12 @@ class RuleTest {
     }
 
     /** A weight of 192 rows under two rows of scales, which a reader could take for blocks of 96 rows. */
+    private static void oneColumn(GoodCheckpoint model) {
+        String module = "model.layers.0.self_attn.o_proj";
+        model.put(module + ".weight", DType.F8_E4M3FN, GoodCheckpoint.buffer(256 * 128), 256, 128);
+        model.put(module + ".weight_scale", DType.F32, GoodCheckpoint.floats(1e-3f, 1e-3f), 2, 1);
+    }
+
     private static void overhang(GoodCheckpoint model) {
         for (String module : List.of("model.layers.0.mlp.up_proj", "model.layers.0.mlp.gate_proj")) {
             model.put(module + ".weight", DType.F8_E4M3FN, GoodCheckpoint.buffer(192 * 256), 192, 256);
