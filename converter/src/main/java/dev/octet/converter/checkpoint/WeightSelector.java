@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.WeightScheme;
+import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -91,7 +92,18 @@ final class WeightSelector {
         if (c.shape().dim(-1) > maxCols) {
             return Optional.of("rows of " + c.shape().dim(-1) + " elements; at most " + maxCols + " are streamed");
         }
-        return layout.refusal(scheme, c.shape());
+        Optional<String> refusal = layout.refusal(scheme, c.shape());
+        return refusal.isPresent() ? refusal : fusedBlocks(c);
+    }
+
+    /** Engines put fused weights on top of each other, blocks and all; one that ends within a block would shift the next one's. */
+    private Optional<String> fusedBlocks(Candidate c) {
+        boolean ends = scheme.granularity() instanceof Granularity.PerBlock(int rows, int _)
+                && LinearNames.fusedGroup(c.name()).isPresent()
+                && c.shape().dim(-2) % rows != 0;
+        return ends
+                ? Optional.of(c.shape().dim(-2) + " rows end within a block, and engines stack it with others")
+                : Optional.empty();
     }
 
     private Optional<String> reasonOfRole(Candidate c, Role role, boolean included) {

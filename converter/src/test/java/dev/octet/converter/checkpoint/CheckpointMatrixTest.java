@@ -184,14 +184,14 @@ class CheckpointMatrixTest {
             EnumSet<Consumer> readers = EnumSet.of(Consumer.VLLM, Consumer.SGLANG);
             // one scale per weight: transformers looks for weight_scale_inv, the others for weight_scale
             boolean otherName = layout.name().equals("fp8") && recipe.equals(Recipes.CHECKPOINT_FP8);
-            if (!otherName) {
+            // blocks that overhang, or a single column of them: vLLM reads them, transformers does not
+            boolean oddBlocks = layout.name().equals("compressed-tensors") && recipe.equals(Recipes.FP8_BLOCK);
+            if (!otherName && !oddBlocks) {
                 readers.add(layout.name().equals("modelopt") ? Consumer.TENSORRT_LLM : Consumer.TRANSFORMERS);
             }
             List<Finding> errors =
                     Verifier.verify(out, VerifyOptions.defaults().withConsumers(readers)).findings().stream()
                             .filter(f -> f.severity() == Severity.ERROR)
-                            // models of width 32 have no block of 128 to give to a device
-                            .filter(f -> !f.rule().equals("tensor-parallel"))
                             .toList();
             assertEquals(List.of(), errors, out.toString());
         }
