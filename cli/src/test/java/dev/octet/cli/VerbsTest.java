@@ -342,11 +342,11 @@ class VerbsTest {
     }
 
     @Test
-    void tensors_without_a_graph_cannot_be_quantised() {
+    void a_recipe_for_graphs_is_refused_for_tensors_without_one() {
         String tensors = Path.of(System.getProperty("octet.testdata"))
                 .resolve("models/tiny-hf/bert/model.safetensors")
                 .toString();
-        assertRefused(ExitCode.INPUT, "quantize", tensors, "-o", at("x.onnx"), "--recipe", "fp8-weight-only");
+        assertRefused(ExitCode.USAGE, "quantize", tensors, "-o", at("x"), "--recipe", "fp8-weight-only");
     }
 
     @Test
