@@ -15,6 +15,7 @@ module dev.octet.quant {
     exports dev.octet.quant.recipe;
     exports dev.octet.quant.layout;
     exports dev.octet.quant.work to
-            dev.octet.converter;
+            dev.octet.converter,
+            dev.octet.trainer;
     exports dev.octet.quant.tile;
 }

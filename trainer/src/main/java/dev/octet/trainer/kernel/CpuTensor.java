@@ -1,0 +1,122 @@
+package dev.octet.trainer.kernel;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.number.BFloat16;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/**
+ * Elements in memory, row-major, little-endian, {@code type.byteSize()} bytes.
+ *
+ * <p>Kernels work on tiles: {@link #read} widens a run of elements of any float type to an F32 array that stays in the first cache,
+ * {@link #write} rounds one back to nearest even. So a kernel is written once for F32, F16 and BF16.
+ */
+public record CpuTensor(OperandType type, MemorySegment bytes) {
+    public CpuTensor {
+        if (bytes.byteSize() != type.byteSize()) {
+            throw new IllegalArgumentException(
+                    type + " takes " + type.byteSize() + " bytes, the segment has " + bytes.byteSize());
+        }
+    }
+
+    public DType dtype() {
+        return type.dtype();
+    }
+
+    public Shape shape() {
+        return type.shape();
+    }
+
+    public long count() {
+        return type.count();
+    }
+
+    /**
+     * Elements {@code from .. from + n - 1}, widened exactly, into {@code to} from {@code at} on. BOOL, I32 and I64 are read, too (I64
+     * rounded to F32).
+     */
+    public void read(long from, float[] to, int at, int n) {
+        switch (dtype()) {
+            case F32 -> MemorySegment.copy(bytes, Tensor.F32_LE, from * 4, to, at, n);
+            case BF16 -> {
+                for (int i = 0; i < n; i++) {
+                    to[at + i] = Float.intBitsToFloat(bytes.get(Tensor.I16_LE, (from + i) * 2) << 16);
+                }
+            }
+            case F16 -> {
+                for (int i = 0; i < n; i++) {
+                    to[at + i] = Float.float16ToFloat(bytes.get(Tensor.I16_LE, (from + i) * 2));
+                }
+            }
+            case F64 -> {
+                for (int i = 0; i < n; i++) {
+                    to[at + i] = (float) bytes.get(Tensor.F64_LE, (from + i) * 8);
+                }
+            }
+            default -> {
+                for (int i = 0; i < n; i++) {
+                    to[at + i] = readLong(from + i);
+                }
+            }
+        }
+    }
+
+    /** Rounds {@code n} values of {@code from}, starting at {@code at}, to this tensor's float type and stores them from element {@code to} on. */
+    public void write(long to, float[] from, int at, int n) {
+        switch (dtype()) {
+            case F32 -> MemorySegment.copy(from, at, bytes, Tensor.F32_LE, to * 4, n);
+            case BF16 -> {
+                for (int i = 0; i < n; i++) {
+                    bytes.set(Tensor.I16_LE, (to + i) * 2, BFloat16.fromFloat(from[at + i]));
+                }
+            }
+            case F16 -> {
+                for (int i = 0; i < n; i++) {
+                    bytes.set(Tensor.I16_LE, (to + i) * 2, Float.floatToFloat16(from[at + i]));
+                }
+            }
+            case F64 -> {
+                for (int i = 0; i < n; i++) {
+                    bytes.set(Tensor.F64_LE, (to + i) * 8, from[at + i]);
+                }
+            }
+            default -> {
+                for (int i = 0; i < n; i++) {
+                    writeLong(to + i, (long) from[at + i]);
+                }
+            }
+        }
+    }
+
+    /** Element {@code i} of a tensor of integers or truth values. */
+    public long readLong(long i) {
+        return switch (dtype()) {
+            case I64 -> bytes.get(Tensor.I64_LE, i * 8);
+            case I32 -> bytes.get(Tensor.I32_LE, i * 4);
+            case BOOL, I8 -> bytes.get(ValueLayout.JAVA_BYTE, i);
+            case U8 -> bytes.get(ValueLayout.JAVA_BYTE, i) & 0xFF;
+            default -> throw new IllegalStateException(dtype() + " is no integer type of programs");
+        };
+    }
+
+    /** Sets element {@code i} of a tensor of integers or truth values. */
+    public void writeLong(long i, long value) {
+        switch (dtype()) {
+            case I64 -> bytes.set(Tensor.I64_LE, i * 8, value);
+            case I32 -> bytes.set(Tensor.I32_LE, i * 4, (int) value);
+            case BOOL, I8, U8 -> bytes.set(ValueLayout.JAVA_BYTE, i, (byte) value);
+            default -> throw new IllegalStateException(dtype() + " is no integer type of programs");
+        }
+    }
+
+    /** All elements of a tensor of integers or truth values. */
+    public long[] toLongs() {
+        long[] all = new long[Math.toIntExact(count())];
+        for (int i = 0; i < all.length; i++) {
+            all[i] = readLong(i);
+        }
+        return all;
+    }
+}

@@ -1,0 +1,44 @@
+package dev.octet.trainer.kernel;
+
+import dev.octet.formats.graph.Node;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A row of the table of operators.
+ *
+ * @param domain of the ONNX operator: empty for the default one, {@link Node#OCTET_DOMAIN}; null when no node is this operator
+ *     (programs make it themselves)
+ */
+public record OpEntry<O extends Op>(
+        @Nullable String domain,
+        String type,
+        Class<O> op,
+        OpReader<O> reader,
+        ReferenceKernel<O> reference,
+        CpuKernel<O> cpu) {
+    /** An operator of ONNX's default domain. */
+    public static <O extends Op> OpEntry<O> onnx(
+            String type, Class<O> op, OpReader<O> reader, ReferenceKernel<O> reference, CpuKernel<O> cpu) {
+        return new OpEntry<>("", type, op, reader, reference, cpu);
+    }
+
+    /** An operator of Octet's domain. */
+    public static <O extends Op> OpEntry<O> octet(
+            String type, Class<O> op, OpReader<O> reader, ReferenceKernel<O> reference, CpuKernel<O> cpu) {
+        return new OpEntry<>(Node.OCTET_DOMAIN, type, op, reader, reference, cpu);
+    }
+
+    /** An operator that programs make themselves: casts, updates, quantisers. */
+    public static <O extends Op> OpEntry<O> made(
+            String type, Class<O> op, ReferenceKernel<O> reference, CpuKernel<O> cpu) {
+        return new OpEntry<>(
+                null,
+                type,
+                op,
+                s -> {
+                    throw new IllegalStateException(type + " is not read from nodes");
+                },
+                reference,
+                cpu);
+    }
+}

@@ -1,0 +1,56 @@
+package dev.octet.trainer.op;
+
+import dev.octet.formats.graph.Node;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
+import dev.octet.trainer.op.softmax.Softmax;
+import dev.octet.trainer.op.softmax.SoftmaxCpu;
+import dev.octet.trainer.op.softmax.SoftmaxReference;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/** All operators. One more is one folder and one row here. */
+public final class Ops {
+    /** Rows by family; within a family by name. */
+    public static final List<OpEntry<?>> ALL = List.of(
+            // --- elementwise
+            // --- reductions
+            // --- shape and indexing
+            // --- matrix products, convolution, attention
+            // --- normalisation, activation, pooling
+            OpEntry.onnx("Softmax", Softmax.class, Softmax::read, new SoftmaxReference(), new SoftmaxCpu())
+            // --- losses
+            // --- made by programs: casts, quantisers, updates
+            );
+
+    private static final Map<Class<?>, OpEntry<?>> BY_CLASS = new HashMap<>();
+    private static final Map<String, OpEntry<?>> BY_NODE = new HashMap<>();
+
+    static {
+        for (OpEntry<?> e : ALL) {
+            if (BY_CLASS.put(e.op(), e) != null
+                    || (e.domain() != null && BY_NODE.put(e.domain() + ":" + e.type(), e) != null)) {
+                throw new IllegalStateException("two rows for " + e.type());
+            }
+        }
+    }
+
+    private Ops() {}
+
+    /** The row of a node's operator; empty when it cannot be trained. */
+    public static Optional<OpEntry<?>> of(Node node) {
+        return Optional.ofNullable(BY_NODE.get(node.domain() + ":" + node.opType()));
+    }
+
+    /** The row of an operator. */
+    @SuppressWarnings("unchecked") // the map's keys are the rows' classes
+    public static <O extends Op> OpEntry<O> of(O op) {
+        OpEntry<?> entry = BY_CLASS.get(op.getClass());
+        if (entry == null) {
+            throw new IllegalStateException(op.type() + " has no row in the table of operators");
+        }
+        return (OpEntry<O>) entry;
+    }
+}

@@ -1,0 +1,5 @@
+/** Softmax. */
+@NullMarked
+package dev.octet.trainer.op.softmax;
+
+import org.jspecify.annotations.NullMarked;

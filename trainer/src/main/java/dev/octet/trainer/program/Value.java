@@ -1,0 +1,17 @@
+package dev.octet.trainer.program;
+
+import dev.octet.trainer.kernel.OperandType;
+
+/**
+ * What a program computes with.
+ *
+ * @param id from 0, unique in its program
+ * @param name the graph's name of it, or one made from that: {@code d:x} is the gradient of {@code x}
+ */
+public record Value(int id, String name, OperandType type, Role role) {
+    /** As {@code %12 x F32 [2, 3]}. */
+    @Override
+    public String toString() {
+        return "%" + id + " " + name + " " + type;
+    }
+}

@@ -1,0 +1,13 @@
+/** A graph in, a trained graph out: autodiff, programs, devices, mixed precision, checkpoints. */
+module dev.octet.trainer {
+    requires transitive dev.octet.formats;
+    requires transitive dev.octet.quant;
+    requires com.fasterxml.jackson.core;
+    requires com.fasterxml.jackson.databind;
+    requires com.fasterxml.jackson.dataformat.yaml;
+    requires static jdk.incubator.vector;
+
+    exports dev.octet.trainer.device;
+    exports dev.octet.trainer.kernel;
+    exports dev.octet.trainer.program;
+}

@@ -1,0 +1,373 @@
+package dev.octet.trainer.op;
+
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.DynamicTest.dynamicTest;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.gemm.PlainGemm;
+import dev.octet.trainer.gemm.ThreadTeam;
+import dev.octet.trainer.kernel.CpuContext;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
+import dev.octet.trainer.kernel.OperandType;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.function.IntToDoubleFunction;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+
+/**
+ * What every operator must do: its reference gradient is the derivative of its reference forward (central differences in F64), and
+ * the CPU twin computes what the reference does, in F32 and in BF16, with the same bits for any number of threads.
+ */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+public abstract class TwinTest {
+    /** Step of the central differences: their error is about h² times the third derivative, and 1e-16 / h from rounding. */
+    private static final double H = 1e-5;
+
+    /**
+     * One operator at one size.
+     *
+     * @param inputs values of the inputs, row-major; null where an optional one is absent
+     * @param types of the inputs, as the operator was read with them
+     */
+    public record Case(String name, Op op, List<@Nullable OperandType> types, List<double @Nullable []> inputs) {
+        /** Inputs drawn from a standard normal distribution, seeded by the case's name. */
+        public static Case normal(String name, Op op, OperandType... types) {
+            SplittableRandom random = new SplittableRandom(name.hashCode());
+            List<double @Nullable []> inputs = new ArrayList<>();
+            for (OperandType t : types) {
+                inputs.add(random(t, random));
+            }
+            return new Case(name, op, List.of(types), inputs);
+        }
+
+        private static double[] random(OperandType type, SplittableRandom random) {
+            double[] x = new double[(int) type.count()];
+            for (int i = 0; i < x.length; i++) {
+                // what F32 and BF16 both hold exactly, so that all twins see the same numbers
+                x[i] = Float.intBitsToFloat(Float.floatToIntBits((float) random.nextGaussian()) & 0xFFFF0000);
+            }
+            return x;
+        }
+    }
+
+    /** Sizes 1, odd, larger than a tile; every attribute that changes the arithmetic. F32. */
+    protected abstract List<Case> cases();
+
+    /** Largest |cpu - reference| relative to the largest |reference| of a tensor, in F32; sums of n terms may need more. */
+    protected double tolerance(Case c) {
+        return 2e-6;
+    }
+
+    /** Largest |numeric - reference| relative to the largest |reference| of a gradient; kinks and steep functions may need more. */
+    protected double numericTolerance(Case c) {
+        return 1e-6;
+    }
+
+    /** The product the CPU twin works with. */
+    protected Gemm gemm() {
+        return new PlainGemm();
+    }
+
+    protected static OperandType f32(long... dims) {
+        return new OperandType(DType.F32, Shape.of(dims));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> the_reference_gradient_is_the_derivative_of_the_forward() {
+        return cases().stream().filter(c -> size(c) <= 600).map(c -> dynamicTest(c.name(), () -> checkNumeric(c)));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> the_cpu_twin_computes_what_the_reference_does() {
+        return cases().stream().map(c -> dynamicTest(c.name(), () -> checkCpu(c)));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> any_number_of_threads_gives_the_same_bits() {
+        return cases().stream()
+                .map(c -> dynamicTest(c.name(), () -> {
+                    List<double[]> one = runCpu(c, 1);
+                    for (int threads : new int[] {2, 3}) {
+                        List<double[]> more = runCpu(c, threads);
+                        for (int i = 0; i < one.size(); i++) {
+                            assertArrayEquals(one.get(i), more.get(i), 0.0);
+                        }
+                    }
+                }));
+    }
+
+    private static long size(Case c) {
+        return c.types().stream().mapToLong(t -> t == null ? 0 : t.count()).sum();
+    }
+
+    private static double[] weights(int output, int n) {
+        SplittableRandom random = new SplittableRandom(99 + output);
+        double[] w = new double[n];
+        for (int i = 0; i < n; i++) {
+            w[i] = Float.intBitsToFloat(Float.floatToIntBits((float) random.nextGaussian()) & 0xFFFF0000);
+        }
+        return w;
+    }
+
+    private static List<double[]> outputs(Op op) {
+        List<double[]> all = new ArrayList<>();
+        Stream.concat(op.outputs().stream(), op.saved().stream()).forEach(t -> all.add(new double[(int) t.count()]));
+        return all;
+    }
+
+    private static boolean wants(Case c, int i) {
+        OperandType t = c.types().get(i);
+        return t != null && t.dtype().isFloat() && c.op().isDifferentiable(i);
+    }
+
+    /** Forward by the reference; the result is sum(weights · outputs), whose gradient is what backward computes for upstream = weights. */
+    private static double loss(Case c, List<double @Nullable []> inputs, List<double[]> outputs) {
+        OpEntry<Op> entry = Ops.of(c.op());
+        entry.reference().forward(c.op(), new ReferenceOperands(inputs, outputs, List.of(), List.of()));
+        double sum = 0;
+        for (int j = 0; j < c.op().outputs().size(); j++) {
+            double[] w = weights(j, outputs.get(j).length);
+            for (int i = 0; i < w.length; i++) {
+                sum += w[i] * outputs.get(j)[i];
+            }
+        }
+        return sum;
+    }
+
+    private static List<double @Nullable []> referenceGradients(Case c, List<double[]> outputs) {
+        List<double[]> upstream = new ArrayList<>();
+        for (int j = 0; j < c.op().outputs().size(); j++) {
+            upstream.add(weights(j, outputs.get(j).length));
+        }
+        List<double @Nullable []> gradients = new ArrayList<>();
+        for (int i = 0; i < c.inputs().size(); i++) {
+            double[] x = c.inputs().get(i);
+            gradients.add(x == null || !wants(c, i) ? null : new double[x.length]);
+        }
+        Ops.of(c.op()).reference().backward(c.op(), new ReferenceOperands(c.inputs(), outputs, upstream, gradients));
+        return gradients;
+    }
+
+    private void checkNumeric(Case c) {
+        List<double[]> outputs = outputs(c.op());
+        loss(c, c.inputs(), outputs);
+        List<double @Nullable []> gradients = referenceGradients(c, outputs);
+        for (int i = 0; i < gradients.size(); i++) {
+            double[] g = gradients.get(i);
+            double[] x = c.inputs().get(i);
+            if (g != null && x != null) {
+                int input = i;
+                compare("gradient of input " + i, e -> numeric(c, input, e), g, numericTolerance(c), 1e-8);
+            }
+        }
+    }
+
+    private static double numeric(Case c, int input, int element) {
+        List<double @Nullable []> moved = new ArrayList<>(c.inputs());
+        double[] x = requireNonNull(c.inputs().get(input)).clone();
+        moved.set(input, x);
+        double h = H * Math.max(1, Math.abs(x[element]));
+        double centre = x[element];
+        x[element] = centre + h;
+        double up = loss(c, moved, outputs(c.op()));
+        x[element] = centre - h;
+        double down = loss(c, moved, outputs(c.op()));
+        return (up - down) / (2 * h);
+    }
+
+    private void checkCpu(Case c) {
+        List<double[]> outputs = outputs(c.op());
+        loss(c, c.inputs(), outputs);
+        List<double[]> expected =
+                new ArrayList<>(outputs.subList(0, c.op().outputs().size()));
+        for (double[] g : referenceGradients(c, outputs)) {
+            if (g != null) {
+                expected.add(g);
+            }
+        }
+        List<double[]> got = runCpu(c, 2);
+        assertEquals(expected.size(), got.size());
+        for (int k = 0; k < got.size(); k++) {
+            double[] actual = got.get(k);
+            compare("tensor " + k, i -> actual[i], expected.get(k), tolerance(c), 1e-30);
+        }
+    }
+
+    private static void compare(
+            String what, IntToDoubleFunction actual, double[] expected, double tolerance, double floor) {
+        double largest = floor;
+        for (double e : expected) {
+            largest = Math.max(largest, Double.isFinite(e) ? Math.abs(e) : 0);
+        }
+        for (int i = 0; i < expected.length; i++) {
+            double a = actual.applyAsDouble(i);
+            double e = expected[i];
+            boolean same = Double.compare(a, e) == 0 || a == e;
+            assertTrue(
+                    same || Math.abs(a - e) <= tolerance * largest,
+                    what + " [" + i + "]: " + a + ", expected " + e + ", largest " + largest);
+        }
+    }
+
+    private List<double[]> runCpu(Case c, int threads) {
+        try (Arena arena = Arena.ofShared();
+                ThreadTeam team = new ThreadTeam(threads)) {
+            CpuContext cpu = new CpuContext(team, gemm());
+            List<@Nullable CpuTensor> inputs = new ArrayList<>();
+            List<@Nullable CpuTensor> gradients = new ArrayList<>();
+            for (int i = 0; i < c.inputs().size(); i++) {
+                OperandType t = c.types().get(i);
+                double[] x = c.inputs().get(i);
+                inputs.add(t == null || x == null ? null : tensor(arena, t, x));
+                gradients.add(t == null || !wants(c, i) ? null : empty(arena, t));
+            }
+            List<CpuTensor> outputs = new ArrayList<>();
+            Stream.concat(c.op().outputs().stream(), c.op().saved().stream())
+                    .forEach(t -> outputs.add(empty(arena, t)));
+            List<CpuTensor> upstream = new ArrayList<>();
+            for (int j = 0; j < c.op().outputs().size(); j++) {
+                OperandType t = c.op().outputs().get(j);
+                upstream.add(tensor(arena, t, weights(j, (int) t.count())));
+            }
+            OpEntry<Op> entry = Ops.of(c.op());
+            entry.cpu().forward(c.op(), new CpuOperands(inputs, outputs, List.of(), List.of()), cpu);
+            List<double[]> results = new ArrayList<>();
+            for (int j = 0; j < c.op().outputs().size(); j++) {
+                results.add(doubles(outputs.get(j)));
+            }
+            if (gradients.stream().anyMatch(g -> g != null)) {
+                entry.cpu().backward(c.op(), new CpuOperands(inputs, outputs, upstream, gradients), cpu);
+            }
+            for (CpuTensor g : gradients) {
+                if (g != null) {
+                    results.add(doubles(g));
+                }
+            }
+            return results;
+        }
+    }
+
+    /** Filled with a value that shows when it is read: old contents are meaningless. */
+    private static CpuTensor empty(Arena arena, OperandType type) {
+        CpuTensor t = new CpuTensor(
+                type, arena.allocate(Math.max(1, type.byteSize()), 64).asSlice(0, type.byteSize()));
+        t.bytes().fill((byte) 0x77);
+        return t;
+    }
+
+    private static CpuTensor tensor(Arena arena, OperandType type, double[] values) {
+        CpuTensor t = empty(arena, type);
+        for (int i = 0; i < values.length; i++) {
+            if (type.dtype().isFloat()) {
+                t.write(i, new float[] {(float) values[i]}, 0, 1);
+            } else {
+                t.writeLong(i, (long) values[i]);
+            }
+        }
+        return t;
+    }
+
+    private static double[] doubles(CpuTensor t) {
+        double[] all = new double[(int) t.count()];
+        float[] one = new float[1];
+        for (int i = 0; i < all.length; i++) {
+            t.read(i, one, 0, 1);
+            all[i] = one[0];
+        }
+        return all;
+    }
+
+    /** Operands as lists; null where absent. */
+    private static class Operands<T> implements Frame<T> {
+        private final List<? extends @Nullable T> inputs;
+        private final List<? extends T> outputs;
+        private final List<? extends T> upstream;
+        private final List<? extends @Nullable T> gradients;
+
+        Operands(
+                List<? extends @Nullable T> inputs,
+                List<? extends T> outputs,
+                List<? extends T> upstream,
+                List<? extends @Nullable T> gradients) {
+            this.inputs = inputs;
+            this.outputs = outputs;
+            this.upstream = upstream;
+            this.gradients = gradients;
+        }
+
+        @Override
+        public boolean hasInput(int i) {
+            return i < inputs.size() && inputs.get(i) != null;
+        }
+
+        @Override
+        public T input(int i) {
+            return requireNonNull(inputs.get(i));
+        }
+
+        @Override
+        public T output(int j) {
+            return outputs.get(j);
+        }
+
+        @Override
+        public boolean hasUpstream(int j) {
+            return j < upstream.size();
+        }
+
+        @Override
+        public T upstream(int j) {
+            return upstream.get(j);
+        }
+
+        @Override
+        public boolean wantsGradient(int i) {
+            return i < gradients.size() && gradients.get(i) != null;
+        }
+
+        @Override
+        public T gradient(int i) {
+            return requireNonNull(gradients.get(i));
+        }
+
+        @Override
+        public boolean accumulates(int i) {
+            return false;
+        }
+    }
+
+    private static final class ReferenceOperands extends Operands<double[]> {
+        ReferenceOperands(
+                List<double @Nullable []> inputs,
+                List<double[]> outputs,
+                List<double[]> upstream,
+                List<double @Nullable []> gradients) {
+            super(inputs, outputs, upstream, gradients);
+        }
+    }
+
+    private static final class CpuOperands extends Operands<CpuTensor> {
+        CpuOperands(
+                List<@Nullable CpuTensor> inputs,
+                List<CpuTensor> outputs,
+                List<CpuTensor> upstream,
+                List<@Nullable CpuTensor> gradients) {
+            super(inputs, outputs, upstream, gradients);
+        }
+    }
+}
