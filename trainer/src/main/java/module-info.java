@@ -9,5 +9,6 @@ module dev.octet.trainer {
 
     exports dev.octet.trainer.device;
     exports dev.octet.trainer.kernel;
+    exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
 }

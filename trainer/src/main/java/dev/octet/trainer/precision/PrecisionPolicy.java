@@ -1,0 +1,64 @@
+package dev.octet.trainer.precision;
+
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.program.Emitter;
+import dev.octet.trainer.program.Value;
+import org.jspecify.annotations.Nullable;
+
+/** How a program computes in mixed precision. Parameters are F32 masters whatever the policy; casts of them are made once per step. */
+public interface PrecisionPolicy {
+    /** What happens to the float inputs of an operator before it runs. */
+    enum Rule {
+        /** Cast to {@link #low()}. */
+        LOW,
+        /** Cast to F32. */
+        F32,
+        /** Cast to the widest type among them. */
+        WIDEST
+    }
+
+    /** Everything in F32. */
+    PrecisionPolicy FP32 = new PrecisionPolicy() {
+        @Override
+        public String name() {
+            return "fp32";
+        }
+
+        @Override
+        public DType low() {
+            return DType.F32;
+        }
+
+        @Override
+        public Rule rule(Node node) {
+            return Rule.F32;
+        }
+    };
+
+    /** As in the configuration: {@code bf16}, {@code fp8 delayed HYBRID}. */
+    String name();
+
+    /** The narrow type: BF16, F16, or F32 where nothing is narrowed. */
+    DType low();
+
+    /** The rule for an operator. */
+    Rule rule(Node node);
+
+    /**
+     * Writes a Linear in FP8, or leaves it to {@link #rule}.
+     *
+     * @param x input [..., in], in the type it was made in
+     * @param w master weight, [in, out], or [out, in] when the node's {@code transB} is 1
+     * @return the output [..., out] the emitted steps make; null when this Linear is not FP8
+     */
+    default @Nullable Value linear(Node node, Value x, Value w, @Nullable Value bias, Emitter emitter) {
+        return null;
+    }
+
+    /** Writes what happens once after all forward steps, such as rolling amax histories. */
+    default void afterForward(Emitter emitter) {}
+
+    /** Writes what happens once after all backward steps. */
+    default void afterBackward(Emitter emitter) {}
+}
