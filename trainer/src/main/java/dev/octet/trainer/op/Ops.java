@@ -3,6 +3,15 @@ package dev.octet.trainer.op;
 import dev.octet.formats.graph.Node;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
+import dev.octet.trainer.op.gelu.Gelu;
+import dev.octet.trainer.op.gelu.GeluCpu;
+import dev.octet.trainer.op.gelu.GeluReference;
+import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLoss;
+import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossCpu;
+import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossReference;
+import dev.octet.trainer.op.norm.RowNorm;
+import dev.octet.trainer.op.norm.RowNormCpu;
+import dev.octet.trainer.op.norm.RowNormReference;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.softmax.SoftmaxCpu;
 import dev.octet.trainer.op.softmax.SoftmaxReference;
@@ -20,8 +29,23 @@ public final class Ops {
             // --- shape and indexing
             // --- matrix products, convolution, attention
             // --- normalisation, activation, pooling
-            OpEntry.onnx("Softmax", Softmax.class, Softmax::read, new SoftmaxReference(), new SoftmaxCpu())
+            OpEntry.onnx("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu()),
+            OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu()),
+            OpEntry.onnx(
+                    "LayerNormalization", RowNorm.class, RowNorm::readLayer, new RowNormReference(), new RowNormCpu()),
+            OpEntry.octet(
+                    "LayerNormalization", RowNorm.class, RowNorm::readLayer, new RowNormReference(), new RowNormCpu()),
+            OpEntry.onnx("RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu()),
+            OpEntry.octet(
+                    "RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu()),
+            OpEntry.onnx("Softmax", Softmax.class, Softmax::read, new SoftmaxReference(), new SoftmaxCpu()),
             // --- losses
+            OpEntry.onnx(
+                    "SoftmaxCrossEntropyLoss",
+                    SoftmaxCrossEntropyLoss.class,
+                    SoftmaxCrossEntropyLoss::read,
+                    new SoftmaxCrossEntropyLossReference(),
+                    new SoftmaxCrossEntropyLossCpu())
             // --- made by programs: casts, quantisers, updates
             );
 
@@ -30,7 +54,9 @@ public final class Ops {
 
     static {
         for (OpEntry<?> e : ALL) {
-            if (BY_CLASS.put(e.op(), e) != null
+            // an operator of both domains, or one record for several operators, has a row for each; twins are the same
+            OpEntry<?> first = BY_CLASS.putIfAbsent(e.op(), e);
+            if ((first != null && first.cpu().getClass() != e.cpu().getClass())
                     || (e.domain() != null && BY_NODE.put(e.domain() + ":" + e.type(), e) != null)) {
                 throw new IllegalStateException("two rows for " + e.type());
             }

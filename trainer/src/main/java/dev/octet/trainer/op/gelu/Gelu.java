@@ -1,0 +1,48 @@
+package dev.octet.trainer.op.gelu;
+
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpSource;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.List;
+
+/**
+ * {@code y = x Φ(x)}, Φ the normal distribution function (ONNX Gelu 20, {@code approximate = none}), or, with {@code tanh},
+ * {@code y = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))} (Hendrycks and Gimpel, arXiv:1606.08415).
+ */
+public record Gelu(OperandType x, boolean tanh) implements Op {
+    /** √(2/π). */
+    static final double SLOPE = Math.sqrt(2 / Math.PI);
+
+    static final double CUBE = 0.044715;
+
+    /** Reads Gelu of ONNX's or Octet's domain. */
+    public static Gelu read(OpSource source) {
+        String approximate = source.node().textAttribute("approximate", "none");
+        return switch (approximate) {
+            case "none" -> new Gelu(source.input(0), false);
+            case "tanh" -> new Gelu(source.input(0), true);
+            default ->
+                throw source.refusal("approximate '" + approximate + "' is unknown", "ONNX knows 'none' and 'tanh'");
+        };
+    }
+
+    @Override
+    public String type() {
+        return "Gelu";
+    }
+
+    @Override
+    public List<OperandType> outputs() {
+        return List.of(x);
+    }
+
+    @Override
+    public boolean backwardReadsInput(int i) {
+        return true;
+    }
+
+    @Override
+    public boolean backwardReadsOutput(int j) {
+        return false;
+    }
+}

@@ -1,0 +1,200 @@
+package dev.octet.trainer.op.loss;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.kernel.OpSource;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.function.IntToLongFunction;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Scores [outer, classes, inner] with a label for each of the outer · inner positions, in this order. Labels that are
+ * {@code ignoreIndex} do not count; others weigh 1, or what the weight of their class says.
+ *
+ * @param scores type of input 0: [N, C] or [N, C, d1, d2 ..]
+ * @param ignoreIndex null when every label counts
+ */
+public record ClassLabels(
+        OperandType scores,
+        int outer,
+        int classes,
+        int inner,
+        @Nullable Long ignoreIndex,
+        Reduction reduction) {
+    /**
+     * Reads what ONNX's two losses over labels have in common.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when the shapes of the inputs do not go together
+     */
+    static ClassLabels read(OpSource source) {
+        OperandType scores = source.input(0);
+        OperandType labels = source.input(1);
+        String name = source.node().textAttribute("reduction", "mean");
+        Reduction reduction = Arrays.stream(Reduction.values())
+                .filter(r -> r.name().toLowerCase(Locale.ROOT).equals(name))
+                .findFirst()
+                .orElseThrow(() -> source.refusal("reduction '" + name + "' is unknown", "use none, mean or sum"));
+        Long ignore = source.node().attributes().containsKey("ignore_index")
+                ? source.node().intAttribute("ignore_index", 0)
+                : null;
+        if (scores.shape().rank() < 2 || !labelShape(scores.shape()).equals(labels.shape())) {
+            throw source.refusal(
+                    "labels are " + labels.shape() + " for scores of " + scores.shape(),
+                    "scores are [N, C, ..], labels the same without C");
+        }
+        ClassLabels read = of(scores, ignore, reduction);
+        if (source.has(2) && source.input(2).count() != read.classes) {
+            throw source.refusal(
+                    "weights are " + source.input(2).shape() + " for " + read.classes + " classes",
+                    "give one weight for each class");
+        }
+        return read;
+    }
+
+    /** For scores [N, C, ..]. */
+    public static ClassLabels of(OperandType scores, @Nullable Long ignoreIndex, Reduction reduction) {
+        int outer = Math.toIntExact(scores.shape().dim(0));
+        int classes = Math.toIntExact(scores.shape().dim(1));
+        long inner = 1;
+        for (int i = 2; i < scores.shape().rank(); i++) {
+            inner *= scores.shape().dim(i);
+        }
+        return new ClassLabels(scores, outer, classes, Math.toIntExact(inner), ignoreIndex, reduction);
+    }
+
+    private static Shape labelShape(Shape scores) {
+        long[] dims = new long[scores.rank() - 1];
+        for (int i = 0; i < dims.length; i++) {
+            dims[i] = scores.dim(i == 0 ? 0 : i + 1);
+        }
+        return Shape.of(dims);
+    }
+
+    /** How many labels there are. */
+    int positions() {
+        return Math.multiplyExact(outer, inner);
+    }
+
+    /** F32, one element for each position. */
+    OperandType perPosition() {
+        return new OperandType(DType.F32, labelShape(scores.shape()));
+    }
+
+    /** Type of the loss: F32 even where the scores are narrower, for it is a sum over thousands of positions. */
+    OperandType loss() {
+        return reduction == Reduction.NONE ? perPosition() : new OperandType(DType.F32, Shape.SCALAR);
+    }
+
+    boolean isIgnored(long label) {
+        return ignoreIndex != null && label == ignoreIndex;
+    }
+
+    /**
+     * All labels, -1 for those that do not count.
+     *
+     * @param labels the label of each position
+     * @throws InvalidDataException when a label is not a class and not ignored
+     */
+    int[] check(IntToLongFunction labels) {
+        int[] checked = new int[positions()];
+        for (int i = 0; i < checked.length; i++) {
+            long label = labels.applyAsLong(i);
+            if (isIgnored(label)) {
+                checked[i] = -1;
+            } else if (label < 0 || label >= classes) {
+                throw outOfRange(i, label);
+            } else {
+                checked[i] = (int) label;
+            }
+        }
+        return checked;
+    }
+
+    private InvalidDataException outOfRange(int position, long label) {
+        Shape shape = labelShape(scores.shape());
+        long[] at = new long[shape.rank()];
+        long rest = position;
+        for (int i = at.length - 1; i >= 0; i--) {
+            at[i] = rest % shape.dim(i);
+            rest /= shape.dim(i);
+        }
+        return new InvalidDataException(
+                "label " + Arrays.toString(at) + " is " + label + ", classes are 0 to " + (classes - 1),
+                "labels of the loss, " + shape,
+                ignoreIndex == null
+                        ? "correct the labels"
+                        : "correct the labels, or use " + ignoreIndex + " for positions that do not count");
+    }
+
+    /** Where the scores of a position begin; the next class is {@link #inner} elements on. */
+    long start(int position) {
+        return (long) (position / inner) * classes * inner + position % inner;
+    }
+
+    /** The scores, or their gradients, of one position. */
+    void read(CpuTensor t, int position, float[] row) {
+        long start = start(position);
+        if (inner == 1) {
+            t.read(start, row, 0, classes);
+        } else {
+            for (int k = 0; k < classes; k++) {
+                t.read(start + (long) k * inner, row, k, 1);
+            }
+        }
+    }
+
+    void write(CpuTensor t, int position, float[] row) {
+        long start = start(position);
+        if (inner == 1) {
+            t.write(start, row, 0, classes);
+        } else {
+            for (int k = 0; k < classes; k++) {
+                t.write(start + (long) k * inner, row, k, 1);
+            }
+        }
+    }
+
+    /** Reduces the losses of all positions. */
+    void writeLoss(CpuTensor to, float[] losses, float divisor) {
+        if (reduction == Reduction.NONE) {
+            to.write(0, losses, 0, losses.length);
+        } else {
+            to.write(0, new float[] {(float) (sum(losses) / divisor)}, 0, 1);
+        }
+    }
+
+    /** In F64, in order. */
+    static double sum(float[] x) {
+        double sum = 0;
+        for (float v : x) {
+            sum += v;
+        }
+        return sum;
+    }
+
+    /** Gradient with respect to the unweighted loss of each position; 0 where the label does not count. */
+    float[] upstream(Frame<CpuTensor> frame, float[] weights, CpuTensor divisor) {
+        float[] up = new float[weights.length];
+        if (!frame.hasUpstream(0)) {
+            return up;
+        }
+        float[] by = new float[1];
+        divisor.read(0, by, 0, 1);
+        if (reduction == Reduction.NONE) {
+            frame.upstream(0).read(0, up, 0, up.length);
+        } else {
+            float[] one = new float[1];
+            frame.upstream(0).read(0, one, 0, 1);
+            Arrays.fill(up, one[0] / by[0]);
+        }
+        for (int i = 0; i < up.length; i++) {
+            up[i] = weights[i] == 0 ? 0 : up[i] * weights[i];
+        }
+        return up;
+    }
+}

@@ -1,0 +1,111 @@
+package dev.octet.trainer.op.loss;
+
+import dev.octet.trainer.kernel.CpuContext;
+import dev.octet.trainer.kernel.CpuKernel;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.kernel.TileSums;
+import java.util.Arrays;
+
+/** Position by position; the scores of one lie in an array while they are used. Labels are checked before anything is written. */
+public final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossEntropyLoss> {
+    @Override
+    public void forward(SoftmaxCrossEntropyLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
+        ClassLabels c = op.labels();
+        int[] labels = c.check(frame.input(1)::readLong);
+        float[] weights = weights(frame, labels);
+        float[] losses = new float[labels.length];
+        float[] logSums = new float[labels.length];
+        cpu.parallel().ranges(labels.length, grain(c), (from, to) -> {
+            float[] row = new float[c.classes()];
+            for (int position = (int) from; position < to; position++) {
+                c.read(frame.input(0), position, row);
+                int label = labels[position];
+                float atLabel = label < 0 ? 0 : row[label];
+                float logSum = logSum(row);
+                logSums[position] = logSum;
+                losses[position] = weights[position] == 0 ? 0 : weights[position] * (logSum - atLabel);
+                if (op.givesLogarithms()) {
+                    c.read(frame.input(0), position, row);
+                    for (int k = 0; k < row.length; k++) {
+                        row[k] -= logSum;
+                    }
+                    c.write(frame.output(1), position, row);
+                }
+            }
+        });
+        frame.output(op.logSumOutput()).write(0, logSums, 0, logSums.length);
+        float divisor = c.reduction() == Reduction.MEAN ? (float) ClassLabels.sum(weights) : 1;
+        frame.output(op.divisorOutput()).write(0, new float[] {divisor}, 0, 1);
+        c.writeLoss(frame.output(0), losses, divisor);
+    }
+
+    /** Positions of a piece: about four rows of 8192 classes. */
+    static long grain(ClassLabels c) {
+        return Math.max(1, 16 * CpuContext.TILE / Math.max(1, c.classes()));
+    }
+
+    /** Weight of each position; 0 where the label does not count. */
+    static float[] weights(Frame<CpuTensor> frame, int[] labels) {
+        float[] ofClass = new float[0];
+        if (frame.hasInput(2)) {
+            CpuTensor t = frame.input(2);
+            ofClass = new float[Math.toIntExact(t.count())];
+            t.read(0, ofClass, 0, ofClass.length);
+        }
+        float[] weights = new float[labels.length];
+        for (int i = 0; i < weights.length; i++) {
+            weights[i] = labels[i] < 0 ? 0 : frame.hasInput(2) ? ofClass[labels[i]] : 1;
+        }
+        return weights;
+    }
+
+    /** log Σ exp x; {@code row} is lost. */
+    private static float logSum(float[] row) {
+        float max = TileSums.max(row, row.length);
+        for (int k = 0; k < row.length; k++) {
+            row[k] = (float) Math.exp(row[k] - max);
+        }
+        return (float) (max + Math.log(TileSums.sum(row, row.length)));
+    }
+
+    @Override
+    public void backward(SoftmaxCrossEntropyLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
+        ClassLabels c = op.labels();
+        int[] labels = c.check(frame.input(1)::readLong);
+        float[] weights = weights(frame, labels);
+        float[] dl = c.upstream(frame, weights, frame.output(op.divisorOutput()));
+        float[] logSums = new float[labels.length];
+        frame.output(op.logSumOutput()).read(0, logSums, 0, logSums.length);
+        boolean fromLogarithms = op.givesLogarithms() && frame.hasUpstream(1);
+        cpu.parallel().ranges(labels.length, grain(c), (from, to) -> {
+            float[] row = new float[c.classes()];
+            float[] dlog = new float[fromLogarithms ? c.classes() : 0];
+            for (int position = (int) from; position < to; position++) {
+                if (dl[position] == 0 && !fromLogarithms) {
+                    Arrays.fill(row, 0);
+                } else {
+                    c.read(frame.input(0), position, row);
+                    if (fromLogarithms) {
+                        c.read(frame.upstream(1), position, dlog);
+                    }
+                    gradient(row, logSums[position], labels[position], dl[position], dlog);
+                }
+                c.write(frame.gradient(0), position, row);
+            }
+        });
+    }
+
+    private static void gradient(float[] row, float logSum, int label, float dl, float[] dlog) {
+        float slope = dl - TileSums.sum(dlog, dlog.length);
+        for (int k = 0; k < row.length; k++) {
+            row[k] = slope * (float) Math.exp(row[k] - logSum);
+        }
+        for (int k = 0; k < dlog.length; k++) {
+            row[k] += dlog[k];
+        }
+        if (label >= 0) {
+            row[label] -= dl;
+        }
+    }
+}
