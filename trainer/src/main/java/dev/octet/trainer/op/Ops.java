@@ -12,6 +12,15 @@ import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossReference;
 import dev.octet.trainer.op.norm.RowNorm;
 import dev.octet.trainer.op.norm.RowNormCpu;
 import dev.octet.trainer.op.norm.RowNormReference;
+import dev.octet.trainer.op.product.Gemm;
+import dev.octet.trainer.op.product.GemmCpu;
+import dev.octet.trainer.op.product.GemmReference;
+import dev.octet.trainer.op.product.Linear;
+import dev.octet.trainer.op.product.LinearCpu;
+import dev.octet.trainer.op.product.LinearReference;
+import dev.octet.trainer.op.product.MatMul;
+import dev.octet.trainer.op.product.MatMulCpu;
+import dev.octet.trainer.op.product.MatMulReference;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.softmax.SoftmaxCpu;
 import dev.octet.trainer.op.softmax.SoftmaxReference;
@@ -28,6 +37,9 @@ public final class Ops {
             // --- reductions
             // --- shape and indexing
             // --- matrix products, convolution, attention
+            OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu()),
+            OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu()),
+            OpEntry.onnx("MatMul", MatMul.class, MatMul::read, new MatMulReference(), new MatMulCpu()),
             // --- normalisation, activation, pooling
             OpEntry.onnx("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu()),
             OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu()),

@@ -21,6 +21,7 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.function.IntPredicate;
 import java.util.function.IntToDoubleFunction;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -106,6 +107,43 @@ public abstract class TwinTest {
                         List<double[]> more = runCpu(c, threads);
                         for (int i = 0; i < one.size(); i++) {
                             assertArrayEquals(one.get(i), more.get(i), 0.0);
+                        }
+                    }
+                }));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> each_gradient_alone_has_the_same_bits_and_reads_only_what_was_kept() {
+        return cases().stream()
+                .map(c -> dynamicTest(c.name(), () -> {
+                    List<double @Nullable []> all = cpuGradients(c, i -> wants(c, i), i -> false);
+                    for (int i = 0; i < all.size(); i++) {
+                        if (all.get(i) != null) {
+                            int only = i;
+                            assertArrayEquals(
+                                    all.get(i),
+                                    cpuGradients(c, k -> k == only, k -> false).get(i),
+                                    0.0);
+                        }
+                    }
+                }));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> an_accumulated_gradient_is_added_to_what_is_there() {
+        return cases().stream()
+                .map(c -> dynamicTest(c.name(), () -> {
+                    List<double @Nullable []> written = cpuGradients(c, i -> wants(c, i), i -> false);
+                    List<double @Nullable []> added = cpuGradients(c, i -> wants(c, i), i -> c.op().canAccumulate(i));
+                    for (int i = 0; i < written.size(); i++) {
+                        double[] w = written.get(i);
+                        if (w != null && c.op().canAccumulate(i)) {
+                            double[] expected = weights(i, w.length);
+                            for (int k = 0; k < expected.length; k++) {
+                                expected[k] += w[k];
+                            }
+                            double[] actual = requireNonNull(added.get(i));
+                            compare("gradient of input " + i, k -> actual[k], expected, tolerance(c), 1e-30);
                         }
                     }
                 }));
@@ -224,6 +262,50 @@ public abstract class TwinTest {
         }
     }
 
+    /** Gradients by input; null where not asked for. Backward gets no input or output that it does not say it reads. */
+    private List<double @Nullable []> cpuGradients(Case c, IntPredicate asked, IntPredicate accumulated) {
+        try (Arena arena = Arena.ofShared();
+                ThreadTeam team = new ThreadTeam(1)) {
+            CpuContext cpu = new CpuContext(team, gemm());
+            List<@Nullable CpuTensor> inputs = new ArrayList<>();
+            List<@Nullable CpuTensor> kept = new ArrayList<>();
+            List<@Nullable CpuTensor> gradients = new ArrayList<>();
+            for (int i = 0; i < c.inputs().size(); i++) {
+                OperandType t = c.types().get(i);
+                double[] x = c.inputs().get(i);
+                CpuTensor input = t == null || x == null ? null : tensor(arena, t, x);
+                inputs.add(input);
+                kept.add(c.op().backwardReadsInput(i) ? input : null);
+                gradients.add(
+                        t == null || !asked.test(i)
+                                ? null
+                                : accumulated.test(i)
+                                        ? tensor(arena, t, weights(i, (int) t.count()))
+                                        : empty(arena, t));
+            }
+            List<@Nullable CpuTensor> outputs = new ArrayList<>();
+            List<CpuTensor> upstream = new ArrayList<>();
+            for (OperandType t : c.op().outputs()) {
+                outputs.add(empty(arena, t));
+                upstream.add(tensor(arena, t, weights(upstream.size(), (int) t.count())));
+            }
+            c.op().saved().forEach(t -> outputs.add(empty(arena, t)));
+            OpEntry<Op> entry = Ops.of(c.op());
+            entry.cpu().forward(c.op(), new CpuOperands(inputs, outputs, List.of(), List.of(), accumulated), cpu);
+            for (int j = 0; j < c.op().outputs().size(); j++) {
+                if (!c.op().backwardReadsOutput(j)) {
+                    outputs.set(j, null);
+                }
+            }
+            if (gradients.stream().anyMatch(g -> g != null)) {
+                entry.cpu().backward(c.op(), new CpuOperands(kept, outputs, upstream, gradients, accumulated), cpu);
+            }
+            List<double @Nullable []> results = new ArrayList<>();
+            gradients.forEach(g -> results.add(g == null ? null : doubles(g)));
+            return results;
+        }
+    }
+
     private List<double[]> runCpu(Case c, int threads) {
         try (Arena arena = Arena.ofShared();
                 ThreadTeam team = new ThreadTeam(threads)) {
@@ -245,13 +327,13 @@ public abstract class TwinTest {
                 upstream.add(tensor(arena, t, weights(j, (int) t.count())));
             }
             OpEntry<Op> entry = Ops.of(c.op());
-            entry.cpu().forward(c.op(), new CpuOperands(inputs, outputs, List.of(), List.of()), cpu);
+            entry.cpu().forward(c.op(), new CpuOperands(inputs, outputs, List.of(), List.of(), i -> false), cpu);
             List<double[]> results = new ArrayList<>();
             for (int j = 0; j < c.op().outputs().size(); j++) {
                 results.add(doubles(outputs.get(j)));
             }
             if (gradients.stream().anyMatch(g -> g != null)) {
-                entry.cpu().backward(c.op(), new CpuOperands(inputs, outputs, upstream, gradients), cpu);
+                entry.cpu().backward(c.op(), new CpuOperands(inputs, outputs, upstream, gradients, i -> false), cpu);
             }
             for (CpuTensor g : gradients) {
                 if (g != null) {
@@ -295,15 +377,18 @@ public abstract class TwinTest {
     /** Operands as lists; null where absent. */
     private static class Operands<T> implements Frame<T> {
         private final List<? extends @Nullable T> inputs;
-        private final List<? extends T> outputs;
+        private final List<? extends @Nullable T> outputs;
         private final List<? extends T> upstream;
         private final List<? extends @Nullable T> gradients;
+        private final IntPredicate accumulated;
 
         Operands(
                 List<? extends @Nullable T> inputs,
-                List<? extends T> outputs,
+                List<? extends @Nullable T> outputs,
                 List<? extends T> upstream,
-                List<? extends @Nullable T> gradients) {
+                List<? extends @Nullable T> gradients,
+                IntPredicate accumulated) {
+            this.accumulated = accumulated;
             this.inputs = inputs;
             this.outputs = outputs;
             this.upstream = upstream;
@@ -322,7 +407,7 @@ public abstract class TwinTest {
 
         @Override
         public T output(int j) {
-            return outputs.get(j);
+            return requireNonNull(outputs.get(j));
         }
 
         @Override
@@ -347,7 +432,7 @@ public abstract class TwinTest {
 
         @Override
         public boolean accumulates(int i) {
-            return false;
+            return accumulated.test(i);
         }
     }
 
@@ -357,17 +442,18 @@ public abstract class TwinTest {
                 List<double[]> outputs,
                 List<double[]> upstream,
                 List<double @Nullable []> gradients) {
-            super(inputs, outputs, upstream, gradients);
+            super(inputs, outputs, upstream, gradients, i -> false);
         }
     }
 
     private static final class CpuOperands extends Operands<CpuTensor> {
         CpuOperands(
                 List<@Nullable CpuTensor> inputs,
-                List<CpuTensor> outputs,
+                List<? extends @Nullable CpuTensor> outputs,
                 List<CpuTensor> upstream,
-                List<@Nullable CpuTensor> gradients) {
-            super(inputs, outputs, upstream, gradients);
+                List<@Nullable CpuTensor> gradients,
+                IntPredicate accumulated) {
+            super(inputs, outputs, upstream, gradients, accumulated);
         }
     }
 }
