@@ -110,7 +110,7 @@ class ThreadTeamTest {
                 Thread outer = Thread.currentThread();
                 team.pieces(5, j -> {
                     runs.incrementAndGet();
-                    if (Thread.currentThread() != outer) {
+                    if (!Thread.currentThread().equals(outer)) {
                         others.incrementAndGet();
                     }
                 });

@@ -22,6 +22,7 @@ public final class MatMulCpu implements CpuKernel<MatMul> {
      * @param leftOf for each product: number of its left matrix in {@code left}
      * @param resultOf for each product: number of the matrix it is added to
      */
+    @SuppressWarnings("ArrayRecordComponent") // never compared
     private record Batch(
             Call call,
             CpuTensor left,
