@@ -111,6 +111,28 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         }
     }
 
+    /** Element {@code i} of a tensor of any type programs compute with; an I64 rounded to F64. */
+    public double readNumber(long i) {
+        return switch (dtype()) {
+            case F32 -> bytes.get(Tensor.F32_LE, i * 4);
+            case F64 -> bytes.get(Tensor.F64_LE, i * 8);
+            case BF16 -> BFloat16.toFloat(bytes.get(Tensor.I16_LE, i * 2));
+            case F16 -> Float.float16ToFloat(bytes.get(Tensor.I16_LE, i * 2));
+            default -> readLong(i);
+        };
+    }
+
+    /** Sets element {@code i} of a tensor of any type: rounded to a float type, cut off for an integer one. */
+    public void writeNumber(long i, double value) {
+        if (dtype() == DType.F64) {
+            bytes.set(Tensor.F64_LE, i * 8, value);
+        } else if (dtype().isFloat()) {
+            write(i, new float[] {(float) value}, 0, 1);
+        } else {
+            writeLong(i, (long) value);
+        }
+    }
+
     /** All elements of a tensor of integers or truth values. */
     public long[] toLongs() {
         long[] all = new long[Math.toIntExact(count())];

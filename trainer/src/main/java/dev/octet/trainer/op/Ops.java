@@ -3,6 +3,18 @@ package dev.octet.trainer.op;
 import dev.octet.formats.graph.Node;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
+import dev.octet.trainer.kernel.OpReader;
+import dev.octet.trainer.op.binary.Add;
+import dev.octet.trainer.op.binary.BinaryCpu;
+import dev.octet.trainer.op.binary.BinaryOp;
+import dev.octet.trainer.op.binary.BinaryReference;
+import dev.octet.trainer.op.binary.Div;
+import dev.octet.trainer.op.binary.Mul;
+import dev.octet.trainer.op.binary.Pair;
+import dev.octet.trainer.op.binary.Sub;
+import dev.octet.trainer.op.gather.Gather;
+import dev.octet.trainer.op.gather.GatherCpu;
+import dev.octet.trainer.op.gather.GatherReference;
 import dev.octet.trainer.op.gelu.Gelu;
 import dev.octet.trainer.op.gelu.GeluCpu;
 import dev.octet.trainer.op.gelu.GeluReference;
@@ -24,18 +36,40 @@ import dev.octet.trainer.op.product.MatMulReference;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.softmax.SoftmaxCpu;
 import dev.octet.trainer.op.softmax.SoftmaxReference;
+import dev.octet.trainer.op.transpose.Transpose;
+import dev.octet.trainer.op.transpose.TransposeCpu;
+import dev.octet.trainer.op.transpose.TransposeReference;
+import dev.octet.trainer.op.view.View;
+import dev.octet.trainer.op.view.ViewCpu;
+import dev.octet.trainer.op.view.ViewReference;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
 
 /** All operators. One more is one folder and one row here. */
 public final class Ops {
+    private static final ViewReference VIEW_REFERENCE = new ViewReference();
+    private static final ViewCpu VIEW_CPU = new ViewCpu();
+
     /** Rows by family; within a family by name. */
     public static final List<OpEntry<?>> ALL = List.of(
             // --- elementwise
+            binary("Add", Add.class, Add::new),
+            binary("Div", Div.class, Div::new),
+            binary("Mul", Mul.class, Mul::new),
+            binary("Sub", Sub.class, Sub::new),
             // --- reductions
             // --- shape and indexing
+            view("Dropout", View::dropout),
+            view("Flatten", View::flatten),
+            view("Identity", View::identity),
+            view("Reshape", View::reshape),
+            view("Squeeze", View::squeeze),
+            view("Unsqueeze", View::unsqueeze),
+            OpEntry.onnx("Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu()),
+            OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu()),
             // --- matrix products, convolution, attention
             OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu()),
             OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu()),
@@ -76,6 +110,14 @@ public final class Ops {
     }
 
     private Ops() {}
+
+    private static <O extends BinaryOp> OpEntry<O> binary(String type, Class<O> op, Function<Pair, O> of) {
+        return OpEntry.onnx(type, op, s -> of.apply(Pair.read(s)), new BinaryReference<>(), new BinaryCpu<>());
+    }
+
+    private static OpEntry<View> view(String type, OpReader<View> reader) {
+        return OpEntry.onnx(type, View.class, reader, VIEW_REFERENCE, VIEW_CPU);
+    }
 
     /** The row of a node's operator; empty when it cannot be trained. */
     public static Optional<OpEntry<?>> of(Node node) {

@@ -1,0 +1,219 @@
+package dev.octet.trainer.kernel;
+
+import dev.octet.formats.tensor.Shape;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * How operands of different shapes meet (ONNX's multidirectional broadcasting, that of NumPy): a missing or 1-long axis of an operand
+ * is repeated along the result's.
+ *
+ * <p>Axes of length 1 are dropped, and neighbouring axes along which each operand is either whole or repeated become one; so what is
+ * left is [n] for equal shapes and for scalars, [rows, n] for a vector along the last axis, [b, h, t·t] for a mask [b, 1, t, t].
+ */
+public final class Broadcast {
+    /** Lengths of the axes that are left, outermost first; at least one. */
+    private final long[] dims;
+
+    /** For each operand the elements from one position of an axis to the next; 0 where it is repeated. */
+    private final long[][] strides;
+
+    private final boolean[] whole;
+
+    private Broadcast(long[] dims, long[][] strides) {
+        this.dims = dims;
+        this.strides = strides;
+        whole = new boolean[strides.length];
+        for (int k = 0; k < strides.length; k++) {
+            whole[k] = true;
+            for (int d = 0; d < dims.length; d++) {
+                whole[k] &= strides[k][d] != 0 || dims[d] == 1;
+            }
+        }
+    }
+
+    /** The shape operands of the given shapes have together; empty when they do not fit. */
+    public static Optional<Shape> shape(List<Shape> operands) {
+        int rank = operands.stream().mapToInt(Shape::rank).max().orElse(0);
+        long[] dims = new long[rank];
+        Arrays.fill(dims, 1);
+        for (Shape s : operands) {
+            for (int i = 0; i < s.rank(); i++) {
+                int at = rank - s.rank() + i;
+                if (dims[at] == 1) {
+                    dims[at] = s.dim(i);
+                } else if (s.dim(i) != 1 && s.dim(i) != dims[at]) {
+                    return Optional.empty();
+                }
+            }
+        }
+        return Optional.of(Shape.of(dims));
+    }
+
+    /** How {@code operands} are repeated to {@code result}. */
+    public static Broadcast of(Shape result, Shape... operands) {
+        List<Long> dims = new ArrayList<>();
+        List<long[]> steps = new ArrayList<>(); // for each axis that is left: the stride of each operand
+        long[] next = new long[operands.length];
+        Arrays.fill(next, 1);
+        for (int axis = result.rank() - 1; axis >= 0; axis--) {
+            long dim = result.dim(axis);
+            long[] step = new long[operands.length];
+            for (int k = 0; k < operands.length; k++) {
+                int at = axis - (result.rank() - operands[k].rank());
+                long own = at < 0 ? 1 : operands[k].dim(at);
+                if (own != 1 && own != dim) {
+                    throw new IllegalArgumentException(operands[k] + " is not repeated to " + result);
+                }
+                step[k] = own == 1 ? 0 : next[k];
+                next[k] *= own;
+            }
+            if (dim == 1) {
+                continue;
+            }
+            if (!dims.isEmpty() && continues(steps.getFirst(), dims.getFirst(), step)) {
+                dims.set(0, dims.getFirst() * dim);
+            } else {
+                dims.addFirst(dim);
+                steps.addFirst(step);
+            }
+        }
+        if (dims.isEmpty()) {
+            dims.add(1L);
+            steps.add(new long[operands.length]);
+        }
+        long[][] strides = new long[operands.length][dims.size()];
+        for (int k = 0; k < operands.length; k++) {
+            for (int d = 0; d < dims.size(); d++) {
+                strides[k][d] = steps.get(d)[k];
+            }
+        }
+        return new Broadcast(dims.stream().mapToLong(Long::longValue).toArray(), strides);
+    }
+
+    /** Whether an axis with steps {@code outer} goes on where the one inside it, {@code dim} long, ends: for every operand. */
+    private static boolean continues(long[] inner, long dim, long[] outer) {
+        for (int k = 0; k < inner.length; k++) {
+            if (outer[k] != inner[k] * dim) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Elements of the result. */
+    public long count() {
+        long product = 1;
+        for (long d : dims) {
+            product *= d;
+        }
+        return product;
+    }
+
+    /** Length of the outermost axis that is left. */
+    public long outerLength() {
+        return dims[0];
+    }
+
+    /** Elements of the operand from one position of the outermost axis to the next; 0 when it is repeated along that axis. */
+    public long outerStride(int operand) {
+        return strides[operand][0];
+    }
+
+    /** Whether the operand has every element of the result, in the same order. */
+    public boolean isWhole(int operand) {
+        return whole[operand];
+    }
+
+    /** The operand's element at the result's element {@code i}. */
+    public long index(int operand, long i) {
+        long at = 0;
+        long rest = i;
+        for (int d = dims.length - 1; d >= 0; d--) {
+            at += rest % dims[d] * strides[operand][d];
+            rest /= dims[d];
+        }
+        return at;
+    }
+
+    private long rowIndex(int operand, long row) {
+        long[] s = strides[operand];
+        int last = dims.length - 2;
+        if (last <= 0) {
+            return last < 0 ? 0 : row * s[0];
+        }
+        long at = 0;
+        long rest = row;
+        for (int d = last; d > 0; d--) {
+            at += rest % dims[d] * s[d];
+            rest /= dims[d];
+        }
+        return at + rest * s[0];
+    }
+
+    /** Reads what the operand has at the result's elements {@code from .. from + n - 1}, widened to F32, to the start of {@code tile}. */
+    public void read(int operand, CpuTensor t, long from, float[] tile, int n) {
+        if (whole[operand]) {
+            t.read(from, tile, 0, n);
+            return;
+        }
+        int inner = dims.length - 1;
+        long length = dims[inner];
+        boolean repeated = strides[operand][inner] == 0;
+        long row = from / length;
+        long column = from % length;
+        for (int at = 0; at < n; row++) {
+            int run = (int) Math.min(length - column, n - at);
+            long start = rowIndex(operand, row);
+            if (repeated) {
+                t.read(start, tile, at, 1);
+                Arrays.fill(tile, at + 1, at + run, tile[at]);
+            } else {
+                t.read(start + column, tile, at, run);
+            }
+            at += run;
+            column = 0;
+        }
+    }
+
+    /**
+     * Adds a tile of the result's elements {@code from .. from + n - 1} to what the operand has there: the sum over repeated axes.
+     *
+     * @param sums the operand's elements from {@code base} on
+     */
+    public void add(int operand, float[] tile, long from, int n, float[] sums, long base) {
+        int inner = dims.length - 1;
+        long length = dims[inner];
+        boolean repeated = strides[operand][inner] == 0;
+        long row = from / length;
+        long column = from % length;
+        for (int at = 0; at < n; row++) {
+            int run = (int) Math.min(length - column, n - at);
+            int to = (int) (rowIndex(operand, row) - base);
+            if (repeated) {
+                sums[to] += sum(tile, at, run);
+            } else {
+                addTo(sums, to + (int) column, tile, at, run);
+            }
+            at += run;
+            column = 0;
+        }
+    }
+
+    private static void addTo(float[] sums, int to, float[] tile, int from, int n) {
+        for (int i = 0; i < n; i++) {
+            sums[to + i] += tile[from + i];
+        }
+    }
+
+    /** The sum of {@code n} elements, in F64: a row may be as long as a tensor. */
+    private static float sum(float[] tile, int from, int n) {
+        double sum = 0;
+        for (int i = from; i < from + n; i++) {
+            sum += tile[i];
+        }
+        return (float) sum;
+    }
+}

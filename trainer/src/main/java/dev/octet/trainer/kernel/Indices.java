@@ -1,0 +1,47 @@
+package dev.octet.trainer.kernel;
+
+import dev.octet.formats.error.InvalidDataException;
+
+/** Indices that data brings: wrapped and checked before any memory is touched. */
+public final class Indices {
+    private Indices() {}
+
+    /**
+     * Indices into an axis of {@code size} elements; negative ones count from its end.
+     *
+     * @param node id of the node, for messages
+     * @throws InvalidDataException when one is outside of {@code -size .. size - 1}
+     */
+    public static int[] resolve(String node, CpuTensor indices, long size) {
+        int[] at = new int[Math.toIntExact(indices.count())];
+        for (int i = 0; i < at.length; i++) {
+            at[i] = resolve(node, i, indices.readLong(i), size);
+        }
+        return at;
+    }
+
+    /** The same for a reference twin's operand. */
+    public static int[] resolve(String node, double[] indices, long size) {
+        int[] at = new int[indices.length];
+        for (int i = 0; i < at.length; i++) {
+            at[i] = resolve(node, i, (long) indices[i], size);
+        }
+        return at;
+    }
+
+    /**
+     * One index.
+     *
+     * @param position where it stands among the indices, for messages
+     */
+    public static int resolve(String node, long position, long index, long size) {
+        if (index < -size || index >= size) {
+            throw new InvalidDataException(
+                    "index " + index + " (number " + position + ") is outside of an axis of " + size + " elements",
+                    "node '" + node + "'",
+                    "check the data: ids lie in 0.." + (size - 1)
+                            + "; a tokenizer of another model gives ids beyond the embedding");
+        }
+        return Math.toIntExact(index < 0 ? index + size : index);
+    }
+}

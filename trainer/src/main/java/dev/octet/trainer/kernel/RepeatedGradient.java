@@ -1,0 +1,150 @@
+package dev.octet.trainer.kernel;
+
+/**
+ * Gradients of operands that were repeated by broadcasting: one sweep over the result computes the gradients of all operands tile by
+ * tile and sums those of repetitions. Work is cut along the outermost axis by size alone; where an operand is repeated along that axis
+ * (a bias), each piece has sums of its own, added in the order of the pieces; so the bits do not depend on threads.
+ */
+public final class RepeatedGradient {
+    /** Pieces a sum is cut into at most. */
+    private static final long PIECES = 64;
+
+    /** Elements all sums of the pieces of one operand have together, at most: 32 MiB. */
+    private static final long SUMS = 8L << 20;
+
+    private RepeatedGradient() {}
+
+    /** What computes a tile. */
+    public interface Tiles {
+        /**
+         * Computes the wanted gradients at the result's elements {@code from .. from + n - 1}.
+         *
+         * @param scratch tiles for the upstream gradient and the operands
+         * @param gradients a tile for each operand; those not wanted are left alone
+         */
+        void compute(long from, int n, float[][] scratch, float[][] gradients);
+    }
+
+    /** Computes and writes the wanted gradients of the operands {@code 0 .. operands - 1}. */
+    public static void run(Broadcast broadcast, int operands, Frame<CpuTensor> frame, CpuContext cpu, Tiles tiles) {
+        boolean summed = false;
+        long largest = 1;
+        for (int k = 0; k < operands; k++) {
+            if (frame.wantsGradient(k) && !broadcast.isWhole(k)) {
+                summed = true;
+                if (broadcast.outerStride(k) == 0) {
+                    largest = Math.max(largest, frame.gradient(k).count());
+                }
+            }
+        }
+        long count = broadcast.count();
+        if (!summed) {
+            cpu.parallel()
+                    .ranges(
+                            count,
+                            CpuContext.GRAIN,
+                            (from, to) -> new Piece(broadcast, operands, frame, tiles).run(from, to));
+            return;
+        }
+        if (count == 0) {
+            for (int k = 0; k < operands; k++) {
+                if (frame.wantsGradient(k)) {
+                    frame.gradient(k).bytes().fill((byte) 0);
+                }
+            }
+            return;
+        }
+        long rows = broadcast.outerLength();
+        long rowLength = count / rows;
+        long mostPieces = Math.max(1, Math.min(PIECES, SUMS / largest));
+        long grain = Math.max(Math.ceilDiv(rows, mostPieces), Math.ceilDiv(CpuContext.GRAIN, rowLength));
+        Piece[] pieces = new Piece[(int) Math.ceilDiv(rows, grain)];
+        cpu.parallel().ranges(rows, grain, (from, to) -> {
+            Piece piece = new Piece(broadcast, operands, frame, tiles);
+            piece.startSums(from, to);
+            piece.run(from * rowLength, to * rowLength);
+            piece.writeSlices();
+            pieces[(int) (from / grain)] = piece;
+        });
+        for (int k = 0; k < operands; k++) {
+            if (frame.wantsGradient(k) && !broadcast.isWhole(k) && broadcast.outerStride(k) == 0) {
+                writeTotal(frame.gradient(k), k, pieces);
+            }
+        }
+    }
+
+    private static void writeTotal(CpuTensor gradient, int k, Piece[] pieces) {
+        float[] total = pieces[0].sums[k];
+        for (int p = 1; p < pieces.length; p++) {
+            float[] more = pieces[p].sums[k];
+            for (int i = 0; i < total.length; i++) {
+                total[i] += more[i];
+            }
+        }
+        gradient.write(0, total, 0, total.length);
+    }
+
+    private static final class Piece {
+        private final Broadcast broadcast;
+        private final Frame<CpuTensor> frame;
+        private final Tiles tiles;
+        private final float[][] scratch;
+        private final float[][] gradients;
+
+        /** For each operand whose gradient is summed, the sums of this piece; for others null. */
+        private final float[][] sums;
+
+        private final long[] base;
+
+        Piece(Broadcast broadcast, int operands, Frame<CpuTensor> frame, Tiles tiles) {
+            this.broadcast = broadcast;
+            this.frame = frame;
+            this.tiles = tiles;
+            scratch = new float[operands + 1][CpuContext.TILE];
+            gradients = new float[operands][CpuContext.TILE];
+            sums = new float[operands][];
+            base = new long[operands];
+        }
+
+        private boolean isSummed(int k) {
+            return frame.wantsGradient(k) && !broadcast.isWhole(k);
+        }
+
+        void startSums(long firstRow, long endRow) {
+            for (int k = 0; k < sums.length; k++) {
+                if (isSummed(k)) {
+                    long stride = broadcast.outerStride(k);
+                    long length = stride == 0 ? frame.gradient(k).count() : stride * (endRow - firstRow);
+                    sums[k] = new float[Math.toIntExact(length)];
+                    base[k] = stride * firstRow;
+                }
+            }
+        }
+
+        void run(long from, long to) {
+            for (long at = from; at < to; at += CpuContext.TILE) {
+                int n = (int) Math.min(CpuContext.TILE, to - at);
+                tiles.compute(at, n, scratch, gradients);
+                for (int k = 0; k < gradients.length; k++) {
+                    if (!frame.wantsGradient(k)) {
+                        continue;
+                    }
+                    if (broadcast.isWhole(k)) {
+                        frame.gradient(k).write(at, gradients[k], 0, n);
+                    } else {
+                        broadcast.add(k, gradients[k], at, n, sums[k], base[k]);
+                    }
+                }
+            }
+        }
+
+        /** Writes the sums that no other piece adds to. */
+        void writeSlices() {
+            for (int k = 0; k < sums.length; k++) {
+                if (isSummed(k) && broadcast.outerStride(k) != 0) {
+                    frame.gradient(k).write(base[k], sums[k], 0, sums[k].length);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+package dev.octet.trainer.op.binary;
+
+import dev.octet.trainer.kernel.Broadcast;
+import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.kernel.ReferenceKernel;
+
+/** Element by element; a repeated element gets the sum of the gradients of its repetitions. */
+public final class BinaryReference<O extends BinaryOp> implements ReferenceKernel<O> {
+    private static final double[] NOT_READ = {Double.NaN};
+
+    @Override
+    public void forward(O op, Frame<double[]> frame) {
+        Pair p = op.pair();
+        Broadcast broadcast = Broadcast.of(p.y().shape(), p.a().shape(), p.b().shape());
+        double[] a = frame.input(0);
+        double[] b = frame.input(1);
+        double[] y = frame.output(0);
+        for (int i = 0; i < y.length; i++) {
+            y[i] = op.value(a[(int) broadcast.index(0, i)], b[(int) broadcast.index(1, i)]);
+        }
+    }
+
+    @Override
+    public void backward(O op, Frame<double[]> frame) {
+        Pair p = op.pair();
+        Broadcast broadcast = Broadcast.of(p.y().shape(), p.a().shape(), p.b().shape());
+        double[] g = frame.upstream(0);
+        for (int k = 0; k < 2; k++) {
+            if (!frame.wantsGradient(k)) {
+                continue;
+            }
+            double[] a = op.reads(k, 0) ? frame.input(0) : NOT_READ;
+            double[] b = op.reads(k, 1) ? frame.input(1) : NOT_READ;
+            double[] gradient = frame.gradient(k);
+            for (int i = 0; i < g.length; i++) {
+                double ai = a == NOT_READ ? Double.NaN : a[(int) broadcast.index(0, i)];
+                double bi = b == NOT_READ ? Double.NaN : b[(int) broadcast.index(1, i)];
+                gradient[(int) broadcast.index(k, i)] +=
+                        k == 0 ? op.gradientA(g[i], ai, bi) : op.gradientB(g[i], ai, bi);
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+package dev.octet.trainer.op.gather;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.Indices;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.TwinTest;
+import java.lang.foreign.Arena;
+import java.util.Arrays;
+import java.util.List;
+import java.util.SplittableRandom;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class GatherTest extends TwinTest {
+    private static OperandType i64(long... dims) {
+        return new OperandType(DType.I64, Shape.of(dims));
+    }
+
+    private static Case of(String name, OperandType x, int axis, OperandType indices, double... values) {
+        Case c = Case.normal(name, new Gather("emb", x, indices, axis), x, indices);
+        return new Case(name, c.op(), c.types(), List.of(c.inputs().getFirst(), values));
+    }
+
+    private static double[] ids(int n, int below) {
+        return new SplittableRandom(7).ints(n, -below, below).asDoubleStream().toArray();
+    }
+
+    @Override
+    protected double tolerance(Case c) {
+        return 5e-6; // some rows are summed a hundred times
+    }
+
+    @Override
+    protected List<Case> cases() {
+        return List.of(
+                of("one of one", f32(1), 0, i64(1), 0),
+                of("embedding with duplicates", f32(5, 3), 0, i64(2, 2), 4, 1, 4, -1),
+                of("scalar index drops the axis", f32(2, 3, 4), 1, i64(), 2),
+                of("last axis", f32(2, 3, 4), 2, i64(3), -1, 0, -1),
+                of("no indices", f32(4, 3), 0, i64(0)),
+                of("long rows", f32(50, 2500), 0, i64(3, 40), ids(120, 50)),
+                of("many ids", f32(300, 64), 0, i64(4000), ids(4000, 300)),
+                of("many ids of a middle axis", f32(3, 30, 64), 1, i64(400), ids(400, 30)));
+    }
+
+    @ParameterizedTest
+    @ValueSource(longs = {7, -8, Long.MAX_VALUE, Long.MIN_VALUE, 1L << 32})
+    void an_index_outside_of_the_axis_is_refused_by_name(long bad) {
+        try (Arena arena = Arena.ofConfined()) {
+            CpuTensor indices = new CpuTensor(i64(3), arena.allocate(24));
+            indices.writeLong(1, bad);
+            InvalidDataException e =
+                    assertThrows(InvalidDataException.class, () -> Indices.resolve("layers.0.emb", indices, 7));
+            assertTrue(e.getMessage().contains("index " + bad + " (number 1)"), e.getMessage());
+            assertTrue(e.getMessage().contains("7 elements"), e.getMessage());
+            assertTrue(e.getMessage().contains("layers.0.emb"), e.getMessage());
+        }
+    }
+
+    @Test
+    void the_first_and_last_index_of_either_sign_are_taken() {
+        assertEquals(
+                List.of(0, 6, 0, 6),
+                Arrays.stream(Indices.resolve("n", new double[] {0, 6, -7, -1}, 7))
+                        .boxed()
+                        .toList());
+    }
+}
