@@ -51,7 +51,7 @@ public final class BinaryCpu<O extends BinaryOp> implements CpuKernel<O> {
             float[] up = scratch[0];
             g.read(from, up, 0, n);
             for (int i = 0; i < 2; i++) {
-                if (frame.wantsGradient(0) && op.reads(0, i) || frame.wantsGradient(1) && op.reads(1, i)) {
+                if ((frame.wantsGradient(0) && op.reads(0, i)) || (frame.wantsGradient(1) && op.reads(1, i))) {
                     broadcast.read(i, frame.input(i), from, scratch[1 + i], n);
                 }
             }

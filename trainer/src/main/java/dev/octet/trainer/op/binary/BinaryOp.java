@@ -42,7 +42,7 @@ public interface BinaryOp extends Op {
 
     @Override
     default boolean backwardReadsInput(int i) {
-        return isDifferentiable(0) && reads(0, i) || isDifferentiable(1) && reads(1, i);
+        return (isDifferentiable(0) && reads(0, i)) || (isDifferentiable(1) && reads(1, i));
     }
 
     @Override
