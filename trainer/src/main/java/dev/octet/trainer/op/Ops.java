@@ -50,9 +50,6 @@ import java.util.function.Function;
 
 /** All operators. One more is one folder and one row here. */
 public final class Ops {
-    private static final ViewReference VIEW_REFERENCE = new ViewReference();
-    private static final ViewCpu VIEW_CPU = new ViewCpu();
-
     /** Rows by family; within a family by name. */
     public static final List<OpEntry<?>> ALL = List.of(
             // --- elementwise
@@ -116,7 +113,7 @@ public final class Ops {
     }
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {
-        return OpEntry.onnx(type, View.class, reader, VIEW_REFERENCE, VIEW_CPU);
+        return OpEntry.onnx(type, View.class, reader, new ViewReference(), new ViewCpu());
     }
 
     /** The row of a node's operator; empty when it cannot be trained. */
