@@ -1,5 +1,6 @@
 package dev.octet.trainer.precision;
 
+import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.program.Emitter;
@@ -44,6 +45,17 @@ public interface PrecisionPolicy {
 
     /** The rule for an operator. */
     Rule rule(Node node);
+
+    /**
+     * The policy for one program. Whoever writes a program asks for it first and then calls the other methods on the answer, once for
+     * each node in order: it may remember what it wrote.
+     *
+     * @param graph canonical, at concrete shapes
+     * @param trains whether a backward half follows; without one nothing lasting is changed
+     */
+    default PrecisionPolicy forProgram(Graph graph, boolean trains) {
+        return this;
+    }
 
     /**
      * Writes a Linear in FP8, or leaves it to {@link #rule}.

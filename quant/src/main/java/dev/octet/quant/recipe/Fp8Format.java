@@ -1,0 +1,18 @@
+package dev.octet.quant.recipe;
+
+import dev.octet.quant.number.Minifloat;
+
+/**
+ * Which number formats a training recipe uses. E5M2 in both directions does not exist: no library takes it.
+ */
+public enum Fp8Format {
+    /** E4M3 forward, E5M2 for gradients. */
+    HYBRID,
+    /** E4M3 in both directions. */
+    E4M3;
+
+    /** The format of a tensor. */
+    public Minifloat of(LinearTensor tensor) {
+        return this == HYBRID && tensor == LinearTensor.GRAD_OUTPUT ? Minifloat.E5M2 : Minifloat.E4M3FN;
+    }
+}
