@@ -136,7 +136,7 @@ class AmaxHistoryTest {
 
     @Test
     void an_infinite_scale_becomes_the_largest_number() {
-        float[] tiny = {1e-45f, 0};
+        float[] tiny = {Float.MIN_VALUE, 0};
         assertEquals(Float.MAX_VALUE, AmaxHistory.update(tiny, 1, MAX, Algorithm.MAX));
     }
 }
