@@ -7,7 +7,10 @@ module dev.octet.trainer {
     requires com.fasterxml.jackson.dataformat.yaml;
     requires static jdk.incubator.vector;
 
+    exports dev.octet.trainer.autodiff;
     exports dev.octet.trainer.device;
+    exports dev.octet.trainer.device.cpu;
+    exports dev.octet.trainer.device.reference;
     exports dev.octet.trainer.kernel;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;

@@ -1,19 +1,33 @@
 package dev.octet.trainer.device;
 
 import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /** A program on a device. Not thread-safe. */
 public interface Executable extends AutoCloseable {
-    /** Copies an input to the device. */
+    /** What runs here. */
+    Program program();
+
+    /** Bytes of the memory that belongs to this executable alone: inputs, constants, temporaries. */
+    long bytes();
+
+    /** Copies an input to the device. Inputs stay until they are fed again. */
     void feed(Value input, MemorySegment bytes);
 
     /** Runs the steps of one phase in order. */
     void run(Phase phase);
 
-    /** Copies an output to {@code bytes}; waits for what computes it. */
-    void read(Value output, MemorySegment bytes);
+    /**
+     * Copies a value to {@code bytes}; waits for what computes it. Outputs and lasting values can be read at any time, temporaries by a
+     * {@link StepObserver} only: their memory is used again.
+     */
+    void read(Value value, MemorySegment bytes);
+
+    /** Has every step watched from now on, or none with null. Watching slows a device down that runs steps ahead. */
+    void observe(@Nullable StepObserver observer);
 
     @Override
     void close();

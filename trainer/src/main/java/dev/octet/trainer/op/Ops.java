@@ -4,6 +4,9 @@ import dev.octet.formats.graph.Node;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpReader;
+import dev.octet.trainer.op.accumulate.Accumulate;
+import dev.octet.trainer.op.accumulate.AccumulateCpu;
+import dev.octet.trainer.op.accumulate.AccumulateReference;
 import dev.octet.trainer.op.binary.Add;
 import dev.octet.trainer.op.binary.BinaryCpu;
 import dev.octet.trainer.op.binary.BinaryOp;
@@ -12,6 +15,9 @@ import dev.octet.trainer.op.binary.Div;
 import dev.octet.trainer.op.binary.Mul;
 import dev.octet.trainer.op.binary.Pair;
 import dev.octet.trainer.op.binary.Sub;
+import dev.octet.trainer.op.cast.Cast;
+import dev.octet.trainer.op.cast.CastCpu;
+import dev.octet.trainer.op.cast.CastReference;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gather.GatherCpu;
 import dev.octet.trainer.op.gather.GatherReference;
@@ -57,6 +63,7 @@ public final class Ops {
             binary("Div", Div.class, Div::new),
             binary("Mul", Mul.class, Mul::new),
             binary("Sub", Sub.class, Sub::new),
+            OpEntry.onnx("Cast", Cast.class, Cast::read, new CastReference(), new CastCpu()),
             // --- reductions
             // --- shape and indexing
             view("Dropout", View::dropout),
@@ -88,9 +95,9 @@ public final class Ops {
                     SoftmaxCrossEntropyLoss.class,
                     SoftmaxCrossEntropyLoss::read,
                     new SoftmaxCrossEntropyLossReference(),
-                    new SoftmaxCrossEntropyLossCpu())
+                    new SoftmaxCrossEntropyLossCpu()),
             // --- made by programs: casts, quantisers, updates
-            );
+            OpEntry.made("Accumulate", Accumulate.class, new AccumulateReference(), new AccumulateCpu()));
 
     private static final Map<Class<?>, OpEntry<?>> BY_CLASS = new HashMap<>();
     private static final Map<String, OpEntry<?>> BY_NODE = new HashMap<>();

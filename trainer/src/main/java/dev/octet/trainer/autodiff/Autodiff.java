@@ -1,0 +1,36 @@
+package dev.octet.trainer.autodiff;
+
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.ProgramBuilder;
+import dev.octet.trainer.program.Value;
+
+/** Turns a canonical graph at concrete shapes into a program. */
+public final class Autodiff {
+    private Autodiff() {}
+
+    /**
+     * The program that computes what {@code options} ask for.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when operators cannot be trained (all are named), or a dimension is open
+     * @throws dev.octet.formats.error.InvalidOptionException when a name in the options is not in the graph
+     * @throws dev.octet.formats.error.InvalidDataException when nothing trained has an effect on the loss
+     */
+    public static Program program(GraphModel model, ProgramOptions options) {
+        NeededGraph graph = NeededGraph.of(model, options);
+        ProgramBuilder builder = new ProgramBuilder();
+        ForwardPass forward = new ForwardPass(graph, options, builder);
+        forward.emit();
+        for (String name : options.outputs()) {
+            builder.output(name, forward.value(name));
+        }
+        if (options.loss() != null) {
+            Value loss = forward.value(options.loss());
+            builder.output(Program.LOSS, loss);
+        }
+        if (options.hasBackward()) {
+            new BackwardPass(forward, options, builder).emit();
+        }
+        return builder.build();
+    }
+}

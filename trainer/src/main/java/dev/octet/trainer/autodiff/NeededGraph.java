@@ -1,0 +1,228 @@
+package dev.octet.trainer.autodiff;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.kernel.OpSource;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.Ops;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/** The part of a graph that a program computes: the nodes that its outputs and its loss depend on, checked before anything is made of them. */
+final class NeededGraph {
+    private final GraphModel model;
+    private final List<Node> nodes;
+    private final Map<String, OperandType> inputs = new LinkedHashMap<>();
+    private final Set<String> weights;
+
+    private NeededGraph(GraphModel model, List<Node> nodes, Set<String> weights) {
+        this.model = model;
+        this.nodes = nodes;
+        this.weights = weights;
+        Graph graph = model.graph();
+        for (ValueInfo v : graph.requiredInputs()) {
+            OperandType type = type(v);
+            if (type != null) {
+                inputs.put(v.name(), type);
+            }
+        }
+    }
+
+    /** Checks names and operators. */
+    static NeededGraph of(GraphModel model, ProgramOptions options) {
+        Graph graph = model.graph();
+        Set<String> defined = graph.definitions();
+        List<String> wanted = new ArrayList<>(options.outputs());
+        wanted.addAll(options.upstream());
+        if (options.loss() != null) {
+            wanted.add(options.loss());
+        }
+        List<String> asked = new ArrayList<>(wanted);
+        asked.addAll(options.trained());
+        for (String name : asked) {
+            if (!defined.contains(name)) {
+                throw new InvalidOptionException(
+                        "'" + name + "' is not a value of the graph",
+                        "graph '" + graph.name() + "'",
+                        "outputs are "
+                                + graph.outputs().stream().map(ValueInfo::name).toList()
+                                + "; `octet inspect` lists the parameters");
+            }
+        }
+        Set<String> weights = new LinkedHashSet<>(options.parameters());
+        weights.addAll(options.trained());
+        NeededGraph needed = new NeededGraph(model, upTo(graph, wanted), weights);
+        needed.checkInputs();
+        needed.checkOperators();
+        return needed;
+    }
+
+    /** Nodes that {@code wanted} depends on, in the graph's order. */
+    private static List<Node> upTo(Graph graph, List<String> wanted) {
+        Set<String> needed = new LinkedHashSet<>(wanted);
+        List<Node> nodes = new ArrayList<>();
+        for (Node n : graph.nodes().reversed()) {
+            if (n.outputs().stream().anyMatch(needed::contains)) {
+                nodes.addFirst(n);
+                needed.addAll(n.uses());
+            }
+        }
+        return nodes;
+    }
+
+    private void checkInputs() {
+        Set<String> used = new LinkedHashSet<>();
+        nodes.forEach(n -> used.addAll(n.uses()));
+        List<String> open = model.graph().requiredInputs().stream()
+                .filter(v -> used.contains(v.name()) && type(v) == null)
+                .map(v -> v.name() + " " + v.type())
+                .toList();
+        if (!open.isEmpty()) {
+            throw new UnsupportedModelException(
+                    "inputs without a fixed shape and type: " + String.join(", ", open),
+                    "graph '" + model.graph().name() + "'",
+                    "a program is made for one size of everything: give a number for each open dimension");
+        }
+    }
+
+    /** Reads every operator once, with the types of the unchanged graph, so that all that cannot be trained is told at once. */
+    private void checkOperators() {
+        Map<String, List<String>> missing = new TreeMap<>();
+        for (Node n : nodes) {
+            if (Ops.of(n).isEmpty()) {
+                String type = n.domain().isEmpty() ? n.opType() : n.domain() + "." + n.opType();
+                missing.computeIfAbsent(type, t -> new ArrayList<>()).add("'" + n.id() + "'");
+            }
+        }
+        if (!missing.isEmpty()) {
+            throw new UnsupportedModelException(
+                    "operators that cannot be trained: " + String.join(", ", missing.keySet()),
+                    missing.entrySet().stream()
+                            .map(e -> e.getKey() + " in node " + some(e.getValue()))
+                            .collect(Collectors.joining("; ")),
+                    missing.keySet().stream().anyMatch(t -> CONTROL_FLOW.contains(t))
+                            ? "export the model without control flow (" + String.join(", ", CONTROL_FLOW)
+                                    + "), with fixed trip counts unrolled"
+                            : "export these parts with operators that Octet trains; docs/operators.md lists them");
+        }
+        List<UnsupportedModelException> refusals = refusals();
+        if (refusals.size() == 1) {
+            throw refusals.getFirst();
+        }
+        if (!refusals.isEmpty()) {
+            throw new UnsupportedModelException(
+                    refusals.stream().map(UnsupportedModelException::what).collect(Collectors.joining("; ")),
+                    refusals.stream().map(UnsupportedModelException::where).collect(Collectors.joining("; ")),
+                    refusals.stream()
+                            .map(UnsupportedModelException::fix)
+                            .distinct()
+                            .collect(Collectors.joining("; ")));
+        }
+    }
+
+    private static final Set<String> CONTROL_FLOW = Set.of("If", "Loop", "Scan");
+
+    private static String some(List<String> names) {
+        int shown = 4;
+        return names.size() <= shown
+                ? String.join(", ", names)
+                : String.join(", ", names.subList(0, shown)) + " and " + (names.size() - shown) + " more";
+    }
+
+    private List<UnsupportedModelException> refusals() {
+        Map<String, OperandType> types = new HashMap<>(inputs);
+        List<UnsupportedModelException> refusals = new ArrayList<>();
+        for (Node n : nodes) {
+            List<@Nullable OperandType> of = new ArrayList<>();
+            boolean known = true;
+            for (String name : n.inputs()) {
+                OperandType t = name.isEmpty() ? null : types.computeIfAbsent(name, this::constantType);
+                known &= t != null || name.isEmpty();
+                of.add(t);
+            }
+            if (!known) {
+                continue; // behind a node that was refused
+            }
+            try {
+                List<OperandType> made =
+                        Ops.of(n).orElseThrow().reader().read(source(n, of)).outputs();
+                for (int j = 0; j < Math.min(made.size(), n.outputs().size()); j++) {
+                    types.put(n.output(j), made.get(j));
+                }
+            } catch (UnsupportedModelException e) {
+                refusals.add(e);
+            }
+        }
+        return refusals;
+    }
+
+    private @Nullable OperandType constantType(String name) {
+        Initializer c = model.graph().initializers().get(name);
+        Tensor t = c == null ? null : c.tensor().orElse(null);
+        return t == null ? null : new OperandType(isWeight(name) ? DType.F32 : t.dtype(), t.shape());
+    }
+
+    /** What an operator of {@code node} is read from when its inputs are of these types. */
+    OpSource source(Node node, List<@Nullable OperandType> types) {
+        List<@Nullable Tensor> constants = new ArrayList<>();
+        for (String name : node.inputs()) {
+            constants.add(isWeight(name) ? null : constant(name));
+        }
+        return new OpSource(node, types, constants, model.opsets().getOrDefault(node.domain(), 1L));
+    }
+
+    private static @Nullable OperandType type(ValueInfo v) {
+        if (!(v.type() instanceof TensorType t) || t.dtype() == null || t.dims() == null) {
+            return null;
+        }
+        long[] dims = new long[t.dims().size()];
+        for (int i = 0; i < dims.length; i++) {
+            Dim d = t.dims().get(i);
+            if (d.size() == null) {
+                return null;
+            }
+            dims[i] = d.size();
+        }
+        return new OperandType(t.dtype(), Shape.of(dims));
+    }
+
+    List<Node> nodes() {
+        return nodes;
+    }
+
+    /** Type of the graph's input; null when there is none of that name. */
+    @Nullable
+    OperandType input(String name) {
+        return inputs.get(name);
+    }
+
+    /** Elements of the constant; null when there is none of that name. */
+    @Nullable
+    Tensor constant(String name) {
+        Initializer c = name.isEmpty() ? null : model.graph().initializers().get(name);
+        return c == null ? null : c.tensor().orElse(null);
+    }
+
+    /** Whether the constant lives in lasting memory, as an F32 weight. */
+    boolean isWeight(String name) {
+        return weights.contains(name) && !inputs.containsKey(name);
+    }
+}

@@ -1,0 +1,57 @@
+package dev.octet.trainer.device.cpu;
+
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.gemm.PlainGemm;
+import dev.octet.trainer.gemm.ThreadTeam;
+import dev.octet.trainer.kernel.CpuContext;
+import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
+import java.util.Collection;
+
+/** The processor, with a number of threads. Results do not depend on that number. */
+public final class CpuDevice implements Device {
+    private final CpuContext context;
+
+    /** A device of {@code threads} threads that computes products with {@code gemm}. */
+    public CpuDevice(int threads, Gemm gemm) {
+        context = new CpuContext(new ThreadTeam(threads), gemm);
+    }
+
+    /** A device of {@code threads} threads. */
+    public static CpuDevice of(int threads) {
+        return new CpuDevice(threads, new PlainGemm());
+    }
+
+    @Override
+    public String name() {
+        return "cpu";
+    }
+
+    /** What computes matrix products. */
+    public Gemm gemm() {
+        return context.gemm();
+    }
+
+    @Override
+    public Memory allocate(Collection<Value> lasting) {
+        CpuMemory memory = new CpuMemory();
+        lasting.forEach(memory::segment);
+        return memory;
+    }
+
+    @Override
+    public Executable load(Program program, Memory memory) {
+        if (!(memory instanceof CpuMemory own)) {
+            throw new IllegalArgumentException("memory of another device");
+        }
+        return new CpuExecutable(program, own, context);
+    }
+
+    @Override
+    public void close() {
+        context.parallel().close();
+    }
+}

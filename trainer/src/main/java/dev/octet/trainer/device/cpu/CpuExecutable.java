@@ -1,0 +1,140 @@
+package dev.octet.trainer.device.cpu;
+
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.StepFrame;
+import dev.octet.trainer.device.StepObserver;
+import dev.octet.trainer.kernel.CpuContext;
+import dev.octet.trainer.kernel.CpuKernel;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.op.Ops;
+import dev.octet.trainer.program.MemoryPlan;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Role;
+import dev.octet.trainer.program.Step;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** A program whose operands and kernels have all been looked up: running a phase is calling one after the other. */
+final class CpuExecutable implements Executable {
+    private record Call(Step step, Op op, CpuKernel<Op> kernel, StepFrame<CpuTensor> frame) {
+        void run(CpuContext cpu) {
+            if (step.backward()) {
+                kernel.backward(op, frame, cpu);
+            } else {
+                kernel.forward(op, frame, cpu);
+            }
+        }
+    }
+
+    private final Program program;
+    private final MemoryPlan plan;
+    private final CpuMemory memory;
+    private final CpuContext cpu;
+    private final Arena arena = Arena.ofShared();
+    private final MemorySegment temporaries;
+    private final Map<Integer, CpuTensor> tensors = new HashMap<>();
+    private final Map<Phase, List<Call>> calls = new EnumMap<>(Phase.class);
+    private @Nullable StepObserver observer;
+
+    CpuExecutable(Program program, CpuMemory memory, CpuContext cpu) {
+        this.program = program;
+        this.memory = memory;
+        this.cpu = cpu;
+        plan = MemoryPlan.of(program);
+        memory.admit(program);
+        temporaries = CpuMemory.zeros(arena, plan.arenaBytes(), program.steps().size() + " steps of a program");
+        program.constants().forEach((v, t) -> tensor(v).bytes().copyFrom(t.bytes()));
+        for (Phase phase : Phase.values()) {
+            List<Call> list = new ArrayList<>();
+            for (Step s : program.steps(phase)) {
+                if (!s.isView()) {
+                    list.add(new Call(s, s.op(), Ops.of(s.op()).cpu(), new StepFrame<>(s, this::tensor)));
+                }
+            }
+            calls.put(phase, list);
+        }
+    }
+
+    private CpuTensor tensor(Value value) {
+        return tensors.computeIfAbsent(value.id(), id -> new CpuTensor(value.type(), segment(value)));
+    }
+
+    private MemorySegment segment(Value value) {
+        Value root = plan.root(value);
+        long bytes = value.type().byteSize();
+        return switch (root.role()) {
+            case PARAMETER, STATE, GRADIENT, PREPARED -> memory.segment(root);
+            case CONSTANT ->
+                root.id() == value.id()
+                        ? CpuMemory.zeros(arena, bytes, "constant '" + value.name() + "'")
+                        : constant(root);
+            case INPUT, TEMPORARY ->
+                // an input that no step reads lies nowhere
+                plan.isPlaced(root)
+                        ? temporaries.asSlice(plan.offset(root), bytes)
+                        : CpuMemory.zeros(arena, bytes, "input '" + value.name() + "'");
+        };
+    }
+
+    /** Constants are looked up before any view of them. */
+    private MemorySegment constant(Value root) {
+        CpuTensor t = tensors.get(root.id());
+        if (t == null) {
+            throw new IllegalStateException(root + " has no elements");
+        }
+        return t.bytes();
+    }
+
+    @Override
+    public Program program() {
+        return program;
+    }
+
+    @Override
+    public long bytes() {
+        return plan.arenaBytes() + MemoryPlan.bytes(program, Role.CONSTANT);
+    }
+
+    @Override
+    public void feed(Value input, MemorySegment bytes) {
+        tensor(input).bytes().copyFrom(bytes);
+    }
+
+    @Override
+    public void run(Phase phase) {
+        for (Call call : calls.getOrDefault(phase, List.of())) {
+            StepObserver watching = observer;
+            if (watching == null) {
+                call.run(cpu);
+            } else {
+                long start = System.nanoTime();
+                call.run(cpu);
+                watching.after(call.step(), System.nanoTime() - start, this);
+            }
+        }
+    }
+
+    @Override
+    public void read(Value value, MemorySegment bytes) {
+        bytes.copyFrom(tensor(value).bytes());
+    }
+
+    @Override
+    public void observe(@Nullable StepObserver newObserver) {
+        observer = newObserver;
+    }
+
+    @Override
+    public void close() {
+        arena.close();
+    }
+}

@@ -1,0 +1,87 @@
+package dev.octet.trainer.device.cpu;
+
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.program.MemoryPlan;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Lasting values outside the heap, by name. */
+final class CpuMemory implements Memory {
+    private record Held(OperandType type, MemorySegment bytes) {}
+
+    private final Arena arena = Arena.ofShared();
+    private final Map<String, Held> held = new HashMap<>();
+
+    /** {@code bytes} zeros in {@code arena}, aligned. */
+    static MemorySegment zeros(Arena arena, long bytes, String what) {
+        try {
+            // one byte at least: an empty segment has no address
+            return arena.allocate(Math.max(1, bytes), MemoryPlan.ALIGNMENT).asSlice(0, bytes);
+        } catch (OutOfMemoryError e) {
+            throw new UnavailableException(
+                    "no memory for " + bytes + " bytes",
+                    what,
+                    "make the batch or the sequence smaller, or give the process more memory",
+                    e);
+        }
+    }
+
+    /** The memory of a value; made when there is none yet. */
+    MemorySegment segment(Value value) {
+        Held h = held.get(value.name());
+        if (h == null) {
+            h = new Held(value.type(), zeros(arena, value.type().byteSize(), "value '" + value.name() + "'"));
+            held.put(value.name(), h);
+        } else if (!h.type().equals(value.type())) {
+            throw new IllegalArgumentException("'" + value.name() + "' is " + h.type() + " here, not " + value.type());
+        }
+        return h.bytes();
+    }
+
+    /** Makes what a program needs and is not there yet, states with their first elements. */
+    void admit(Program program) {
+        for (Value v : program.lasting()) {
+            boolean isNew = !held.containsKey(v.name());
+            MemorySegment bytes = segment(v);
+            List<Float> initial = program.initialStates().get(v);
+            if (isNew && initial != null) {
+                fill(new CpuTensor(v.type(), bytes), initial);
+            }
+        }
+    }
+
+    private static void fill(CpuTensor state, List<Float> initial) {
+        for (long i = 0; i < state.count(); i++) {
+            float x = initial.get(initial.size() == 1 ? 0 : (int) i);
+            state.write(i, new float[] {x}, 0, 1);
+        }
+    }
+
+    @Override
+    public void write(Value value, MemorySegment bytes) {
+        segment(value).copyFrom(bytes);
+    }
+
+    @Override
+    public void read(Value value, MemorySegment bytes) {
+        bytes.copyFrom(segment(value));
+    }
+
+    @Override
+    public void zero(Value value) {
+        segment(value).fill((byte) 0);
+    }
+
+    @Override
+    public void close() {
+        arena.close();
+    }
+}

@@ -1,0 +1,34 @@
+package dev.octet.trainer.device.reference;
+
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
+import java.util.Collection;
+
+/** Everything in F64, in one thread, without reuse of memory. */
+public final class ReferenceDevice implements Device {
+    @Override
+    public String name() {
+        return "reference";
+    }
+
+    @Override
+    public Memory allocate(Collection<Value> lasting) {
+        ReferenceMemory memory = new ReferenceMemory();
+        lasting.forEach(memory::elements);
+        return memory;
+    }
+
+    @Override
+    public Executable load(Program program, Memory memory) {
+        if (!(memory instanceof ReferenceMemory own)) {
+            throw new IllegalArgumentException("memory of another device");
+        }
+        return new ReferenceExecutable(program, own);
+    }
+
+    @Override
+    public void close() {}
+}

@@ -1,0 +1,91 @@
+package dev.octet.trainer.device.reference;
+
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Lasting values as doubles, by name. */
+final class ReferenceMemory implements Memory {
+    private final Map<String, double[]> held = new HashMap<>();
+
+    /** The elements of a value; zeros when there is none yet. */
+    double[] elements(Value value) {
+        return held.computeIfAbsent(value.name(), n -> zeros(value));
+    }
+
+    static double[] zeros(Value value) {
+        return new double[Math.toIntExact(value.type().count())];
+    }
+
+    /** Makes what a program needs and is not there yet, states with their first elements. */
+    void admit(Program program) {
+        for (Value v : program.lasting()) {
+            boolean isNew = !held.containsKey(v.name());
+            double[] all = elements(v);
+            List<Float> initial = program.initialStates().get(v);
+            if (isNew && initial != null) {
+                for (int i = 0; i < all.length; i++) {
+                    all[i] = initial.get(initial.size() == 1 ? 0 : i);
+                }
+            }
+        }
+    }
+
+    /** Elements as stored, widened. */
+    static void load(OperandType type, MemorySegment bytes, double[] to) {
+        CpuTensor t = new CpuTensor(type, bytes);
+        float[] one = new float[1];
+        for (int i = 0; i < to.length; i++) {
+            switch (type.dtype()) {
+                case F64 -> to[i] = bytes.get(Tensor.F64_LE, i * 8L);
+                case F32, F16, BF16 -> {
+                    t.read(i, one, 0, 1);
+                    to[i] = one[0];
+                }
+                default -> to[i] = t.readLong(i);
+            }
+        }
+    }
+
+    /** Elements as they are stored, rounded to nearest even. */
+    static void store(OperandType type, double[] from, MemorySegment bytes) {
+        CpuTensor t = new CpuTensor(type, bytes);
+        float[] one = new float[1];
+        for (int i = 0; i < from.length; i++) {
+            switch (type.dtype()) {
+                case F64 -> bytes.set(Tensor.F64_LE, i * 8L, from[i]);
+                case F32, F16, BF16 -> {
+                    one[0] = (float) from[i];
+                    t.write(i, one, 0, 1);
+                }
+                default -> t.writeLong(i, (long) from[i]);
+            }
+        }
+    }
+
+    @Override
+    public void write(Value value, MemorySegment bytes) {
+        load(value.type(), bytes, elements(value));
+    }
+
+    @Override
+    public void read(Value value, MemorySegment bytes) {
+        store(value.type(), elements(value), bytes);
+    }
+
+    @Override
+    public void zero(Value value) {
+        Arrays.fill(elements(value), 0);
+    }
+
+    @Override
+    public void close() {}
+}

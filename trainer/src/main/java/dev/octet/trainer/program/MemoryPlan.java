@@ -1,0 +1,189 @@
+package dev.octet.trainer.program;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Where the values of one program lie that live within a micro-batch: offsets in one arena, so that values whose lives do not overlap
+ * share memory.
+ *
+ * <p>A value lives from the first step that touches it to the last. Inputs and outputs live all the time: they are fed before the
+ * steps and read behind them. A view and what it is a view of are one value here ({@link #root}).
+ *
+ * <p>Placed are the largest first, each into the smallest gap that holds it between those placed already that live at the same time.
+ */
+public final class MemoryPlan {
+    /** Bytes that offsets are multiples of: a cache line, the widest vector. */
+    public static final long ALIGNMENT = 64;
+
+    private final int[] parent;
+    private final List<Value> values;
+    private final Map<Integer, Long> offsets = new HashMap<>();
+    private long arenaBytes;
+
+    private record Life(Value root, long bytes, int first, int last) {
+        boolean overlaps(Life other) {
+            return first <= other.last && other.first <= last;
+        }
+    }
+
+    private record Placed(Life life, long offset) {
+        long end() {
+            return offset + life.bytes();
+        }
+    }
+
+    private MemoryPlan(Program program) {
+        values = program.values();
+        parent = new int[values.size()];
+        for (int i = 0; i < parent.length; i++) {
+            parent[i] = i;
+        }
+        for (Step s : program.steps()) {
+            if (s.isView()) {
+                join(
+                        s.backward() ? s.upstream().getFirst() : s.inputs().getFirst(),
+                        s.results().getFirst(),
+                        s);
+            }
+        }
+        place(lives(program));
+    }
+
+    /** The plan of a program. */
+    public static MemoryPlan of(Program program) {
+        return new MemoryPlan(program);
+    }
+
+    private int find(int id) {
+        int at = id;
+        while (parent[at] != at) {
+            at = parent[at];
+        }
+        return at;
+    }
+
+    /** {@code view} becomes another name of {@code of}; what does not lie in the arena stays the root. */
+    private void join(@Nullable Value of, @Nullable Value view, Step s) {
+        if (of == null || view == null) {
+            throw new IllegalStateException("a view without operands: " + s);
+        }
+        int a = find(of.id());
+        int b = find(view.id());
+        if (a == b) {
+            return;
+        }
+        boolean viewIsTemporary = values.get(b).role() == Role.TEMPORARY;
+        if (!viewIsTemporary && values.get(a).role() != Role.TEMPORARY) {
+            throw new IllegalStateException("neither " + of + " nor " + view + " can be a view of the other");
+        }
+        parent[viewIsTemporary ? b : a] = viewIsTemporary ? a : b;
+    }
+
+    private List<Life> lives(Program program) {
+        int[] first = new int[values.size()];
+        int[] last = new int[values.size()];
+        Arrays.fill(first, Integer.MAX_VALUE);
+        Arrays.fill(last, -1);
+        List<Step> steps = program.steps();
+        for (int k = 0; k < steps.size(); k++) {
+            for (Value v : steps.get(k).operands()) {
+                int root = find(v.id());
+                first[root] = Math.min(first[root], k);
+                last[root] = Math.max(last[root], k);
+            }
+        }
+        for (Value v : program.inputs().values()) {
+            first[find(v.id())] = -1;
+            last[find(v.id())] = Integer.MAX_VALUE;
+        }
+        for (Value v : program.outputs().values()) {
+            last[find(v.id())] = Integer.MAX_VALUE;
+        }
+        List<Life> lives = new ArrayList<>();
+        for (Value v : values) {
+            if (find(v.id()) == v.id() && inArena(v) && last[v.id()] >= 0) {
+                long bytes = Math.max(1, v.type().byteSize());
+                lives.add(new Life(v, Math.ceilDiv(bytes, ALIGNMENT) * ALIGNMENT, first[v.id()], last[v.id()]));
+            }
+        }
+        return lives;
+    }
+
+    private static boolean inArena(Value v) {
+        return v.role() == Role.TEMPORARY || v.role() == Role.INPUT;
+    }
+
+    private void place(List<Life> lives) {
+        lives.sort(Comparator.comparingLong(Life::bytes)
+                .reversed()
+                .thenComparing(l -> l.root().id()));
+        List<Placed> placed = new ArrayList<>();
+        for (Life life : lives) {
+            Placed p = new Placed(life, bestFit(life, placed));
+            placed.add(p);
+            offsets.put(life.root().id(), p.offset());
+            arenaBytes = Math.max(arenaBytes, p.end());
+        }
+    }
+
+    private static long bestFit(Life life, List<Placed> placed) {
+        List<Placed> neighbours = placed.stream()
+                .filter(p -> p.life().overlaps(life))
+                .sorted(Comparator.comparingLong(Placed::offset))
+                .toList();
+        long best = -1;
+        long bestGap = Long.MAX_VALUE;
+        long end = 0;
+        for (Placed p : neighbours) {
+            long gap = p.offset() - end;
+            if (gap >= life.bytes() && gap < bestGap) {
+                best = end;
+                bestGap = gap;
+            }
+            end = Math.max(end, p.end());
+        }
+        return best >= 0 ? best : end;
+    }
+
+    /** Bytes of the arena: the most that lives at one time, gaps included. */
+    public long arenaBytes() {
+        return arenaBytes;
+    }
+
+    /** The value whose memory {@code value} lies in: itself, or what it is a view of. */
+    public Value root(Value value) {
+        return values.get(find(value.id()));
+    }
+
+    /** Whether {@code value} lies in the arena; what no step touches lies nowhere. */
+    public boolean isPlaced(Value value) {
+        return offsets.containsKey(find(value.id()));
+    }
+
+    /**
+     * Offset of {@code value} in the arena.
+     *
+     * @throws IllegalStateException when it does not lie there
+     */
+    public long offset(Value value) {
+        Long offset = offsets.get(find(value.id()));
+        if (offset == null) {
+            throw new IllegalStateException(value + " does not lie in the arena");
+        }
+        return offset;
+    }
+
+    /** Bytes of the program's lasting values of one role. */
+    public static long bytes(Program program, Role role) {
+        return program.values().stream()
+                .filter(v -> v.role() == role)
+                .mapToLong(v -> v.type().byteSize())
+                .sum();
+    }
+}

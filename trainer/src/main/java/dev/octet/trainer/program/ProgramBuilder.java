@@ -1,0 +1,121 @@
+package dev.octet.trainer.program;
+
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/** Collects values and steps, and makes a {@link Program} of them. Lasting values are made once for each name. */
+public final class ProgramBuilder implements Emitter {
+    private final List<Value> values = new ArrayList<>();
+    private final List<Step> steps = new ArrayList<>();
+    private final Map<String, Value> named = new HashMap<>();
+    private final Map<String, Value> inputs = new LinkedHashMap<>();
+    private final Map<String, Value> outputs = new LinkedHashMap<>();
+    private final Map<String, Value> gradients = new LinkedHashMap<>();
+    private final Map<Value, Tensor> constants = new LinkedHashMap<>();
+    private final Map<Value, List<Float>> states = new LinkedHashMap<>();
+
+    private Value make(String name, OperandType type, Role role) {
+        Value v = new Value(values.size(), name, type, role);
+        values.add(v);
+        return v;
+    }
+
+    /** The one value called {@code name}: lasting values of all roles share one space of names, as they share a device's memory. */
+    private Value once(String name, OperandType type, Role role) {
+        Value v = named.get(name);
+        if (v == null) {
+            v = make(name, type, role);
+            named.put(name, v);
+        } else if (!v.type().equals(type) || v.role() != role) {
+            throw new IllegalStateException(v.role() + " " + v + " is wanted as " + role + " " + type);
+        }
+        return v;
+    }
+
+    /** What is fed under {@code name}. */
+    public Value input(String name, OperandType type) {
+        return inputs.computeIfAbsent(name, n -> make(n, type, Role.INPUT));
+    }
+
+    /** The weight called {@code name}. */
+    public Value parameter(String name, OperandType type) {
+        return once(name, type, Role.PARAMETER);
+    }
+
+    /** A constant with its elements; they are read when the program is loaded. */
+    public Value constant(String name, Tensor elements) {
+        Value v = make(name, new OperandType(elements.dtype(), elements.shape()), Role.CONSTANT);
+        constants.put(v, elements);
+        return v;
+    }
+
+    /** The gradient of the parameter (or input) called {@code parameter}. */
+    public Value gradient(String parameter, OperandType type) {
+        return gradients.computeIfAbsent(parameter, p -> once("d:" + p, type, Role.GRADIENT));
+    }
+
+    @Override
+    public Value temporary(String name, OperandType type) {
+        return make(name, type, Role.TEMPORARY);
+    }
+
+    @Override
+    public Value prepared(String name, OperandType type) {
+        return once(name, type, Role.PREPARED);
+    }
+
+    @Override
+    public Value state(String name, OperandType type, float... initial) {
+        Value v = once(name, type, Role.STATE);
+        if (initial.length > 0) {
+            List<Float> elements = new ArrayList<>();
+            for (float f : initial) {
+                elements.add(f);
+            }
+            states.putIfAbsent(v, List.copyOf(elements));
+        }
+        return v;
+    }
+
+    /** Lets {@code value} be read under {@code name} after FORWARD. */
+    public void output(String name, Value value) {
+        outputs.put(name, value);
+    }
+
+    @Override
+    public void step(Phase phase, String node, Op op, List<@Nullable Value> stepInputs, List<Value> stepOutputs) {
+        List<@Nullable Value> all = new ArrayList<>(stepOutputs);
+        List<OperandType> saved = op.saved();
+        for (int i = 0; i < saved.size(); i++) {
+            String name = "saved:" + node + ":" + i;
+            all.add(phase == Phase.PREPARE ? prepared(name, saved.get(i)) : temporary(name, saved.get(i)));
+        }
+        add(new Step(phase, node, op, false, stepInputs, all, List.of(), List.of(), Set.of()));
+    }
+
+    /** Appends a step as it is. */
+    public void add(Step step) {
+        steps.add(step);
+    }
+
+    /** Steps so far, in the order in which they were appended. */
+    public List<Step> steps() {
+        return List.copyOf(steps);
+    }
+
+    /** The program; its steps are in order of phases. */
+    public Program build() {
+        List<Step> ordered = new ArrayList<>(steps);
+        ordered.sort(Comparator.comparing(Step::phase)); // stable: within a phase as appended
+        return new Program(values, ordered, inputs, outputs, gradients, constants, states);
+    }
+}
