@@ -1,0 +1,21 @@
+package dev.octet.trainer.op.update;
+
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.kernel.CpuContext;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.Frame;
+
+/** A handful of numbers: in F64, in the calling thread. */
+public final class GradientCheckCpu extends UpdateCpu<GradientCheck> {
+    @Override
+    public void forward(GradientCheck op, Frame<CpuTensor> frame, CpuContext cpu) {
+        double squares = 0;
+        for (int i = 0; i < op.gradients(); i++) {
+            squares += frame.input(2 + i).bytes().get(Tensor.F64_LE, 0);
+        }
+        double[] outputs = op.outputs(scalar(frame, 0), scalar(frame, 1), squares);
+        for (int j = 0; j < outputs.length; j++) {
+            frame.output(j).write(0, new float[] {(float) outputs[j]}, 0, 1);
+        }
+    }
+}

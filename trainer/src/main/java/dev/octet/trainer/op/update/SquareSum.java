@@ -1,0 +1,26 @@
+package dev.octet.trainer.op.update;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.List;
+
+/**
+ * Σ g² over all elements, as F64: no gradient of F32 overflows there, so the sum is finite when and only when all elements are.
+ *
+ * @param g type of the gradient
+ */
+public record SquareSum(OperandType g) implements UpdateOp {
+    /** Type of the sum. */
+    public static final OperandType RESULT = new OperandType(DType.F64, Shape.SCALAR);
+
+    @Override
+    public String type() {
+        return "SquareSum";
+    }
+
+    @Override
+    public List<OperandType> outputs() {
+        return List.of(RESULT);
+    }
+}

@@ -1,0 +1,142 @@
+package dev.octet.trainer.optimizer;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.update.AdamStep;
+import dev.octet.trainer.op.update.GradientCheck;
+import dev.octet.trainer.op.update.SgdStep;
+import dev.octet.trainer.op.update.SquareSum;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.ProgramBuilder;
+import dev.octet.trainer.program.Value;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Predicate;
+import java.util.regex.Pattern;
+
+/**
+ * The steps from gradients to new parameters, as a program of its own: it depends on no batch shape. It shares parameters and gradients
+ * with the training programs through the device's memory, where values of the same name are the same.
+ *
+ * <p>Before {@code run(UPDATE)}, the learning rate is written to {@link #learningRate} and, with loss scaling, 1 / scale to {@link
+ * #unscale}. Afterwards {@link #norm} is the norm of all gradients, unscaled, before clipping. When it is not finite, {@link
+ * #nonFinite} is 1 and parameters, moments and {@link #step} are as they were.
+ *
+ * @param program its steps are all of {@link Phase#UPDATE}
+ * @param learningRate F32, 0 at first
+ * @param unscale F32, what gradients are multiplied by; 1 at first
+ * @param norm F32
+ * @param factor F32, what gradients were multiplied by: {@code unscale} and the clipping together
+ * @param nonFinite F32, 0 or 1
+ * @param step F32, how many steps counted so far: it belongs to a checkpoint
+ * @param memory what the optimizer remembers, by parameter and torch's name ({@code exp_avg}): it belongs to a checkpoint
+ * @param squares Σ g² of each parameter's gradient, F64, not unscaled: not finite for those that are not
+ */
+public record UpdateProgram(
+        Program program,
+        Value learningRate,
+        Value unscale,
+        Value norm,
+        Value factor,
+        Value nonFinite,
+        Value step,
+        Map<String, Map<String, Value>> memory,
+        Map<String, Value> squares) {
+    private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
+
+    public UpdateProgram {
+        memory = Collections.unmodifiableMap(new LinkedHashMap<>(memory));
+        squares = Collections.unmodifiableMap(new LinkedHashMap<>(squares));
+    }
+
+    /**
+     * The update of all parameters that {@code training} has gradients of.
+     *
+     * @param training a program with a backward half; programs of other shapes have the same parameters and gradients
+     * @param noDecay parameters with one of these anywhere in the name have no weight decay
+     * @param maxNorm largest norm of all gradients together; infinity for no clipping
+     */
+    public static UpdateProgram of(Program training, Optimizer optimizer, List<Pattern> noDecay, double maxNorm) {
+        Predicate<String> decays = name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
+        return new Writer(optimizer, decays).write(training.gradients(), maxNorm);
+    }
+
+    /** Name of a state in a device's memory. */
+    private static String stateName(String what, String parameter) {
+        return what + ":" + parameter;
+    }
+
+    private static final class Writer {
+        private final Optimizer optimizer;
+        private final Predicate<String> decays;
+        private final ProgramBuilder builder = new ProgramBuilder();
+        private final Value learningRate = builder.state("learning_rate", NUMBER, 0);
+        private final Value unscale = builder.state("unscale", NUMBER, 1);
+        private final Value norm = builder.state("gradient_norm", NUMBER, 0);
+        private final Value factor = builder.state("gradient_factor", NUMBER, 1);
+        private final Value nonFinite = builder.state("non_finite", NUMBER, 0);
+        private final Value step = builder.state("optimizer_step", NUMBER, 0);
+
+        Writer(Optimizer optimizer, Predicate<String> decays) {
+            this.optimizer = optimizer;
+            this.decays = decays;
+        }
+
+        UpdateProgram write(Map<String, Value> gradients, double maxNorm) {
+            Map<String, Value> squares = new LinkedHashMap<>();
+            Map<String, Map<String, Value>> memory = new LinkedHashMap<>();
+            List<Value> checked = new ArrayList<>(List.of(unscale, step));
+            gradients.forEach((name, g) -> {
+                Value gradient = builder.gradient(name, g.type());
+                Value square = builder.state(stateName("square_sum", name), SquareSum.RESULT);
+                builder.step(Phase.UPDATE, name, new SquareSum(g.type()), List.of(gradient), List.of(square));
+                squares.put(name, square);
+                checked.add(square);
+            });
+            builder.step(
+                    Phase.UPDATE,
+                    "all gradients",
+                    new GradientCheck(squares.size(), maxNorm),
+                    checked,
+                    List.of(norm, factor, nonFinite, step));
+            gradients.forEach((name, g) -> memory.put(name, update(name, g.type())));
+            return new UpdateProgram(
+                    builder.build(), learningRate, unscale, norm, factor, nonFinite, step, memory, squares);
+        }
+
+        private Map<String, Value> update(String name, OperandType type) {
+            Value p = builder.parameter(name, type);
+            Value g = builder.gradient(name, type);
+            OperandType moment = type.as(DType.F32);
+            Map<String, Value> memory = new LinkedHashMap<>();
+            optimizer.memory().forEach(what -> memory.put(what, builder.state(stateName(what, name), moment, 0)));
+            List<Value> changed = new ArrayList<>(List.of(p));
+            changed.addAll(memory.values());
+            Optimizer own = decays.test(name) ? optimizer : optimizer.withWeightDecay(0);
+            List<Value> inputs = new ArrayList<>();
+            switch (own) {
+                case Optimizer.Adam a -> {
+                    inputs.addAll(List.of(p, g));
+                    inputs.addAll(memory.values());
+                    inputs.addAll(List.of(learningRate, step, factor, nonFinite));
+                    AdamStep op =
+                            new AdamStep(type, moment, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), a.decoupled());
+                    builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
+                }
+                case Optimizer.Sgd s -> {
+                    inputs.addAll(List.of(p, g, learningRate, step, factor, nonFinite));
+                    inputs.addAll(memory.values());
+                    SgdStep op =
+                            new SgdStep(type, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
+                    builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
+                }
+            }
+            return memory;
+        }
+    }
+}
