@@ -12,6 +12,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.device.cpu;
     exports dev.octet.trainer.device.reference;
     exports dev.octet.trainer.kernel;
+    exports dev.octet.trainer.optimizer;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
 }

@@ -45,6 +45,18 @@ import dev.octet.trainer.op.softmax.SoftmaxReference;
 import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.transpose.TransposeCpu;
 import dev.octet.trainer.op.transpose.TransposeReference;
+import dev.octet.trainer.op.update.AdamStep;
+import dev.octet.trainer.op.update.AdamStepCpu;
+import dev.octet.trainer.op.update.AdamStepReference;
+import dev.octet.trainer.op.update.GradientCheck;
+import dev.octet.trainer.op.update.GradientCheckCpu;
+import dev.octet.trainer.op.update.GradientCheckReference;
+import dev.octet.trainer.op.update.SgdStep;
+import dev.octet.trainer.op.update.SgdStepCpu;
+import dev.octet.trainer.op.update.SgdStepReference;
+import dev.octet.trainer.op.update.SquareSum;
+import dev.octet.trainer.op.update.SquareSumCpu;
+import dev.octet.trainer.op.update.SquareSumReference;
 import dev.octet.trainer.op.view.View;
 import dev.octet.trainer.op.view.ViewCpu;
 import dev.octet.trainer.op.view.ViewReference;
@@ -97,7 +109,11 @@ public final class Ops {
                     new SoftmaxCrossEntropyLossReference(),
                     new SoftmaxCrossEntropyLossCpu()),
             // --- made by programs: casts, quantisers, updates
-            OpEntry.made("Accumulate", Accumulate.class, new AccumulateReference(), new AccumulateCpu()));
+            OpEntry.made("Accumulate", Accumulate.class, new AccumulateReference(), new AccumulateCpu()),
+            OpEntry.made("Adam", AdamStep.class, new AdamStepReference(), new AdamStepCpu()),
+            OpEntry.made("GradientCheck", GradientCheck.class, new GradientCheckReference(), new GradientCheckCpu()),
+            OpEntry.made("SGD", SgdStep.class, new SgdStepReference(), new SgdStepCpu()),
+            OpEntry.made("SquareSum", SquareSum.class, new SquareSumReference(), new SquareSumCpu()));
 
     private static final Map<Class<?>, OpEntry<?>> BY_CLASS = new HashMap<>();
     private static final Map<String, OpEntry<?>> BY_NODE = new HashMap<>();

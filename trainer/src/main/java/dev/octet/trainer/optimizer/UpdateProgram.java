@@ -62,7 +62,8 @@ public record UpdateProgram(
      * @param maxNorm largest norm of all gradients together; infinity for no clipping
      */
     public static UpdateProgram of(Program training, Optimizer optimizer, List<Pattern> noDecay, double maxNorm) {
-        Predicate<String> decays = name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
+        Predicate<String> decays =
+                name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
         return new Writer(optimizer, decays).write(training.gradients(), maxNorm);
     }
 
@@ -131,8 +132,7 @@ public record UpdateProgram(
                 case Optimizer.Sgd s -> {
                     inputs.addAll(List.of(p, g, learningRate, step, factor, nonFinite));
                     inputs.addAll(memory.values());
-                    SgdStep op =
-                            new SgdStep(type, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
+                    SgdStep op = new SgdStep(type, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
                     builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
                 }
             }

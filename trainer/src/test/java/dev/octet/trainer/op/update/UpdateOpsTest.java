@@ -1,0 +1,84 @@
+package dev.octet.trainer.op.update;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.TwinTest;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class UpdateOpsTest extends TwinTest {
+    private static final OperandType MANY = f32(3, 20011);
+
+    /** Arrays, then scalars, then arrays again. Second moments are not negative. */
+    private static Case adam(String name, OperandType p, boolean decoupled, double leftOut) {
+        AdamStep op = new AdamStep(p, p.as(DType.F32), 0.9, 0.99, 1e-8, 0.1, decoupled);
+        Case drawn = Case.normal(name, op, p, p, p.as(DType.F32), p.as(DType.F32));
+        List<double[]> inputs = new ArrayList<>(drawn.inputs());
+        inputs.set(3, Arrays.stream(inputs.get(3)).map(x -> x * x).toArray());
+        for (double s : new double[] {0.125, 3, 0.5, leftOut}) {
+            inputs.add(new double[] {s});
+        }
+        List<OperandType> types = new ArrayList<>(drawn.types());
+        types.addAll(List.of(f32(), f32(), f32(), f32()));
+        return new Case(name, op, types, List.copyOf(inputs));
+    }
+
+    private static Case sgd(
+            String name, OperandType p, double momentum, boolean nesterov, double step, double leftOut) {
+        SgdStep op = new SgdStep(p, p.as(DType.F32), momentum, nesterov ? 0 : 0.25, 0.1, nesterov);
+        Case drawn = Case.normal(name, op, p, p, p.as(DType.F32));
+        List<double[]> inputs = new ArrayList<>(drawn.inputs().subList(0, 2));
+        List<OperandType> types = new ArrayList<>(drawn.types().subList(0, 2));
+        for (double s : new double[] {0.125, step, 0.5, leftOut}) {
+            inputs.add(new double[] {s});
+            types.add(f32());
+        }
+        if (momentum != 0) {
+            inputs.add(drawn.inputs().get(2));
+            types.add(drawn.types().get(2));
+        }
+        return new Case(name, op, types, List.copyOf(inputs));
+    }
+
+    private static Case check(String name, double maxNorm, double... squares) {
+        Op op = new GradientCheck(squares.length, maxNorm);
+        List<double[]> inputs = new ArrayList<>(List.of(new double[] {0.5}, new double[] {7}));
+        List<OperandType> types = new ArrayList<>(List.of(f32(), f32()));
+        for (double s : squares) {
+            inputs.add(new double[] {s});
+            types.add(SquareSum.RESULT);
+        }
+        return new Case(name, op, types, List.copyOf(inputs));
+    }
+
+    @Override
+    protected List<Case> cases() {
+        return List.of(
+                adam("AdamW", f32(3, 5), true, 0),
+                adam("AdamW, many", MANY, true, 0),
+                adam("AdamW, left out", f32(3, 5), true, 1),
+                adam("Adam", f32(1), false, 0),
+                sgd("SGD", f32(7), 0, false, 3, 0),
+                sgd("SGD, momentum", f32(7), 0.5, false, 3, 0),
+                sgd("SGD, first step", f32(7), 0.5, false, 1, 0),
+                sgd("SGD, Nesterov, many", MANY, 0.5, true, 3, 0),
+                sgd("SGD, left out", f32(7), 0.5, false, 3, 1),
+                Case.normal("squares", new SquareSum(MANY), MANY),
+                check("clipped", 1, 9, 16),
+                check("short enough", 3, 9, 16),
+                check("not clipped", Double.POSITIVE_INFINITY, 9, 16));
+    }
+
+    @Test
+    void a_gradient_that_is_not_finite_makes_the_step_not_count() {
+        for (double bad : new double[] {Double.NaN, Double.POSITIVE_INFINITY}) {
+            double[] out = new GradientCheck(1, 1).outputs(1, 7, bad);
+            assertArrayEquals(new double[] {bad, 0, 1, 7}, out);
+        }
+    }
+}
