@@ -40,19 +40,21 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
     public void read(long from, float[] to, int at, int n) {
         switch (dtype()) {
             case F32 -> MemorySegment.copy(bytes, Tensor.F32_LE, from * 4, to, at, n);
-            case BF16 -> {
-                for (int i = 0; i < n; i++) {
-                    to[at + i] = Float.intBitsToFloat(bytes.get(Tensor.I16_LE, (from + i) * 2) << 16);
-                }
-            }
-            case F16 -> {
-                for (int i = 0; i < n; i++) {
-                    to[at + i] = Float.float16ToFloat(bytes.get(Tensor.I16_LE, (from + i) * 2));
-                }
-            }
+            case BF16 -> NarrowFloats.BEST.readBf16(bytes, from, to, at, n);
+            case F16 -> NarrowFloats.BEST.readF16(bytes, from, to, at, n);
             case F64 -> {
                 for (int i = 0; i < n; i++) {
                     to[at + i] = (float) bytes.get(Tensor.F64_LE, (from + i) * 8);
+                }
+            }
+            case I64 -> {
+                for (int i = 0; i < n; i++) {
+                    to[at + i] = bytes.get(Tensor.I64_LE, (from + i) * 8);
+                }
+            }
+            case BOOL, I8 -> {
+                for (int i = 0; i < n; i++) {
+                    to[at + i] = bytes.get(ValueLayout.JAVA_BYTE, from + i);
                 }
             }
             default -> {
@@ -67,19 +69,16 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
     public void write(long to, float[] from, int at, int n) {
         switch (dtype()) {
             case F32 -> MemorySegment.copy(from, at, bytes, Tensor.F32_LE, to * 4, n);
-            case BF16 -> {
-                for (int i = 0; i < n; i++) {
-                    bytes.set(Tensor.I16_LE, (to + i) * 2, BFloat16.fromFloat(from[at + i]));
-                }
-            }
-            case F16 -> {
-                for (int i = 0; i < n; i++) {
-                    bytes.set(Tensor.I16_LE, (to + i) * 2, Float.floatToFloat16(from[at + i]));
-                }
-            }
+            case BF16 -> NarrowFloats.BEST.writeBf16(bytes, to, from, at, n);
+            case F16 -> NarrowFloats.BEST.writeF16(bytes, to, from, at, n);
             case F64 -> {
                 for (int i = 0; i < n; i++) {
                     bytes.set(Tensor.F64_LE, (to + i) * 8, from[at + i]);
+                }
+            }
+            case BOOL, I8 -> {
+                for (int i = 0; i < n; i++) {
+                    bytes.set(ValueLayout.JAVA_BYTE, to + i, (byte) from[at + i]);
                 }
             }
             default -> {

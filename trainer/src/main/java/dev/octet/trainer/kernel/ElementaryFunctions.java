@@ -1,0 +1,24 @@
+package dev.octet.trainer.kernel;
+
+/** What {@link VectorMath} offers; see there. */
+interface ElementaryFunctions {
+    void exp(float[] x, int from, float[] y, int to, int n);
+
+    float expOfDifference(float[] x, int from, float shift, float[] y, int to, int n);
+
+    void log(float[] x, int from, float[] y, int to, int n);
+
+    void tanh(float[] x, int from, float[] y, int to, int n);
+
+    void erf(float[] x, int from, float[] y, int to, int n);
+
+    void sigmoid(float[] x, int from, float[] y, int to, int n);
+
+    void softplus(float[] x, int from, float[] y, int to, int n);
+
+    float sum(float[] x, int from, int n);
+
+    float max(float[] x, int from, int n);
+
+    float dot(float[] a, int fromA, float[] b, int fromB, int n);
+}

@@ -1,0 +1,19 @@
+package dev.octet.trainer.kernel;
+
+import java.lang.foreign.MemorySegment;
+
+/** Runs of BF16 and F16 in memory as F32 in arrays: widened exactly, rounded to nearest even. Positions in memory are in elements. */
+interface NarrowFloats {
+    /** The fastest there is here. */
+    NarrowFloats BEST = ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
+            ? new VectorNarrowFloats()
+            : new ScalarNarrowFloats();
+
+    void readBf16(MemorySegment from, long first, float[] to, int at, int n);
+
+    void writeBf16(MemorySegment to, long first, float[] from, int at, int n);
+
+    void readF16(MemorySegment from, long first, float[] to, int at, int n);
+
+    void writeF16(MemorySegment to, long first, float[] from, int at, int n);
+}
