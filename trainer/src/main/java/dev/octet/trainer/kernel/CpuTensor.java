@@ -21,6 +21,14 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         }
     }
 
+    /** Whether F32 holds every value of a type, so that {@link #read} loses nothing. */
+    public static boolean fitsTiles(DType type) {
+        return switch (type) {
+            case F32, F16, BF16, BOOL, I8, U8 -> true;
+            default -> false;
+        };
+    }
+
     public DType dtype() {
         return type.dtype();
     }

@@ -12,12 +12,14 @@ import dev.octet.trainer.op.binary.BinaryCpu;
 import dev.octet.trainer.op.binary.BinaryOp;
 import dev.octet.trainer.op.binary.BinaryReference;
 import dev.octet.trainer.op.binary.Div;
+import dev.octet.trainer.op.binary.Max;
+import dev.octet.trainer.op.binary.Min;
 import dev.octet.trainer.op.binary.Mul;
+import dev.octet.trainer.op.binary.PRelu;
 import dev.octet.trainer.op.binary.Pair;
+import dev.octet.trainer.op.binary.Pow;
 import dev.octet.trainer.op.binary.Sub;
-import dev.octet.trainer.op.cast.Cast;
-import dev.octet.trainer.op.cast.CastCpu;
-import dev.octet.trainer.op.cast.CastReference;
+import dev.octet.trainer.op.comparison.Comparison;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gather.GatherCpu;
 import dev.octet.trainer.op.gather.GatherReference;
@@ -45,6 +47,28 @@ import dev.octet.trainer.op.softmax.SoftmaxReference;
 import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.transpose.TransposeCpu;
 import dev.octet.trainer.op.transpose.TransposeReference;
+import dev.octet.trainer.op.unary.Abs;
+import dev.octet.trainer.op.unary.Clip;
+import dev.octet.trainer.op.unary.Cos;
+import dev.octet.trainer.op.unary.Erf;
+import dev.octet.trainer.op.unary.Exp;
+import dev.octet.trainer.op.unary.HardSigmoid;
+import dev.octet.trainer.op.unary.HardSwish;
+import dev.octet.trainer.op.unary.LeakyRelu;
+import dev.octet.trainer.op.unary.Log;
+import dev.octet.trainer.op.unary.Neg;
+import dev.octet.trainer.op.unary.Reciprocal;
+import dev.octet.trainer.op.unary.Relu;
+import dev.octet.trainer.op.unary.Sigmoid;
+import dev.octet.trainer.op.unary.Sin;
+import dev.octet.trainer.op.unary.Softplus;
+import dev.octet.trainer.op.unary.Sqrt;
+import dev.octet.trainer.op.unary.Step;
+import dev.octet.trainer.op.unary.Swish;
+import dev.octet.trainer.op.unary.Tanh;
+import dev.octet.trainer.op.unary.UnaryCpu;
+import dev.octet.trainer.op.unary.UnaryOp;
+import dev.octet.trainer.op.unary.UnaryReference;
 import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.AdamStepCpu;
 import dev.octet.trainer.op.update.AdamStepReference;
@@ -60,22 +84,62 @@ import dev.octet.trainer.op.update.SquareSumReference;
 import dev.octet.trainer.op.view.View;
 import dev.octet.trainer.op.view.ViewCpu;
 import dev.octet.trainer.op.view.ViewReference;
+import dev.octet.trainer.op.where.Where;
+import dev.octet.trainer.op.where.WhereCpu;
+import dev.octet.trainer.op.where.WhereReference;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.Function;
 
 /** All operators. One more is one folder and one row here. */
 public final class Ops {
     /** Rows by family; within a family by name. */
     public static final List<OpEntry<?>> ALL = List.of(
             // --- elementwise
-            binary("Add", Add.class, Add::new),
-            binary("Div", Div.class, Div::new),
-            binary("Mul", Mul.class, Mul::new),
-            binary("Sub", Sub.class, Sub::new),
-            OpEntry.onnx("Cast", Cast.class, Cast::read, new CastReference(), new CastCpu()),
+            unary("Abs", Abs.class, s -> new Abs(s.input(0))),
+            binary("Add", Add.class, s -> new Add(Pair.read(s))),
+            binary("And", Comparison.class, Comparison.Kind.And.reader()),
+            unary("Ceil", Step.class, Step.Kind.Ceil.reader()),
+            unary("Clip", Clip.class, Clip::read),
+            unary("Cos", Cos.class, s -> new Cos(s.input(0))),
+            binary("Div", Div.class, s -> new Div(Pair.read(s))),
+            binary("Equal", Comparison.class, Comparison.Kind.Equal.reader()),
+            unary("Erf", Erf.class, s -> new Erf(s.input(0))),
+            unary("Exp", Exp.class, s -> new Exp(s.input(0))),
+            unary("Floor", Step.class, Step.Kind.Floor.reader()),
+            binary("Greater", Comparison.class, Comparison.Kind.Greater.reader()),
+            binary("GreaterOrEqual", Comparison.class, Comparison.Kind.GreaterOrEqual.reader()),
+            unary("HardSigmoid", HardSigmoid.class, HardSigmoid::read),
+            unary("HardSwish", HardSwish.class, s -> new HardSwish(s.input(0))),
+            unary("IsInf", Step.class, Step.Kind.IsInf.reader()),
+            unary("IsNaN", Step.class, Step.Kind.IsNaN.reader()),
+            unary("LeakyRelu", LeakyRelu.class, LeakyRelu::read),
+            binary("Less", Comparison.class, Comparison.Kind.Less.reader()),
+            binary("LessOrEqual", Comparison.class, Comparison.Kind.LessOrEqual.reader()),
+            unary("Log", Log.class, s -> new Log(s.input(0))),
+            binary("Max", Max.class, s -> new Max(Pair.readVariadic(s))),
+            binary("Min", Min.class, s -> new Min(Pair.readVariadic(s))),
+            binary("Mul", Mul.class, s -> new Mul(Pair.read(s))),
+            unary("Neg", Neg.class, s -> new Neg(s.input(0))),
+            unary("Not", Step.class, Step.Kind.Not.reader()),
+            binary("Or", Comparison.class, Comparison.Kind.Or.reader()),
+            binary("PRelu", PRelu.class, s -> new PRelu(Pair.read(s))),
+            binary("Pow", Pow.class, Pow::read),
+            unary("Reciprocal", Reciprocal.class, s -> new Reciprocal(s.input(0))),
+            unary("Relu", Relu.class, s -> new Relu(s.input(0))),
+            unary("Round", Step.class, Step.Kind.Round.reader()),
+            unary("Sigmoid", Sigmoid.class, s -> new Sigmoid(s.input(0))),
+            unary("Sign", Step.class, Step.Kind.Sign.reader()),
+            unary("Sin", Sin.class, s -> new Sin(s.input(0))),
+            unary("Softplus", Softplus.class, s -> new Softplus(s.input(0))),
+            unary("Sqrt", Sqrt.class, s -> new Sqrt(s.input(0))),
+            binary("Sub", Sub.class, s -> new Sub(Pair.read(s))),
+            binary("Sum", Add.class, s -> new Add(Pair.readVariadic(s))),
+            unary("Swish", Swish.class, Swish::read),
+            unary("Tanh", Tanh.class, s -> new Tanh(s.input(0))),
+            OpEntry.onnx("Where", Where.class, Where::read, new WhereReference(), new WhereCpu()),
+            binary("Xor", Comparison.class, Comparison.Kind.Xor.reader()),
             // --- reductions
             // --- shape and indexing
             view("Dropout", View::dropout),
@@ -131,8 +195,12 @@ public final class Ops {
 
     private Ops() {}
 
-    private static <O extends BinaryOp> OpEntry<O> binary(String type, Class<O> op, Function<Pair, O> of) {
-        return OpEntry.onnx(type, op, s -> of.apply(Pair.read(s)), new BinaryReference<>(), new BinaryCpu<>());
+    private static <O extends BinaryOp> OpEntry<O> binary(String type, Class<O> op, OpReader<O> reader) {
+        return OpEntry.onnx(type, op, reader, new BinaryReference<>(), new BinaryCpu<>());
+    }
+
+    private static <O extends UnaryOp> OpEntry<O> unary(String type, Class<O> op, OpReader<O> reader) {
+        return OpEntry.onnx(type, op, reader, new UnaryReference<>(), new UnaryCpu<>());
     }
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {

@@ -1,6 +1,5 @@
 package dev.octet.trainer.op.binary;
 
-import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Broadcast;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
@@ -16,7 +15,7 @@ public final class BinaryCpu<O extends BinaryOp> implements CpuKernel<O> {
         CpuTensor b = frame.input(1);
         CpuTensor y = frame.output(0);
         Broadcast broadcast = Broadcast.of(y.shape(), a.shape(), b.shape());
-        if (!y.dtype().isFloat() || y.dtype() == DType.F64) {
+        if (!op.inTiles()) {
             for (long i = 0; i < y.count(); i++) {
                 y.writeNumber(i, op.value(a.readNumber(broadcast.index(0, i)), b.readNumber(broadcast.index(1, i))));
             }

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.binary;
 
+import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -34,6 +35,12 @@ public interface BinaryOp extends Op {
 
     /** Whether the gradient of input {@code gradient} needs the value of input {@code input}. */
     boolean reads(int gradient, int input);
+
+    /** Whether tiles of F32 hold all there is to know of the operands. */
+    default boolean inTiles() {
+        return CpuTensor.fitsTiles(pair().a().dtype())
+                && CpuTensor.fitsTiles(pair().b().dtype());
+    }
 
     @Override
     default List<OperandType> outputs() {

@@ -22,6 +22,20 @@ public record Pair(OperandType a, OperandType b, OperandType y) {
         return new Pair(a, b, new OperandType(type, source.broadcast(2)));
     }
 
+    /** Reads the operands of an operator whose result is BOOL. */
+    public static Pair readPredicate(OpSource source) {
+        return new Pair(source.input(0), source.input(1), new OperandType(DType.BOOL, source.broadcast(2)));
+    }
+
+    /** Reads two operands of an operator that takes any number; Octet trains those with two. */
+    public static Pair readVariadic(OpSource source) {
+        if (source.inputs().size() != 2) {
+            throw source.refusal(
+                    source.inputs().size() + " inputs", "Octet trains it with two; write more as a chain of nodes");
+        }
+        return read(source);
+    }
+
     /** As {@code F32 [2, 3], F32 [3] -> F32 [2, 3]}. */
     @Override
     public String toString() {

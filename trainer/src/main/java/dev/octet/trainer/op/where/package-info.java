@@ -1,0 +1,5 @@
+/** Where. */
+@NullMarked
+package dev.octet.trainer.op.where;
+
+import org.jspecify.annotations.NullMarked;
