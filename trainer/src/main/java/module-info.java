@@ -8,6 +8,7 @@ module dev.octet.trainer {
     requires static jdk.incubator.vector;
 
     exports dev.octet.trainer.autodiff;
+    exports dev.octet.trainer.check;
     exports dev.octet.trainer.device;
     exports dev.octet.trainer.device.cpu;
     exports dev.octet.trainer.device.reference;

@@ -36,11 +36,11 @@ import org.jspecify.annotations.Nullable;
  */
 public final class RecoverNames implements Pass {
     /** Key in a constant's metadata: what the tensor is called in the original program. */
-    public static final String ORIGINAL_NAME = "dev.octet.original_name";
+    public static final String ORIGINAL_NAME = Initializer.ORIGINAL_NAME;
     /** Key in a constant's metadata: how the original lies in memory, {@link #OUT_IN}. The constant itself lies as transB says. */
-    public static final String ORIGINAL_LAYOUT = "dev.octet.original_layout";
+    public static final String ORIGINAL_LAYOUT = Initializer.ORIGINAL_LAYOUT;
     /** Layout of {@code nn.Linear}: one row for each output. */
-    public static final String OUT_IN = "out,in";
+    public static final String OUT_IN = Initializer.OUT_IN;
 
     /** Names that torch.onnx makes up: of constants, and of values that folding computed. */
     private static final Pattern MADE_UP = Pattern.compile(

@@ -13,6 +13,13 @@ import java.util.Optional;
  * @param unknown fields passed through untouched
  */
 public record Initializer(String name, Data data, String doc, Map<String, String> metadata, Bytes unknown) {
+    /** Key in the metadata: what the tensor is called in the program that the graph was exported from. */
+    public static final String ORIGINAL_NAME = "dev.octet.original_name";
+    /** Key in the metadata: how the original lies in memory, {@link #OUT_IN}. */
+    public static final String ORIGINAL_LAYOUT = "dev.octet.original_layout";
+    /** Layout of {@code nn.Linear}: one row for each output. */
+    public static final String OUT_IN = "out,in";
+
     /** The elements. */
     public sealed interface Data {}
 

@@ -56,7 +56,10 @@ final class NeededGraph {
             wanted.add(options.loss());
         }
         List<String> asked = new ArrayList<>(wanted);
-        asked.addAll(options.trained());
+        // a parameter that this size of the graph has no use for is no mistake
+        options.trained().stream()
+                .filter(t -> !options.parameters().contains(t))
+                .forEach(asked::add);
         for (String name : asked) {
             if (!defined.contains(name)) {
                 throw new InvalidOptionException(

@@ -1,0 +1,203 @@
+package dev.octet.trainer.autodiff;
+
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.autodiff.Parameter.Use;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.BiPredicate;
+
+/**
+ * Tells from its readers whether a constant is a parameter. Operators that only move elements are looked through.
+ *
+ * <ol>
+ *   <li>weight and bias of Linear, Gemm, Conv, ConvTranspose; scale and shift of normalisations (of BatchNormalization not the running
+ *       mean and variance); the slope of PRelu: always;
+ *   <li>a factor of MatMul: unless the product becomes an angle (Sin, Cos), as the frequencies of rotary embeddings do;
+ *   <li>the table of a Gather: unless what is looked up only multiplies, or becomes an angle: then it is a table of rotations;
+ *   <li>a summand of Add: unless it is a mask: 0 and large negative numbers only, or added in front of a Softmax over the last axis with
+ *       three axes or more;
+ *   <li>a factor of Mul: when it has one axis, as scales of channels have;
+ *   <li>a part of Concat beside computed values.
+ * </ol>
+ */
+final class ParameterUses {
+    /** Below it, a summand is there to hide, not to shift: -10000 is the mask of early BERT. */
+    private static final float MASKING = -1e4f;
+
+    private static final Set<String> MOVES = Set.of(
+            "Cast",
+            "Dropout",
+            "Expand",
+            "Flatten",
+            "Identity",
+            "Reshape",
+            "Slice",
+            "Split",
+            "Squeeze",
+            "Transpose",
+            "Unsqueeze");
+
+    private static final Set<String> NORMS = Set.of(
+            "BatchNormalization",
+            "GroupNormalization",
+            "InstanceNormalization",
+            "LayerNormalization",
+            "RMSNormalization");
+
+    private final Map<String, List<Reader>> readers = new HashMap<>();
+    private final Set<String> constants;
+
+    private record Reader(Node node, int input) {
+        boolean moves() {
+            return input == 0 && node.domain().isEmpty() && MOVES.contains(node.opType());
+        }
+    }
+
+    ParameterUses(Graph graph) {
+        constants = graph.initializers().keySet();
+        for (Node n : graph.nodes()) {
+            for (int i = 0; i < n.inputs().size(); i++) {
+                if (n.hasInput(i)) {
+                    readers.computeIfAbsent(n.input(i), v -> new ArrayList<>()).add(new Reader(n, i));
+                }
+            }
+        }
+    }
+
+    /** What the constant is for; empty when it is no parameter. */
+    Optional<Use> of(String name, Tensor t) {
+        boolean trainable = switch (t.dtype()) {
+            case F32, F16, BF16, F64 -> t.shape().rank() > 0 && t.shape().elementCount() > 0;
+            default -> false;
+        };
+        if (!trainable) {
+            return Optional.empty();
+        }
+        for (Reader r : behindMoves(name)) {
+            Optional<Use> use = use(r, t);
+            if (use.isPresent()) {
+                return use;
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** Who computes with the value, as it is or moved. */
+    private List<Reader> behindMoves(String name) {
+        List<Reader> found = new ArrayList<>();
+        Set<String> seen = new HashSet<>(Set.of(name));
+        List<String> open = new ArrayList<>(seen);
+        while (!open.isEmpty()) {
+            for (Reader r : readers.getOrDefault(open.removeLast(), List.of())) {
+                if (r.moves()) {
+                    r.node().outputs().stream().filter(seen::add).forEach(open::add);
+                } else {
+                    found.add(r);
+                }
+            }
+        }
+        return found;
+    }
+
+    private Optional<Use> use(Reader r, Tensor t) {
+        Node n = r.node();
+        boolean several = t.shape().elementCount() > 1;
+        // case 1
+        if (n.isOctet("Linear") || n.is("Conv") || n.is("ConvTranspose")) {
+            return r.input() == 0 ? Optional.empty() : Optional.of(r.input() == 1 ? Use.WEIGHT : Use.BIAS);
+        }
+        if (n.is("Gemm")) {
+            return Optional.of(r.input() == 2 ? Use.BIAS : Use.WEIGHT);
+        }
+        if (NORMS.contains(n.opType()) && (r.input() == 1 || r.input() == 2)) {
+            return Optional.of(Use.NORM);
+        }
+        if (n.is("PRelu") && r.input() == 1) {
+            return Optional.of(Use.WEIGHT);
+        }
+        if (!several) {
+            return Optional.empty();
+        }
+        boolean is = switch (n.domain().isEmpty() ? n.opType() : "") {
+            case "MatMul" -> !becomesAngle(n.output()); // case 2
+            case "Gather" -> r.input() == 0 && !isRotationTable(n.output()); // case 3
+            case "Add" -> !isMask(n.output(), t); // case 4
+            case "Mul" -> t.shape().rank() == 1 && !becomesAngle(n.output()); // case 5
+            case "Concat" -> n.inputs().stream().anyMatch(i -> !constants.contains(i)); // case 6
+            default -> false;
+        };
+        return is ? Optional.of(useOf(n)) : Optional.empty();
+    }
+
+    private static Use useOf(Node n) {
+        return switch (n.opType()) {
+            case "Gather" -> Use.EMBEDDING;
+            case "Add" -> Use.BIAS;
+            case "Mul" -> Use.NORM;
+            case "Concat" -> Use.TOKEN;
+            default -> Use.WEIGHT;
+        };
+    }
+
+    /** Whether a value is turned into a sine or cosine, scaled and put together on the way at most. */
+    private boolean becomesAngle(String value) {
+        Set<String> seen = new HashSet<>(Set.of(value));
+        List<String> open = new ArrayList<>(seen);
+        while (!open.isEmpty()) {
+            for (Reader r : behindMoves(open.removeLast())) {
+                Node n = r.node();
+                if (n.is("Sin") || n.is("Cos")) {
+                    return true;
+                }
+                if (n.is("Concat") || ((n.is("Mul") || n.is("Div")) && isConstant(n.input(1 - r.input())))) {
+                    n.outputs().stream().filter(seen::add).forEach(open::add);
+                }
+            }
+        }
+        return false;
+    }
+
+    private boolean isConstant(String value) {
+        return constants.contains(value);
+    }
+
+    private boolean isRotationTable(String looked) {
+        List<Reader> uses = behindMoves(looked);
+        BiPredicate<Node, Integer> rotates = (n, i) ->
+                (n.is("Mul") && !isConstant(n.input(1 - i))) || (n.is("RotaryEmbedding") && (i == 1 || i == 2));
+        return becomesAngle(looked)
+                || (!uses.isEmpty() && uses.stream().allMatch(r -> rotates.test(r.node(), r.input())));
+    }
+
+    private boolean isMask(String sum, Tensor t) {
+        boolean beforeSoftmax = t.shape().rank() >= 3
+                && behindMoves(sum).stream().anyMatch(r -> r.node().is("Softmax"));
+        return beforeSoftmax || hides(t);
+    }
+
+    private static boolean hides(Tensor t) {
+        Shape shape = t.shape();
+        CpuTensor elements = new CpuTensor(new OperandType(t.dtype(), shape), t.bytes());
+        float[] one = new float[1];
+        boolean hides = false;
+        for (long i = 0; i < shape.elementCount(); i++) {
+            elements.read(i, one, 0, 1);
+            if (one[0] <= MASKING) {
+                hides = true;
+            } else if (one[0] != 0) {
+                return false;
+            }
+        }
+        return hides;
+    }
+}

@@ -1,0 +1,92 @@
+package dev.octet.trainer.autodiff;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.program.Program;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Function;
+
+/** Programs of one graph by size: each is made once for each set of numbers that the graph's open dimensions take. */
+public final class Programs {
+    private final Function<Map<String, Long>, GraphModel> graphs;
+    private final ProgramOptions options;
+    private final Map<Map<String, Long>, Program> made = new HashMap<>();
+
+    /**
+     * Makes no program yet.
+     *
+     * @param graphs the canonical graph at concrete shapes, with the loss, given a number for every open dimension
+     */
+    public Programs(Function<Map<String, Long>, GraphModel> graphs, ProgramOptions options) {
+        this.graphs = graphs;
+        this.options = options;
+    }
+
+    /** The program for a number of each open dimension. */
+    public Program at(Map<String, Long> sizes) {
+        // every open dimension is in the key: a program folded for another number is silently wrong
+        return made.computeIfAbsent(Map.copyOf(sizes), s -> Autodiff.program(graphs.apply(s), options));
+    }
+
+    /** How many sizes have a program. */
+    public int count() {
+        return made.size();
+    }
+
+    /**
+     * The numbers of a graph's open dimensions, from shapes of its inputs; shapes of other things are not looked at.
+     *
+     * @throws InvalidDataException when an input is missing, of another rank or size, or a dimension gets two numbers
+     */
+    public static Map<String, Long> sizes(Graph graph, Map<String, Shape> inputs) {
+        Map<String, Long> sizes = new TreeMap<>();
+        for (ValueInfo v : graph.requiredInputs()) {
+            if (!(v.type() instanceof TensorType t) || t.dims() == null) {
+                continue;
+            }
+            Shape shape = inputs.get(v.name());
+            if (shape == null) {
+                throw new InvalidDataException(
+                        "input '" + v.name() + "' is missing",
+                        "inputs given: " + new TreeMap<>(inputs).keySet(),
+                        "give it as " + t);
+            }
+            if (shape.rank() != t.dims().size()) {
+                throw misfit(v, t.dims(), shape);
+            }
+            for (int i = 0; i < shape.rank(); i++) {
+                bind(v, t.dims(), i, shape, sizes);
+            }
+        }
+        return sizes;
+    }
+
+    private static void bind(ValueInfo v, List<Dim> dims, int i, Shape shape, Map<String, Long> sizes) {
+        Dim d = dims.get(i);
+        if (d.size() != null && d.size() != shape.dim(i)) {
+            throw misfit(v, dims, shape);
+        }
+        Long before = d.symbol() == null ? null : sizes.put(d.symbol(), shape.dim(i));
+        if (before != null && before != shape.dim(i)) {
+            throw new InvalidDataException(
+                    "dimension '" + d.symbol() + "' is both " + before + " and " + shape.dim(i),
+                    "input '" + v.name() + "' " + shape,
+                    "give inputs of matching sizes");
+        }
+    }
+
+    private static InvalidDataException misfit(ValueInfo v, List<Dim> dims, Shape shape) {
+        return new InvalidDataException(
+                "input '" + v.name() + "' is " + shape + ", the model takes " + dims,
+                "input '" + v.name() + "'",
+                "give it the model's shape");
+    }
+}

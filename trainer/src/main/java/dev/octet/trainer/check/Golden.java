@@ -1,0 +1,68 @@
+package dev.octet.trainer.check;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * What a graph is expected to compute, as tensors of one file: {@code in.NAME}, {@code upstream.OUTPUT}, {@code out.NAME} and
+ * {@code grad.NAME}; by name without the prefix.
+ *
+ * @param inputs what is fed
+ * @param upstream gradients of outputs
+ * @param outputs expected values of outputs
+ * @param gradients expected gradients of inputs and parameters
+ */
+public record Golden(
+        Map<String, Tensor> inputs,
+        Map<String, Tensor> upstream,
+        Map<String, Tensor> outputs,
+        Map<String, Tensor> gradients) {
+    public Golden {
+        inputs = Collections.unmodifiableMap(new TreeMap<>(inputs));
+        upstream = Collections.unmodifiableMap(new TreeMap<>(upstream));
+        outputs = Collections.unmodifiableMap(new TreeMap<>(outputs));
+        gradients = Collections.unmodifiableMap(new TreeMap<>(gradients));
+    }
+
+    /**
+     * Sorts a file's tensors.
+     *
+     * @param file what the file is called, for messages
+     * @throws InvalidDataException when a tensor has another prefix, or nothing is expected
+     */
+    public static Golden of(Map<String, Tensor> tensors, String file) {
+        Map<String, Tensor> inputs = new TreeMap<>();
+        Map<String, Tensor> upstream = new TreeMap<>();
+        Map<String, Tensor> outputs = new TreeMap<>();
+        Map<String, Tensor> gradients = new TreeMap<>();
+        Map<String, Map<String, Tensor>> byPrefix =
+                Map.of("in", inputs, "upstream", upstream, "out", outputs, "grad", gradients);
+        List<String> others = new ArrayList<>();
+        tensors.forEach((name, t) -> {
+            int dot = name.indexOf('.');
+            Map<String, Tensor> group = dot < 0 ? null : byPrefix.get(name.substring(0, dot));
+            if (group == null) {
+                others.add(name);
+            } else {
+                group.put(name.substring(dot + 1), t);
+            }
+        });
+        if (!others.isEmpty()) {
+            Collections.sort(others);
+            throw new InvalidDataException(
+                    "tensors of no known meaning: " + others,
+                    file,
+                    "name them in.INPUT, upstream.OUTPUT, out.OUTPUT or grad.NAME, or leave them out");
+        }
+        if (outputs.isEmpty() && gradients.isEmpty()) {
+            throw new InvalidDataException(
+                    "nothing to compare with: no out.NAME and no grad.NAME", file, "add expected outputs or gradients");
+        }
+        return new Golden(inputs, upstream, outputs, gradients);
+    }
+}

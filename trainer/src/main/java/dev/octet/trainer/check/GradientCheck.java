@@ -1,0 +1,239 @@
+package dev.octet.trainer.check;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.autodiff.Autodiff;
+import dev.octet.trainer.autodiff.Parameter;
+import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.ProgramOptions;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Role;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.jspecify.annotations.Nullable;
+
+/** Runs a graph at concrete shapes forward and backward once, in F32, and compares what comes out with what is expected. */
+public final class GradientCheck {
+    /** A gradient this small beside the largest of all is rounding noise around zero: the bias of attention keys has none in exact arithmetic. */
+    private static final double NOISE = 1e-3;
+
+    private final GraphModel model;
+    private final @Nullable String loss;
+    private final Golden golden;
+    /** By the file's name of a gradient. */
+    private final Map<String, GoldenName> names = new LinkedHashMap<>();
+
+    private final Program program;
+
+    /**
+     * Checks that the graph and the expectations fit and makes the program.
+     *
+     * @param model canonical, at concrete shapes, with the loss when there is one
+     * @param loss the graph's value that is differentiated; null when gradients of outputs are given
+     * @param renamed the graph's names of parameters that the file calls otherwise, by the file's name
+     * @throws InvalidDataException when tensors are missing, too many, or of another shape or type; all are named
+     */
+    public GradientCheck(GraphModel model, @Nullable String loss, Golden golden, Map<String, String> renamed) {
+        this.model = model;
+        this.loss = loss;
+        this.golden = golden;
+        Parameters parameters = Parameters.of(model.graph());
+        List<String> problems = new ArrayList<>(inputProblems());
+        problems.addAll(outputProblems());
+        golden.gradients().forEach((name, t) -> {
+            try {
+                names.put(name, GoldenName.find(model.graph(), parameters, name, renamed.getOrDefault(name, name), t));
+            } catch (InvalidDataException e) {
+                problems.add(e.what());
+            }
+        });
+        if (!problems.isEmpty()) {
+            throw new InvalidDataException(
+                    String.join("; ", problems),
+                    "graph '" + model.graph().name() + "'",
+                    "name the tensors as the graph names its inputs, outputs and parameters; `octet inspect` lists"
+                            + " them");
+        }
+        Set<String> trained = new TreeSet<>();
+        names.values().forEach(n -> trained.add(n.value()));
+        List<String> outputs = golden.outputs().keySet().stream()
+                .filter(o -> loss == null || !o.equals(Program.LOSS))
+                .toList();
+        program = Autodiff.program(
+                model,
+                new ProgramOptions(
+                        outputs, loss, golden.upstream().keySet(), trained, parameters.names(), PrecisionPolicy.FP32));
+    }
+
+    /** What is run. */
+    public Program program() {
+        return program;
+    }
+
+    private List<String> inputProblems() {
+        List<String> problems = new ArrayList<>();
+        Set<String> known = new HashSet<>();
+        for (ValueInfo v : model.graph().requiredInputs()) {
+            known.add(v.name());
+            if (!golden.inputs().containsKey(v.name())) {
+                problems.add("in." + v.name() + " is missing");
+            }
+        }
+        golden.inputs().keySet().stream()
+                .filter(n -> !known.contains(n))
+                .forEach(n -> problems.add("in." + n + " is no input of the graph, which are " + new TreeSet<>(known)
+                        + (n.equals("labels") ? " (labels go to a loss: say which)" : "")));
+        return problems;
+    }
+
+    private List<String> outputProblems() {
+        List<String> problems = new ArrayList<>();
+        Set<String> defined = model.graph().definitions();
+        for (String name : golden.outputs().keySet()) {
+            if (name.equals(Program.LOSS) && loss == null && !defined.contains(name)) {
+                problems.add("out.loss is given, but no loss is asked for");
+            } else if (!name.equals(Program.LOSS) && !defined.contains(name)) {
+                problems.add("out." + name + " is no value of the graph");
+            }
+        }
+        golden.upstream().keySet().stream()
+                .filter(n -> !defined.contains(n))
+                .forEach(n -> problems.add("upstream." + n + " is no value of the graph"));
+        if (!golden.gradients().isEmpty() && golden.upstream().isEmpty() && loss == null) {
+            problems.add("gradients are expected, but there is neither an upstream.OUTPUT nor a loss");
+        }
+        return problems;
+    }
+
+    /** Runs on {@code device}; one difference for each expected tensor, outputs first. */
+    public List<Difference> run(Device device) {
+        try (Arena arena = Arena.ofConfined();
+                Memory memory = device.allocate(program.lasting());
+                Executable running = device.load(program, memory)) {
+            writeParameters(memory, arena);
+            program.gradients().values().forEach(memory::zero);
+            running.run(Phase.PREPARE);
+            program.inputs().forEach((name, v) -> feed(running, name, v));
+            running.run(Phase.FORWARD);
+            running.run(Phase.BACKWARD);
+            List<Difference> differences = new ArrayList<>();
+            golden.outputs().forEach((name, expected) -> {
+                Value v = requireNonNull(program.outputs().get(name), name);
+                requireSameShape("out." + name, v.type().shape(), expected.shape());
+                double[] computed = doubles(v, t -> running.read(v, t.bytes()), arena);
+                differences.add(Difference.of("out." + name, computed, doubles(expected), 0));
+            });
+            differences.addAll(gradientDifferences(memory, arena));
+            return differences;
+        }
+    }
+
+    private List<Difference> gradientDifferences(Memory memory, Arena arena) {
+        Map<String, double[]> expected = new HashMap<>();
+        golden.gradients().forEach((name, t) -> expected.put(name, doubles(t)));
+        double least = NOISE
+                * expected.values().stream()
+                        .mapToDouble(Difference::largest)
+                        .max()
+                        .orElse(0);
+        List<Difference> differences = new ArrayList<>();
+        names.forEach((name, place) -> {
+            Value gradient = program.gradients().get(place.value());
+            double[] wanted = requireNonNull(expected.get(name));
+            // what the loss does not depend on has a gradient of zero
+            double[] computed = gradient == null
+                    ? new double[wanted.length]
+                    : place.asExpected(doubles(gradient, t -> memory.read(gradient, t.bytes()), arena));
+            differences.add(Difference.of("grad." + name, computed, wanted, least));
+        });
+        return differences;
+    }
+
+    private void writeParameters(Memory memory, Arena arena) {
+        Graph graph = model.graph();
+        for (Value v : program.values()) {
+            if (v.role() == Role.PARAMETER) {
+                Initializer c = requireNonNull(graph.initializers().get(v.name()));
+                Parameter p = new Parameter(v.name(), c.tensor().orElseThrow(), Parameter.Use.WEIGHT);
+                memory.write(v, Parameters.master(p, arena).bytes());
+            }
+        }
+    }
+
+    private void feed(Executable running, String name, Value v) {
+        boolean up = name.startsWith(Program.UPSTREAM);
+        String own = up ? name.substring(Program.UPSTREAM.length()) : name;
+        Tensor t = requireNonNull((up ? golden.upstream() : golden.inputs()).get(own), name);
+        String called = (up ? "" : "in.") + name;
+        requireSameShape(called, v.type().shape(), t.shape());
+        if (t.dtype() != v.type().dtype()) {
+            throw new InvalidDataException(
+                    called + " is " + t.dtype() + ", the graph takes " + v.type(),
+                    "tensor '" + called + "'",
+                    "store it as " + v.type().dtype());
+        }
+        running.feed(v, t.bytes());
+    }
+
+    /** Scalars are often stored with one axis. */
+    private static void requireSameShape(String name, Shape graph, Shape file) {
+        if (!graph.equals(file) && (graph.elementCount() != 1 || file.elementCount() != 1)) {
+            throw new InvalidDataException(
+                    name + " is " + file + ", in the graph it is " + graph,
+                    "tensor '" + name + "'",
+                    "compute the expectations for the same sizes");
+        }
+    }
+
+    private interface Read {
+        void into(Tensor t);
+    }
+
+    private static double[] doubles(Value v, Read read, Arena arena) {
+        Tensor t = Tensor.allocate(
+                arena, new TensorSpec(v.name(), v.type().dtype(), v.type().shape()));
+        read.into(t);
+        return doubles(t);
+    }
+
+    private static double[] doubles(Tensor t) {
+        double[] all = new double[Math.toIntExact(t.shape().elementCount())];
+        if (t.dtype() == DType.F64) {
+            for (int i = 0; i < all.length; i++) {
+                all[i] = t.bytes().get(Tensor.F64_LE, i * 8L);
+            }
+            return all;
+        }
+        CpuTensor elements = new CpuTensor(new OperandType(t.dtype(), t.shape()), t.bytes());
+        float[] one = new float[1];
+        for (int i = 0; i < all.length; i++) {
+            elements.read(i, one, 0, 1);
+            all[i] = one[0];
+        }
+        return all;
+    }
+}
