@@ -26,6 +26,12 @@ import dev.octet.trainer.op.gather.GatherReference;
 import dev.octet.trainer.op.gelu.Gelu;
 import dev.octet.trainer.op.gelu.GeluCpu;
 import dev.octet.trainer.op.gelu.GeluReference;
+import dev.octet.trainer.op.loss.NegativeLogLikelihoodLoss;
+import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossCpu;
+import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossReference;
+import dev.octet.trainer.op.loss.RowLoss;
+import dev.octet.trainer.op.loss.RowLossCpu;
+import dev.octet.trainer.op.loss.RowLossReference;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLoss;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossCpu;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossReference;
@@ -164,12 +170,27 @@ public final class Ops {
             OpEntry.onnx("RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu()),
             OpEntry.octet(
                     "RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu()),
+            OpEntry.onnx("LogSoftmax", Softmax.class, Softmax::readLogarithm, new SoftmaxReference(), new SoftmaxCpu()),
             OpEntry.onnx("Softmax", Softmax.class, Softmax::read, new SoftmaxReference(), new SoftmaxCpu()),
             // --- losses
+            OpEntry.onnx(
+                    "NegativeLogLikelihoodLoss",
+                    NegativeLogLikelihoodLoss.class,
+                    NegativeLogLikelihoodLoss::read,
+                    new NegativeLogLikelihoodLossReference(),
+                    new NegativeLogLikelihoodLossCpu()),
+            rowLoss(RowLoss.Kind.COSINE, RowLoss::readCosine),
+            rowLoss(RowLoss.Kind.MEAN_SQUARED_ERROR, RowLoss::readSquared),
             OpEntry.onnx(
                     "SoftmaxCrossEntropyLoss",
                     SoftmaxCrossEntropyLoss.class,
                     SoftmaxCrossEntropyLoss::read,
+                    new SoftmaxCrossEntropyLossReference(),
+                    new SoftmaxCrossEntropyLossCpu()),
+            OpEntry.octet(
+                    "SoftmaxCrossEntropyLoss",
+                    SoftmaxCrossEntropyLoss.class,
+                    SoftmaxCrossEntropyLoss::readLast,
                     new SoftmaxCrossEntropyLossReference(),
                     new SoftmaxCrossEntropyLossCpu()),
             // --- made by programs: casts, quantisers, updates
@@ -205,6 +226,10 @@ public final class Ops {
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {
         return OpEntry.onnx(type, View.class, reader, new ViewReference(), new ViewCpu());
+    }
+
+    private static OpEntry<RowLoss> rowLoss(RowLoss.Kind kind, OpReader<RowLoss> reader) {
+        return OpEntry.octet(kind.type(), RowLoss.class, reader, new RowLossReference(), new RowLossCpu());
     }
 
     /** The row of a node's operator; empty when it cannot be trained. */

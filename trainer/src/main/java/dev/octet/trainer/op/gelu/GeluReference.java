@@ -27,11 +27,11 @@ public final class GeluReference implements ReferenceKernel<Gelu> {
     }
 
     /** y / x. */
-    static double share(Gelu op, double x) {
+    private static double share(Gelu op, double x) {
         return op.tanh() ? 0.5 * (1 + Math.tanh(inner(x))) : normalDistribution(x);
     }
 
-    static double derivative(Gelu op, double x) {
+    private static double derivative(Gelu op, double x) {
         if (!op.tanh()) {
             return normalDistribution(x) + x * Math.exp(-x * x / 2) / Math.sqrt(2 * Math.PI);
         }

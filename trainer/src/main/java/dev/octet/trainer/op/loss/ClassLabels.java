@@ -16,22 +16,41 @@ import org.jspecify.annotations.Nullable;
  * Scores [outer, classes, inner] with a label for each of the outer · inner positions, in this order. Labels that are
  * {@code ignoreIndex} do not count; others weigh 1, or what the weight of their class says.
  *
- * @param scores type of input 0: [N, C] or [N, C, d1, d2 ..]
+ * @param scores type of input 0
+ * @param positions shape of the labels: that of the scores without the axis of classes
  * @param ignoreIndex null when every label counts
+ * @param sequence 0 when the label of a position is its own; otherwise that of the next position in runs of this length, and the last of
+ *     each run has none
  */
 public record ClassLabels(
         OperandType scores,
+        Shape positions,
         int outer,
         int classes,
         int inner,
         @Nullable Long ignoreIndex,
-        Reduction reduction) {
+        Reduction reduction,
+        int sequence) {
     /**
      * Reads what ONNX's two losses over labels have in common.
      *
      * @throws dev.octet.formats.error.UnsupportedModelException when the shapes of the inputs do not go together
      */
     static ClassLabels read(OpSource source) {
+        return read(source, 1, false);
+    }
+
+    /**
+     * Reads a loss of Octet's domain: classes are the last axis; with {@code shift} the label of a position is that of the next one.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when the shapes of the inputs do not go together
+     */
+    static ClassLabels readLast(OpSource source) {
+        int last = source.input(0).shape().rank() - 1;
+        return read(source, last, source.node().intAttribute("shift", 0) != 0);
+    }
+
+    private static ClassLabels read(OpSource source, int axis, boolean shift) {
         OperandType scores = source.input(0);
         OperandType labels = source.input(1);
         String name = source.node().textAttribute("reduction", "mean");
@@ -42,12 +61,17 @@ public record ClassLabels(
         Long ignore = source.node().attributes().containsKey("ignore_index")
                 ? source.node().intAttribute("ignore_index", 0)
                 : null;
-        if (scores.shape().rank() < 2 || !labelShape(scores.shape()).equals(labels.shape())) {
+        int rank = scores.shape().rank();
+        if (rank < 2 || !without(scores.shape(), axis).equals(labels.shape())) {
             throw source.refusal(
-                    "labels are " + labels.shape() + " for scores of " + scores.shape(),
-                    "scores are [N, C, ..], labels the same without C");
+                    "labels are " + labels.shape() + " for scores of " + scores.shape() + " with classes at axis "
+                            + axis,
+                    "labels have the scores' shape without the axis of classes");
         }
-        ClassLabels read = of(scores, ignore, reduction);
+        ClassLabels read = of(scores, axis, ignore, reduction);
+        if (shift) {
+            read = read.shifted();
+        }
         if (source.has(2) && source.input(2).count() != read.classes) {
             throw source.refusal(
                     "weights are " + source.input(2).shape() + " for " + read.classes + " classes",
@@ -56,33 +80,50 @@ public record ClassLabels(
         return read;
     }
 
-    /** For scores [N, C, ..]. */
-    public static ClassLabels of(OperandType scores, @Nullable Long ignoreIndex, Reduction reduction) {
-        int outer = Math.toIntExact(scores.shape().dim(0));
-        int classes = Math.toIntExact(scores.shape().dim(1));
-        long inner = 1;
-        for (int i = 2; i < scores.shape().rank(); i++) {
-            inner *= scores.shape().dim(i);
+    /** For scores with classes at {@code axis}. */
+    public static ClassLabels of(OperandType scores, int axis, @Nullable Long ignoreIndex, Reduction reduction) {
+        Shape shape = scores.shape();
+        long outer = 1;
+        for (int i = 0; i < axis; i++) {
+            outer *= shape.dim(i);
         }
-        return new ClassLabels(scores, outer, classes, Math.toIntExact(inner), ignoreIndex, reduction);
+        long inner = 1;
+        for (int i = axis + 1; i < shape.rank(); i++) {
+            inner *= shape.dim(i);
+        }
+        return new ClassLabels(
+                scores,
+                without(shape, axis),
+                Math.toIntExact(outer),
+                Math.toIntExact(shape.dim(axis)),
+                Math.toIntExact(inner),
+                ignoreIndex,
+                reduction,
+                0);
     }
 
-    private static Shape labelShape(Shape scores) {
-        long[] dims = new long[scores.rank() - 1];
+    /** The same where the label of a position is that of the next one along the last axis of the labels. */
+    public ClassLabels shifted() {
+        int run = Math.toIntExact(positions.dim(positions.rank() - 1));
+        return new ClassLabels(scores, positions, outer, classes, inner, ignoreIndex, reduction, run);
+    }
+
+    private static Shape without(Shape shape, int axis) {
+        long[] dims = new long[shape.rank() - 1];
         for (int i = 0; i < dims.length; i++) {
-            dims[i] = scores.dim(i == 0 ? 0 : i + 1);
+            dims[i] = shape.dim(i < axis ? i : i + 1);
         }
         return Shape.of(dims);
     }
 
     /** How many labels there are. */
-    int positions() {
+    int count() {
         return Math.multiplyExact(outer, inner);
     }
 
     /** F32, one element for each position. */
     OperandType perPosition() {
-        return new OperandType(DType.F32, labelShape(scores.shape()));
+        return new OperandType(DType.F32, positions);
     }
 
     /** Type of the loss: F32 even where the scores are narrower, for it is a sum over thousands of positions. */
@@ -95,19 +136,24 @@ public record ClassLabels(
     }
 
     /**
-     * All labels, -1 for those that do not count.
+     * The label of each position, -1 where none counts.
      *
-     * @param labels the label of each position
+     * @param labels the labels as they are given
      * @throws InvalidDataException when a label is not a class and not ignored
      */
     int[] check(IntToLongFunction labels) {
-        int[] checked = new int[positions()];
+        int[] checked = new int[count()];
         for (int i = 0; i < checked.length; i++) {
-            long label = labels.applyAsLong(i);
+            if (sequence > 0 && (i + 1) % sequence == 0) {
+                checked[i] = -1;
+                continue;
+            }
+            int from = sequence > 0 ? i + 1 : i;
+            long label = labels.applyAsLong(from);
             if (isIgnored(label)) {
                 checked[i] = -1;
             } else if (label < 0 || label >= classes) {
-                throw outOfRange(i, label);
+                throw outOfRange(from, label);
             } else {
                 checked[i] = (int) label;
             }
@@ -116,16 +162,15 @@ public record ClassLabels(
     }
 
     private InvalidDataException outOfRange(int position, long label) {
-        Shape shape = labelShape(scores.shape());
-        long[] at = new long[shape.rank()];
+        long[] at = new long[positions.rank()];
         long rest = position;
         for (int i = at.length - 1; i >= 0; i--) {
-            at[i] = rest % shape.dim(i);
-            rest /= shape.dim(i);
+            at[i] = rest % positions.dim(i);
+            rest /= positions.dim(i);
         }
         return new InvalidDataException(
                 "label " + Arrays.toString(at) + " is " + label + ", classes are 0 to " + (classes - 1),
-                "labels of the loss, " + shape,
+                "labels of the loss, " + positions,
                 ignoreIndex == null
                         ? "correct the labels"
                         : "correct the labels, or use " + ignoreIndex + " for positions that do not count");
@@ -166,6 +211,21 @@ public record ClassLabels(
         } else {
             to.write(0, new float[] {(float) (sum(losses) / divisor)}, 0, 1);
         }
+    }
+
+    /** Weight of each position; 0 where the label does not count. */
+    static float[] weights(Frame<CpuTensor> frame, int[] labels) {
+        float[] ofClass = new float[0];
+        if (frame.hasInput(2)) {
+            CpuTensor t = frame.input(2);
+            ofClass = new float[Math.toIntExact(t.count())];
+            t.read(0, ofClass, 0, ofClass.length);
+        }
+        float[] weights = new float[labels.length];
+        for (int i = 0; i < weights.length; i++) {
+            weights[i] = labels[i] < 0 ? 0 : frame.hasInput(2) ? ofClass[labels[i]] : 1;
+        }
+        return weights;
     }
 
     /** In F64, in order. */

@@ -24,6 +24,12 @@ public record SoftmaxCrossEntropyLoss(ClassLabels labels, boolean givesLogarithm
                 ClassLabels.read(source), !source.node().output(1).isEmpty());
     }
 
+    /** Reads Octet's: classes are the last axis, attribute {@code shift} moves labels by one, attributes and inputs otherwise as ONNX's. */
+    public static SoftmaxCrossEntropyLoss readLast(OpSource source) {
+        return new SoftmaxCrossEntropyLoss(
+                ClassLabels.readLast(source), !source.node().output(1).isEmpty());
+    }
+
     @Override
     public String type() {
         return "SoftmaxCrossEntropyLoss";

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
-import dev.octet.trainer.kernel.TileSums;
+import dev.octet.trainer.kernel.VectorMath;
 import java.util.Arrays;
 
 /** Position by position; the scores of one lie in an array while they are used. Labels are checked before anything is written. */
@@ -13,7 +13,7 @@ public final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossE
     public void forward(SoftmaxCrossEntropyLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
         ClassLabels c = op.labels();
         int[] labels = c.check(frame.input(1)::readLong);
-        float[] weights = weights(frame, labels);
+        float[] weights = ClassLabels.weights(frame, labels);
         float[] losses = new float[labels.length];
         float[] logSums = new float[labels.length];
         cpu.parallel().ranges(labels.length, grain(c), (from, to) -> {
@@ -45,35 +45,17 @@ public final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossE
         return Math.max(1, 16 * CpuContext.TILE / Math.max(1, c.classes()));
     }
 
-    /** Weight of each position; 0 where the label does not count. */
-    static float[] weights(Frame<CpuTensor> frame, int[] labels) {
-        float[] ofClass = new float[0];
-        if (frame.hasInput(2)) {
-            CpuTensor t = frame.input(2);
-            ofClass = new float[Math.toIntExact(t.count())];
-            t.read(0, ofClass, 0, ofClass.length);
-        }
-        float[] weights = new float[labels.length];
-        for (int i = 0; i < weights.length; i++) {
-            weights[i] = labels[i] < 0 ? 0 : frame.hasInput(2) ? ofClass[labels[i]] : 1;
-        }
-        return weights;
-    }
-
     /** log Σ exp x; {@code row} is lost. */
     private static float logSum(float[] row) {
-        float max = TileSums.max(row, row.length);
-        for (int k = 0; k < row.length; k++) {
-            row[k] = (float) Math.exp(row[k] - max);
-        }
-        return (float) (max + Math.log(TileSums.sum(row, row.length)));
+        float max = VectorMath.max(row, 0, row.length);
+        return (float) (max + Math.log(VectorMath.expOfDifference(row, 0, max, row, 0, row.length)));
     }
 
     @Override
     public void backward(SoftmaxCrossEntropyLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
         ClassLabels c = op.labels();
         int[] labels = c.check(frame.input(1)::readLong);
-        float[] weights = weights(frame, labels);
+        float[] weights = ClassLabels.weights(frame, labels);
         float[] dl = c.upstream(frame, weights, frame.output(op.divisorOutput()));
         float[] logSums = new float[labels.length];
         frame.output(op.logSumOutput()).read(0, logSums, 0, logSums.length);
@@ -97,9 +79,10 @@ public final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossE
     }
 
     private static void gradient(float[] row, float logSum, int label, float dl, float[] dlog) {
-        float slope = dl - TileSums.sum(dlog, dlog.length);
+        float slope = dl - VectorMath.sum(dlog, 0, dlog.length);
+        VectorMath.expOfDifference(row, 0, logSum, row, 0, row.length);
         for (int k = 0; k < row.length; k++) {
-            row[k] = slope * (float) Math.exp(row[k] - logSum);
+            row[k] *= slope;
         }
         for (int k = 0; k < dlog.length; k++) {
             row[k] += dlog[k];

@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
-import dev.octet.trainer.kernel.TileSums;
+import dev.octet.trainer.kernel.VectorMath;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
@@ -24,11 +24,11 @@ public final class RowNormCpu implements CpuKernel<RowNorm> {
             for (long r = from; r < to; r++) {
                 x.read(r * n, row, 0, n);
                 if (op.centred()) {
-                    one[0] = TileSums.sum(row, n) / n;
+                    one[0] = VectorMath.sum(row, 0, n) / n;
                     frame.output(1).write(r, one, 0, 1);
                     shift(row, n, one[0]);
                 }
-                float deviation = deviation(TileSums.dot(row, row, n) / n, op.epsilon());
+                float deviation = deviation(VectorMath.dot(row, 0, row, 0, n) / n, op.epsilon());
                 one[0] = deviation;
                 frame.output(op.deviationOutput()).write(r, one, 0, 1);
                 scale(row, n, deviation, w, b);
@@ -134,8 +134,8 @@ public final class RowNormCpu implements CpuKernel<RowNorm> {
                 Arrays.fill(g, 0);
             }
             if (frame.wantsGradient(0)) {
-                float meanG = op.centred() ? TileSums.sum(g, n) / n : 0;
-                float meanGNormal = TileSums.dot(g, normal, n) / n;
+                float meanG = op.centred() ? VectorMath.sum(g, 0, n) / n : 0;
+                float meanGNormal = VectorMath.dot(g, 0, normal, 0, n) / n;
                 float fromMean = op.centred() && frame.hasUpstream(1) ? perRow(frame.upstream(1), row) / n : 0;
                 int d = op.deviationOutput();
                 float fromDeviation = frame.hasUpstream(d) ? perRow(frame.upstream(d), row) * r * r / n : 0;

@@ -10,15 +10,30 @@ import java.util.List;
  * {@code y = exp(x - max x) / sum exp(x - max x)} over the middle of three axes [outer, size, inner].
  *
  * <p>ONNX Softmax: from opset 13 along one axis (inner = the axes behind it); up to opset 12 over all axes from {@code axis} on, taken
- * as one (inner = 1).
+ * as one (inner = 1). LogSoftmax, with the same rules, is the logarithm of it.
  *
+ * @param logarithm whether y is the logarithm: LogSoftmax
  * @param outer product of the dimensions before
  * @param size how many elements are normalised together
  * @param inner product of the dimensions behind
  */
-public record Softmax(OperandType x, int outer, int size, int inner) implements Op {
+public record Softmax(OperandType x, boolean logarithm, int outer, int size, int inner) implements Op {
+    /** Softmax itself. */
+    public Softmax(OperandType x, int outer, int size, int inner) {
+        this(x, false, outer, size, inner);
+    }
+
     /** Reads ONNX Softmax of any opset. */
     public static Softmax read(OpSource source) {
+        return read(source, false);
+    }
+
+    /** Reads ONNX LogSoftmax of any opset. */
+    public static Softmax readLogarithm(OpSource source) {
+        return read(source, true);
+    }
+
+    private static Softmax read(OpSource source, boolean logarithm) {
         OperandType x = source.input(0);
         Shape shape = x.shape();
         boolean oneAxis = source.opset() >= 13;
@@ -40,12 +55,12 @@ public record Softmax(OperandType x, int outer, int size, int inner) implements 
                 inner = Math.multiplyExact(inner, d);
             }
         }
-        return new Softmax(x, outer, size, inner);
+        return new Softmax(x, logarithm, outer, size, inner);
     }
 
     @Override
     public String type() {
-        return "Softmax";
+        return logarithm ? "LogSoftmax" : "Softmax";
     }
 
     @Override

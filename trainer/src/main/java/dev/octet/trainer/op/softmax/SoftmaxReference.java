@@ -3,7 +3,7 @@ package dev.octet.trainer.op.softmax;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
-/** dx = y ⊙ (dy - sum(dy ⊙ y)): the Jacobian of softmax is diag(y) - y yᵀ. */
+/** dx = y ⊙ (dy - sum(dy ⊙ y)): the Jacobian of softmax is diag(y) - y yᵀ. Of its logarithm: dx = dy - exp(y) sum(dy). */
 public final class SoftmaxReference implements ReferenceKernel<Softmax> {
     @Override
     public void forward(Softmax op, Frame<double[]> frame) {
@@ -23,7 +23,8 @@ public final class SoftmaxReference implements ReferenceKernel<Softmax> {
                     sum += y[at];
                 }
                 for (int k = 0; k < op.size(); k++) {
-                    y[start + k * op.inner()] /= sum;
+                    int at = start + k * op.inner();
+                    y[at] = op.logarithm() ? x[at] - max - Math.log(sum) : y[at] / sum;
                 }
             }
         }
@@ -40,11 +41,11 @@ public final class SoftmaxReference implements ReferenceKernel<Softmax> {
                 double dot = 0;
                 for (int k = 0; k < op.size(); k++) {
                     int at = start + k * op.inner();
-                    dot += dy[at] * y[at];
+                    dot += op.logarithm() ? dy[at] : dy[at] * y[at];
                 }
                 for (int k = 0; k < op.size(); k++) {
                     int at = start + k * op.inner();
-                    dx[at] = y[at] * (dy[at] - dot);
+                    dx[at] = op.logarithm() ? dy[at] - Math.exp(y[at]) * dot : y[at] * (dy[at] - dot);
                 }
             }
         }

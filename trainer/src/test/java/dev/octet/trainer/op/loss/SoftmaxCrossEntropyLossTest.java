@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.loss;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -37,11 +38,11 @@ class SoftmaxCrossEntropyLossTest extends TwinTest {
             boolean weights,
             boolean second,
             long... dims) {
-        ClassLabels c = ClassLabels.of(f32(dims), ignore, reduction);
+        ClassLabels c = ClassLabels.of(f32(dims), 1, ignore, reduction);
         OperandType labelType = c.perPosition().as(DType.I64);
         List<@Nullable OperandType> types = new ArrayList<>(List.of(f32(dims), labelType));
         Case drawn = Case.normal(name, make.apply(c, second), f32(dims), f32(c.classes()));
-        double[] labels = new double[c.positions()];
+        double[] labels = new double[c.count()];
         for (int i = 0; i < labels.length; i++) {
             labels[i] = ignore != null && i % 3 == 1 ? ignore : (i * 5) % c.classes();
         }
@@ -57,12 +58,39 @@ class SoftmaxCrossEntropyLossTest extends TwinTest {
 
     @Override
     protected List<Case> cases() {
-        return variants("softmax", SoftmaxCrossEntropyLoss::new);
+        List<Case> cases = new ArrayList<>(variants("softmax", SoftmaxCrossEntropyLoss::new));
+        for (Reduction r : Reduction.values()) {
+            ClassLabels c = ClassLabels.of(f32(2, 4, 5), 2, -100L, r).shifted();
+            Case drawn = Case.normal("shifted " + r, new SoftmaxCrossEntropyLoss(c, false), f32(2, 4, 5));
+            // the first label of a sequence belongs to no position: one that is no class does no harm there
+            double[] labels = {99, 1, -100, 4, 99, 0, 2, 3};
+            cases.add(new Case(
+                    drawn.name(),
+                    drawn.op(),
+                    List.of(f32(2, 4, 5), new OperandType(DType.I64, c.positions())),
+                    List.of(requireNonNull(drawn.inputs().getFirst()), labels)));
+        }
+        // the loss is NaN and the gradient zero; too large for finite differences, which know nothing of NaN
+        ClassLabels none = ClassLabels.of(f32(2, 701), 1, -100L, Reduction.MEAN);
+        Case drawn = Case.normal("nothing counts", new SoftmaxCrossEntropyLoss(none, false), f32(2, 701));
+        cases.add(new Case(
+                drawn.name(),
+                drawn.op(),
+                List.of(f32(2, 701), new OperandType(DType.I64, none.positions())),
+                List.of(requireNonNull(drawn.inputs().getFirst()), new double[] {-100, -100})));
+        return cases;
+    }
+
+    @Test
+    void a_shifted_label_out_of_range_is_named_where_it_stands() {
+        ClassLabels c = ClassLabels.of(f32(2, 4, 5), 2, -100L, Reduction.MEAN).shifted();
+        InvalidDataException e = assertThrows(InvalidDataException.class, () -> c.check(i -> i == 6 ? 5 : 0));
+        assertEquals("label [1, 2] is 5, classes are 0 to 4", e.what());
     }
 
     @Test
     void a_label_out_of_range_is_named_with_its_position() {
-        ClassLabels c = ClassLabels.of(f32(2, 4, 3), -100L, Reduction.MEAN);
+        ClassLabels c = ClassLabels.of(f32(2, 4, 3), 1, -100L, Reduction.MEAN);
         InvalidDataException e =
                 assertThrows(InvalidDataException.class, () -> c.check(i -> i == 5 ? 4 : i == 1 ? -100 : 0));
         assertEquals("label [1, 2] is 4, classes are 0 to 3", e.what());
