@@ -138,6 +138,20 @@ final class VectorFunctions implements ElementaryFunctions {
         return x == y ? Arrays.copyOfRange(x, from, from + n) : x;
     }
 
+    /**
+     * The sum of the lanes, halves onto halves. (The order of {@code reduceLanes(ADD)} is not specified, and is another one before and
+     * after compilation: the same step would give other bits later in a run.)
+     */
+    private static float total(FloatVector sums) {
+        float[] lanes = sums.toArray();
+        for (int width = lanes.length / 2; width > 0; width /= 2) {
+            for (int i = 0; i < width; i++) {
+                lanes[i] += lanes[i + width];
+            }
+        }
+        return lanes[0];
+    }
+
     // The loops. What they call is small enough to be inlined, so no vector is ever an object. The compiler inlines
     // some 8000 bytes of
     // code into a loop; functions with an exponential and polynomials of their own are more, so they are three loops
@@ -164,7 +178,7 @@ final class VectorFunctions implements ElementaryFunctions {
             e.intoArray(y, to + i);
             sums = sums.add(e);
         }
-        float sum = sums.reduceLanes(VectorOperators.ADD);
+        float sum = total(sums);
         for (; i < n; i++) {
             y[to + i] = ScalarFunctions.exp(x[from + i] - shift);
             sum += y[to + i];
@@ -255,7 +269,7 @@ final class VectorFunctions implements ElementaryFunctions {
         for (; i <= n - LANES; i += LANES) {
             sums = sums.add(FloatVector.fromArray(FLOATS, x, from + i));
         }
-        float sum = sums.reduceLanes(VectorOperators.ADD);
+        float sum = total(sums);
         for (; i < n; i++) {
             sum += x[from + i];
         }
@@ -283,7 +297,7 @@ final class VectorFunctions implements ElementaryFunctions {
         for (; i <= n - LANES; i += LANES) {
             sums = FloatVector.fromArray(FLOATS, a, fromA + i).fma(FloatVector.fromArray(FLOATS, b, fromB + i), sums);
         }
-        float sum = sums.reduceLanes(VectorOperators.ADD);
+        float sum = total(sums);
         for (; i < n; i++) {
             sum = Math.fma(a[fromA + i], b[fromB + i], sum);
         }
