@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.trainer.gemm.PlainGemm;
+import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -87,7 +87,7 @@ public abstract class TwinTest {
 
     /** The product the CPU twin works with. */
     protected Gemm gemm() {
-        return new PlainGemm();
+        return Gemms.best();
     }
 
     protected static OperandType f32(long... dims) {

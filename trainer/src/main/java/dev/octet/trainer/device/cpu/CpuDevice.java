@@ -3,7 +3,7 @@ package dev.octet.trainer.device.cpu;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
-import dev.octet.trainer.gemm.PlainGemm;
+import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.Gemm;
@@ -20,9 +20,9 @@ public final class CpuDevice implements Device {
         context = new CpuContext(new ThreadTeam(threads), gemm);
     }
 
-    /** A device of {@code threads} threads. */
+    /** A device of {@code threads} threads with the fastest products there are. */
     public static CpuDevice of(int threads) {
-        return new CpuDevice(threads, new PlainGemm());
+        return new CpuDevice(threads, Gemms.best());
     }
 
     @Override
