@@ -26,7 +26,7 @@ public final class Gemms {
             try {
                 return new OneDnnGemm(OneDnn.load(NativeFiles.cacheFolder()));
             } catch (UnavailableException e) {
-                return java(e.getMessage());
+                return java(String.valueOf(e.getMessage()));
             }
         }
 
