@@ -4,6 +4,7 @@ package dev.octet.trainer.kernel;
  * Constants of the elementary functions. Polynomials were fitted by weighted least squares towards the smallest largest relative error
  * (named behind each); the reductions are the usual ones (Cody and Waite, Software Manual for the Elementary Functions, 1980).
  */
+@SuppressWarnings("FloatingPointLiteralPrecision") // nine digits name a float for certain
 final class FunctionConstants {
     /** Adding 1.5·2^23 rounds to an integer and leaves it in the lowest bits. */
     static final float ROUNDER = 12582912f;
