@@ -28,4 +28,9 @@ public sealed interface QuantScaleRule permits TransformerEngineScale, Transform
 
     /** Whether all scales are powers of two, so that a code times its scale is exact in BF16. */
     boolean isPowerOfTwo();
+
+    /** Whether a NaN among the values makes amax NaN; otherwise it is left out of it. */
+    default boolean seesNaN() {
+        return false;
+    }
 }

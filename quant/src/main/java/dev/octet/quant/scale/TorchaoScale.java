@@ -29,4 +29,9 @@ public record TorchaoScale(boolean powerOfTwo) implements QuantScaleRule {
     public boolean isPowerOfTwo() {
         return powerOfTwo;
     }
+
+    @Override
+    public boolean seesNaN() {
+        return true;
+    }
 }

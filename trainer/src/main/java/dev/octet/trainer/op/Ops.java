@@ -20,6 +20,18 @@ import dev.octet.trainer.op.binary.Pair;
 import dev.octet.trainer.op.binary.Pow;
 import dev.octet.trainer.op.binary.Sub;
 import dev.octet.trainer.op.comparison.Comparison;
+import dev.octet.trainer.op.fp8.AmaxUpdate;
+import dev.octet.trainer.op.fp8.AmaxUpdateCpu;
+import dev.octet.trainer.op.fp8.AmaxUpdateReference;
+import dev.octet.trainer.op.fp8.Fp8Linear;
+import dev.octet.trainer.op.fp8.Fp8LinearCpu;
+import dev.octet.trainer.op.fp8.Fp8LinearReference;
+import dev.octet.trainer.op.fp8.QuantizeFp8;
+import dev.octet.trainer.op.fp8.QuantizeFp8Cpu;
+import dev.octet.trainer.op.fp8.QuantizeFp8Reference;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.op.fp8.QuantizeFp8DelayedCpu;
+import dev.octet.trainer.op.fp8.QuantizeFp8DelayedReference;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gather.GatherCpu;
 import dev.octet.trainer.op.gather.GatherReference;
@@ -195,6 +207,14 @@ public final class Ops {
                     new SoftmaxCrossEntropyLossCpu()),
             // --- made by programs: casts, quantisers, updates
             OpEntry.made("Accumulate", Accumulate.class, new AccumulateReference(), new AccumulateCpu()),
+            OpEntry.made("AmaxUpdate", AmaxUpdate.class, new AmaxUpdateReference(), new AmaxUpdateCpu()),
+            OpEntry.made("Fp8Linear", Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu()),
+            OpEntry.made("QuantizeFp8", QuantizeFp8.class, new QuantizeFp8Reference(), new QuantizeFp8Cpu()),
+            OpEntry.made(
+                    "QuantizeFp8Delayed",
+                    QuantizeFp8Delayed.class,
+                    new QuantizeFp8DelayedReference(),
+                    new QuantizeFp8DelayedCpu()),
             OpEntry.made("Adam", AdamStep.class, new AdamStepReference(), new AdamStepCpu()),
             OpEntry.made("GradientCheck", GradientCheck.class, new GradientCheckReference(), new GradientCheckCpu()),
             OpEntry.made("SGD", SgdStep.class, new SgdStepReference(), new SgdStepCpu()),

@@ -1,0 +1,72 @@
+package dev.octet.trainer.op.fp8;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.scale.AmaxHistory;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Rolls amax histories and derives the multipliers of the next step: {@link AmaxHistory#update} for each slot.
+ *
+ * <p>Inputs: for slot i its quantScale, F32 [1], as number 2i and its history, F32 [length], as number 2i + 1. The outputs are the same
+ * values, changed.
+ *
+ * @param slots at least one
+ * @param fused {@link AmaxHistory#update}, or else {@link AmaxHistory#updateUnfused}
+ */
+public record AmaxUpdate(List<Slot> slots, boolean fused) implements Op {
+    /** What a slot's scale is computed from. */
+    public record Slot(Minifloat format, int margin, int length, AmaxHistory.Algorithm algorithm) {}
+
+    public AmaxUpdate {
+        slots = List.copyOf(slots);
+    }
+
+    @Override
+    public String type() {
+        return "AmaxUpdate";
+    }
+
+    @Override
+    public List<OperandType> outputs() {
+        List<OperandType> all = new ArrayList<>();
+        for (Slot s : slots) {
+            all.add(new OperandType(DType.F32, Shape.of(1)));
+            all.add(new OperandType(DType.F32, Shape.of(s.length())));
+        }
+        return all;
+    }
+
+    /** One slot's update; the history is rolled in place. */
+    float update(int slot, float[] history, float quantScale) {
+        Slot s = slots.get(slot);
+        return fused
+                ? AmaxHistory.update(history, quantScale, AmaxHistory.scaledMax(s.format(), s.margin()), s.algorithm())
+                : AmaxHistory.updateUnfused(history, quantScale, s.format(), s.margin(), s.algorithm());
+    }
+
+    @Override
+    public boolean isDifferentiable(int i) {
+        return false;
+    }
+
+    @Override
+    public boolean backwardReadsInput(int i) {
+        return false;
+    }
+
+    @Override
+    public boolean backwardReadsOutput(int j) {
+        return false;
+    }
+
+    /** As {@code AmaxUpdate 12 slots}: the slots' names follow as operands. */
+    @Override
+    public String toString() {
+        return "AmaxUpdate[" + slots.size() + " slots, first " + slots.getFirst() + (fused ? "]" : ", unfused]");
+    }
+}

@@ -1,0 +1,136 @@
+package dev.octet.trainer.op.fp8;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * {@code y = x·w (+ b)} over the last axis of x, with each of the three products in FP8 or not, as {@link ProductForm} says. The quantised
+ * operands of forward are inputs; backward quantises the gradient itself.
+ *
+ * <p>Inputs, in the order of the constants below: {@link #X} and {@link #W} receive gradients and are read only by products that take them
+ * unquantised ({@link #W} never: such products read {@link #W_NARROW}, which is W in the type of y); {@link #BIAS} is F32 and is rounded to
+ * {@code biasType} before it is added to the F32 sums; codes with their scales for forward; codes for wgrad and dgrad only where those
+ * differ from forward's; for delayed scaling quantScale, F32 [1], and history, F32 [length], of the gradient. Backward records the
+ * gradient's amax in that history.
+ *
+ * <p>Gradients of x and w are sums in F32, scaled, rounded once to the gradient's type. The bias gradient is the sum of the unquantised
+ * rows of dy.
+ *
+ * @param x [..., in]
+ * @param w [in, out], or [out, in] with {@code transB}; F32
+ * @param y [..., out]
+ * @param fprop left: x as [rows, in]; right: w
+ * @param dgrad left: dy as [rows, out]; right: w
+ * @param wgrad left: dy; right: x
+ * @param gradientRule where the gradient's scales come from; null for delayed scaling, or when it is never quantised
+ */
+public record Fp8Linear(
+        OperandType x,
+        OperandType w,
+        boolean hasBias,
+        boolean transB,
+        OperandType y,
+        ProductForm fprop,
+        ProductForm dgrad,
+        ProductForm wgrad,
+        @Nullable QuantScaleRule gradientRule,
+        DType biasType)
+        implements Op {
+    public static final int X = 0;
+    public static final int W = 1;
+    public static final int BIAS = 2;
+    public static final int W_NARROW = 3;
+    public static final int X_CODES = 4;
+    public static final int X_SCALE = 5;
+    public static final int W_CODES = 6;
+    public static final int W_SCALE = 7;
+    public static final int X_CODES_WGRAD = 8;
+    public static final int X_SCALE_WGRAD = 9;
+    public static final int W_CODES_DGRAD = 10;
+    public static final int W_SCALE_DGRAD = 11;
+    public static final int DY_QUANT_SCALE = 12;
+    public static final int DY_HISTORY = 13;
+    /** Number of inputs. */
+    public static final int INPUTS = 14;
+
+    /** Length of vectors of x. */
+    public int in() {
+        return Math.toIntExact(w.shape().dim(transB ? 1 : 0));
+    }
+
+    /** Length of vectors of y. */
+    public int out() {
+        return Math.toIntExact(w.shape().dim(transB ? 0 : 1));
+    }
+
+    /** Number of vectors. */
+    public int rows() {
+        return in() == 0 ? 0 : Math.toIntExact(x.count() / in());
+    }
+
+    /** The type of y for a type of x and a weight. */
+    public static OperandType resultType(OperandType x, OperandType w, boolean transB, DType type) {
+        long[] dims = x.shape().toArray();
+        dims[dims.length - 1] = w.shape().dim(transB ? 0 : 1);
+        return new OperandType(type, Shape.of(dims));
+    }
+
+    /** Whether wgrad reads codes of x of its own. */
+    public boolean wgradHasOwnInput() {
+        return wgrad.right() != null && !wgrad.right().equals(fprop.left());
+    }
+
+    /** Whether dgrad reads codes of w of its own. */
+    public boolean dgradHasOwnWeight() {
+        return dgrad.right() != null && !dgrad.right().equals(fprop.right());
+    }
+
+    /** The format of the gradient's codes; null when no product takes any. */
+    public @Nullable Minifloat gradientFormat() {
+        CodedMatrix dy = dgrad.left() != null ? dgrad.left() : wgrad.left();
+        return dy == null ? null : dy.format();
+    }
+
+    @Override
+    public String type() {
+        return "Fp8Linear";
+    }
+
+    @Override
+    public List<OperandType> outputs() {
+        return List.of(y);
+    }
+
+    @Override
+    public boolean isDifferentiable(int i) {
+        return i == X || i == W || i == BIAS;
+    }
+
+    @Override
+    public boolean backwardReadsInput(int i) {
+        return switch (i) {
+            case X -> wgrad.right() == null;
+            case W_NARROW -> dgrad.right() == null;
+            case X_CODES, X_SCALE -> wgrad.right() != null && !wgradHasOwnInput();
+            case W_CODES, W_SCALE -> dgrad.right() != null && !dgradHasOwnWeight();
+            case X_CODES_WGRAD, X_SCALE_WGRAD, W_CODES_DGRAD, W_SCALE_DGRAD, DY_QUANT_SCALE, DY_HISTORY -> true;
+            default -> false;
+        };
+    }
+
+    @Override
+    public boolean backwardReadsOutput(int j) {
+        return false;
+    }
+
+    @Override
+    public boolean canAccumulate(int i) {
+        return true;
+    }
+}

@@ -1,0 +1,52 @@
+package dev.octet.trainer.op.fp8;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Codes of a tensor, taken as a matrix, with scales from its own values. For each block: amax of the F32 values, {@code quantScale} by
+ * the rule, {@code code = cast(f32(x · quantScale))}, saturating.
+ *
+ * <p>Input: x. Outputs: the codes, one a byte, of the shape of x; the scales (dequantisation multipliers) F32 [grid]; with
+ * {@code records} the largest amax of all blocks, F32 [1].
+ *
+ * @param x F32, BF16 or F16
+ * @param records whether the amax is an output: what an export may use as the range of an activation
+ */
+public record QuantizeFp8(OperandType x, CodedMatrix form, QuantScaleRule rule, boolean records) implements Op {
+    @Override
+    public String type() {
+        return "QuantizeFp8";
+    }
+
+    @Override
+    public List<OperandType> outputs() {
+        List<OperandType> all = new ArrayList<>();
+        all.add(x.as(form.format().dtype()));
+        all.add(new OperandType(DType.F32, form.blocks().grid()));
+        if (records) {
+            all.add(new OperandType(DType.F32, Shape.of(1)));
+        }
+        return all;
+    }
+
+    @Override
+    public boolean isDifferentiable(int i) {
+        return false;
+    }
+
+    @Override
+    public boolean backwardReadsInput(int i) {
+        return false;
+    }
+
+    @Override
+    public boolean backwardReadsOutput(int j) {
+        return false;
+    }
+}
