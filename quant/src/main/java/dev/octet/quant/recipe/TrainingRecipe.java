@@ -32,6 +32,11 @@ public sealed interface TrainingRecipe {
         return false;
     }
 
+    /** Whether a bias beside F32 activations is rounded to BF16: Transformer Engine adds it in the product's epilogue, which takes no F32. */
+    default boolean narrowsBias() {
+        return true;
+    }
+
     /** What backward does with its products, where a library lets it differ from forward. */
     enum BackwardOverride {
         /** They are FP8, too. */
@@ -231,6 +236,11 @@ public sealed interface TrainingRecipe {
         }
 
         @Override
+        public boolean narrowsBias() {
+            return false;
+        }
+
+        @Override
         public OperandForm form(Product product, LinearTensor tensor) {
             return current(Fp8Format.HYBRID.of(tensor), new Span.Whole(), new TorchaoScale(powerOfTwoScales));
         }
@@ -244,6 +254,11 @@ public sealed interface TrainingRecipe {
         }
 
         @Override
+        public boolean narrowsBias() {
+            return false;
+        }
+
+        @Override
         public OperandForm form(Product product, LinearTensor tensor) {
             return current(Minifloat.E4M3FN, new Span.Vector(), new TorchaoScale(true));
         }
@@ -254,6 +269,11 @@ public sealed interface TrainingRecipe {
         @Override
         public String name() {
             return "rowwise_with_gw_hp";
+        }
+
+        @Override
+        public boolean narrowsBias() {
+            return false;
         }
 
         @Override

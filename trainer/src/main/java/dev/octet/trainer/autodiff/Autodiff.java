@@ -1,6 +1,7 @@
 package dev.octet.trainer.autodiff;
 
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
@@ -19,7 +20,8 @@ public final class Autodiff {
     public static Program program(GraphModel model, ProgramOptions options) {
         NeededGraph graph = NeededGraph.of(model, options);
         ProgramBuilder builder = new ProgramBuilder();
-        ForwardPass forward = new ForwardPass(graph, options, builder);
+        PrecisionPolicy policy = options.policy().forProgram(model.graph(), options.hasBackward());
+        ForwardPass forward = new ForwardPass(graph, policy, builder);
         forward.emit();
         for (String name : options.outputs()) {
             builder.output(name, forward.value(name));
@@ -29,7 +31,7 @@ public final class Autodiff {
             builder.output(Program.LOSS, loss);
         }
         if (options.hasBackward()) {
-            new BackwardPass(forward, options, builder).emit();
+            new BackwardPass(forward, options, policy, builder).emit();
         }
         return builder.build();
     }

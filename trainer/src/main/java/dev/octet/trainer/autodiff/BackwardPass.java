@@ -46,11 +46,11 @@ final class BackwardPass {
     /** Gradients that lie in memory the caller fills: not to be added to. */
     private final Set<Value> borrowed = new HashSet<>();
 
-    BackwardPass(ForwardPass forward, ProgramOptions options, ProgramBuilder builder) {
+    BackwardPass(ForwardPass forward, ProgramOptions options, PrecisionPolicy policy, ProgramBuilder builder) {
         this.forward = forward;
         this.options = options;
         this.builder = builder;
-        this.policy = options.policy();
+        this.policy = policy;
         this.tape = builder.steps();
     }
 

@@ -29,9 +29,9 @@ final class ForwardPass {
     /** A value cast once is not cast again, however many operators read it. */
     private final Map<Cast, Map<Value, Value>> casts = new HashMap<>();
 
-    ForwardPass(NeededGraph graph, ProgramOptions options, ProgramBuilder builder) {
+    ForwardPass(NeededGraph graph, PrecisionPolicy policy, ProgramBuilder builder) {
         this.graph = graph;
-        this.policy = options.policy();
+        this.policy = policy;
         this.builder = builder;
     }
 

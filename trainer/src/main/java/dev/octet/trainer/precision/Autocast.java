@@ -17,6 +17,11 @@ public record Autocast(String name, DType low, AutocastList list) implements Pre
         }
     }
 
+    /** Everything in F32. */
+    public static Autocast fp32() {
+        return new Autocast("fp32", DType.F32, AutocastList.ALL);
+    }
+
     /** BF16 products, list of processors. */
     public static Autocast bf16() {
         return new Autocast("bf16", DType.BF16, AutocastList.CPU);

@@ -10,8 +10,10 @@ import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** Lasting values outside the heap, by name. */
 final class CpuMemory implements Memory {
@@ -19,6 +21,9 @@ final class CpuMemory implements Memory {
 
     private final Arena arena = Arena.ofShared();
     private final Map<String, Held> held = new HashMap<>();
+
+    /** Values that have been given elements: states are not to be given their first ones again. */
+    private final Set<String> filled = new HashSet<>();
 
     /** {@code bytes} zeros in {@code arena}, aligned. */
     static MemorySegment zeros(Arena arena, long bytes, String what) {
@@ -49,10 +54,9 @@ final class CpuMemory implements Memory {
     /** Makes what a program needs and is not there yet, states with their first elements. */
     void admit(Program program) {
         for (Value v : program.lasting()) {
-            boolean isNew = !held.containsKey(v.name());
             MemorySegment bytes = segment(v);
             List<Float> initial = program.initialStates().get(v);
-            if (isNew && initial != null) {
+            if (initial != null && filled.add(v.name())) {
                 fill(new CpuTensor(v.type(), bytes), initial);
             }
         }
@@ -67,6 +71,7 @@ final class CpuMemory implements Memory {
 
     @Override
     public void write(Value value, MemorySegment bytes) {
+        filled.add(value.name());
         segment(value).copyFrom(bytes);
     }
 
@@ -77,6 +82,7 @@ final class CpuMemory implements Memory {
 
     @Override
     public void zero(Value value) {
+        filled.add(value.name());
         segment(value).fill((byte) 0);
     }
 

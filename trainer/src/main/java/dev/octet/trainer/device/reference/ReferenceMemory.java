@@ -9,12 +9,17 @@ import dev.octet.trainer.program.Value;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** Lasting values as doubles, by name. */
 final class ReferenceMemory implements Memory {
     private final Map<String, double[]> held = new HashMap<>();
+
+    /** Values that have been given elements: states are not to be given their first ones again. */
+    private final Set<String> filled = new HashSet<>();
 
     /** The elements of a value; zeros when there is none yet. */
     double[] elements(Value value) {
@@ -28,10 +33,9 @@ final class ReferenceMemory implements Memory {
     /** Makes what a program needs and is not there yet, states with their first elements. */
     void admit(Program program) {
         for (Value v : program.lasting()) {
-            boolean isNew = !held.containsKey(v.name());
             double[] all = elements(v);
             List<Float> initial = program.initialStates().get(v);
-            if (isNew && initial != null) {
+            if (initial != null && filled.add(v.name())) {
                 for (int i = 0; i < all.length; i++) {
                     all[i] = initial.get(initial.size() == 1 ? 0 : i);
                 }
@@ -73,6 +77,7 @@ final class ReferenceMemory implements Memory {
 
     @Override
     public void write(Value value, MemorySegment bytes) {
+        filled.add(value.name());
         load(value.type(), bytes, elements(value));
     }
 
@@ -83,6 +88,7 @@ final class ReferenceMemory implements Memory {
 
     @Override
     public void zero(Value value) {
+        filled.add(value.name());
         Arrays.fill(elements(value), 0);
     }
 

@@ -1,0 +1,54 @@
+package dev.octet.trainer.precision;
+
+import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.quant.recipe.OperandForm;
+import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.TrainingRecipe;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A Linear that is computed in FP8.
+ *
+ * @param node id of its node
+ * @param input name of x
+ * @param weight name of W
+ * @param inputOwner id of the first Linear that quantises the same x in the same way: the state of the input's scale is kept under its name
+ * @param highPrecision products that are not in FP8
+ * @param fakeQuantize whether products are computed in the narrow type from what the codes stand for
+ */
+public record Fp8Layer(
+        String node,
+        String input,
+        String weight,
+        String inputOwner,
+        TrainingRecipe recipe,
+        Set<Product> highPrecision,
+        boolean fakeQuantize) {
+    /** The form of an operand; null when the product takes it as it is. */
+    @Nullable
+    OperandForm form(Product product, LinearTensor tensor) {
+        return highPrecision.contains(product) ? null : recipe.form(product, tensor);
+    }
+
+    /** Whether an operand of a product is quantised. */
+    boolean isQuantized(Product product) {
+        return form(product, product.left()) != null || form(product, product.right()) != null;
+    }
+
+    Fp8Layer withInputOwner(String owner) {
+        return new Fp8Layer(node, input, weight, owner, recipe, highPrecision, fakeQuantize);
+    }
+
+    /**
+     * Under what name the state of a tensor's scale is kept, as the states {@code NAME.quant_scale} and {@code NAME.amax_history} (delayed
+     * scaling) or {@code NAME.amax} (current scaling, inputs only).
+     */
+    public String slot(LinearTensor tensor) {
+        return switch (tensor) {
+            case INPUT -> "fp8." + inputOwner + ".input";
+            case WEIGHT -> "fp8." + weight + ".weight";
+            case GRAD_OUTPUT -> "fp8." + node + ".grad_output";
+        };
+    }
+}

@@ -1,0 +1,158 @@
+package dev.octet.trainer.precision;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/** What the settings come to for a graph. */
+final class Fp8Plan {
+    private final Map<String, Fp8Layer> layers = new LinkedHashMap<>();
+    private final Set<String> fusedNorms = new HashSet<>();
+    private final Set<String> fusedResults = new HashSet<>();
+
+    private Fp8Plan() {}
+
+    /**
+     * The plan for a canonical graph.
+     *
+     * @throws InvalidOptionException when an override names no layer
+     */
+    static Fp8Plan of(Graph graph, Fp8Settings settings) {
+        Fp8Plan plan = new Fp8Plan();
+        List<Node> linears = graph.nodes().stream()
+                .filter(n -> n.isOctet("Linear") && graph.initializers().containsKey(n.input(1)))
+                .toList();
+        requireMatches(linears, settings);
+        Map<List<Object>, String> owners = new HashMap<>();
+        for (int i = 0; i < linears.size(); i++) {
+            boolean exempt = (settings.exemptFirst() && i == 0) || (settings.exemptLast() && i == linears.size() - 1);
+            if (!exempt) {
+                plan.add(linears.get(i), graph, settings, owners);
+            }
+        }
+        if (settings.fusedNorm()) {
+            plan.findFusedNorms(graph);
+        }
+        return plan;
+    }
+
+    private static void requireMatches(List<Node> linears, Fp8Settings settings) {
+        for (LayerOverride o : settings.overrides()) {
+            if (linears.stream().noneMatch(n -> o.matches(n.id(), n.input(1)))) {
+                throw new InvalidOptionException(
+                        "'" + o.layers() + "' is in the name of none of the " + linears.size() + " Linears",
+                        "precision.overrides",
+                        linears.isEmpty()
+                                ? "remove the override"
+                                : "write part of a name, such as '"
+                                        + linears.getFirst().id() + "'");
+            }
+        }
+    }
+
+    private void add(Node node, Graph graph, Fp8Settings settings, Map<List<Object>, String> owners) {
+        String weight = node.input(1);
+        Shape shape = Optional.ofNullable(graph.initializers().get(weight))
+                .flatMap(Initializer::tensor)
+                .map(Tensor::shape)
+                .orElse(Shape.SCALAR);
+        boolean transB = node.intAttribute("transB", 0) != 0;
+        if (shape.rank() != 2 || !settings.filter().keeps(shape.dim(transB ? 1 : 0), shape.dim(transB ? 0 : 1))) {
+            return;
+        }
+        LayerOverride special = settings.overrides().stream()
+                .filter(o -> o.matches(node.id(), weight))
+                .findFirst()
+                .orElse(null);
+        if (special != null && !special.fp8()) {
+            return;
+        }
+        Fp8Layer layer = layer(node, settings, special);
+        if (Arrays.stream(Product.values()).anyMatch(layer::isQuantized)) {
+            // an input is quantised once for all that want it in the same way
+            List<Object> way = List.of(layer.input(), layer.recipe());
+            layers.put(node.id(), layer.withInputOwner(owners.computeIfAbsent(way, k -> node.id())));
+        }
+    }
+
+    private static Fp8Layer layer(Node node, Fp8Settings settings, @Nullable LayerOverride special) {
+        TrainingRecipe recipe = settings.recipe();
+        Set<Product> highPrecision = settings.highPrecision();
+        boolean fake = settings.fakeQuantize();
+        if (special != null) {
+            recipe = special.recipe() == null ? recipe : special.recipe();
+            highPrecision = special.highPrecision() == null ? highPrecision : special.highPrecision();
+            fake = special.fakeQuantize() == null ? fake : special.fakeQuantize();
+        }
+        return new Fp8Layer(node.id(), node.input(0), node.input(1), node.id(), recipe, highPrecision, fake);
+    }
+
+    /** The layers, in the graph's order. */
+    Collection<Fp8Layer> layers() {
+        return layers.values();
+    }
+
+    /** The layer of a node; null when that is not in FP8. */
+    @Nullable
+    Fp8Layer layer(Node node) {
+        return layers.get(node.id());
+    }
+
+    /** Whether a node is a normalisation that hands F32 to the quantisers. */
+    boolean isFusedNorm(Node node) {
+        return fusedNorms.contains(node.id());
+    }
+
+    /** Whether a layer's input is what such a normalisation makes. */
+    boolean readsFusedNorm(Fp8Layer layer) {
+        return fusedResults.contains(layer.input());
+    }
+
+    /** Normalisations whose result only delayed FP8 products read. */
+    private void findFusedNorms(Graph graph) {
+        Set<String> outputs = graph.outputs().stream().map(ValueInfo::name).collect(Collectors.toSet());
+        Map<String, List<Node>> readers = new HashMap<>();
+        for (Node n : graph.nodes()) {
+            n.uses()
+                    .forEach(name -> readers.computeIfAbsent(name, k -> new ArrayList<>())
+                            .add(n));
+        }
+        for (Node norm : graph.nodes()) {
+            String result = norm.output(0);
+            List<Node> all = readers.getOrDefault(result, List.of());
+            boolean isNorm =
+                    norm.opType().equals("LayerNormalization") || norm.opType().equals("RMSNormalization");
+            if (isNorm
+                    && !all.isEmpty()
+                    && !outputs.contains(result)
+                    && all.stream().allMatch(n -> takesF32(n, result))) {
+                fusedNorms.add(norm.id());
+                fusedResults.add(result);
+            }
+        }
+    }
+
+    private boolean takesF32(Node reader, String x) {
+        Fp8Layer layer = layers.get(reader.id());
+        return layer != null && layer.input().equals(x) && layer.recipe().isDelayed();
+    }
+}

@@ -1,0 +1,46 @@
+package dev.octet.trainer.precision;
+
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import java.util.List;
+
+/**
+ * Linears in FP8 as a recipe says, everything else by autocast.
+ *
+ * <p>What a layer remembers lies in states under the names of {@link Fp8Layer#slot}. A program without a backward half quantises with the
+ * scales as they are and changes no state. (Transformer Engine goes on raising the pending amax in evaluation; here a run's numbers do
+ * not depend on when it was evaluated.)
+ *
+ * @param base autocast around the Linears: BF16, F16 or F32
+ */
+public record Fp8Policy(Autocast base, Fp8Settings settings) implements PrecisionPolicy {
+    @Override
+    public String name() {
+        return "fp8 " + settings.recipe().name() + (settings.fakeQuantize() ? " fake" : "") + ", " + base.name();
+    }
+
+    @Override
+    public DType low() {
+        return base.low();
+    }
+
+    @Override
+    public Rule rule(Node node) {
+        return base.rule(node);
+    }
+
+    @Override
+    public PrecisionPolicy forProgram(Graph graph, boolean trains) {
+        return new Fp8Writer(base, Fp8Plan.of(graph, settings), trains);
+    }
+
+    /**
+     * The Linears of a graph that are computed in FP8, in its order.
+     *
+     * @throws dev.octet.formats.error.InvalidOptionException when an override names no layer
+     */
+    public List<Fp8Layer> layers(Graph graph) {
+        return List.copyOf(Fp8Plan.of(graph, settings).layers());
+    }
+}

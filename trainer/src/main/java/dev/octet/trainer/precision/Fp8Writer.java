@@ -1,0 +1,347 @@
+package dev.octet.trainer.precision;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.quant.recipe.OperandForm;
+import dev.octet.quant.recipe.OperandForm.Scaling;
+import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
+import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.cast.Cast;
+import dev.octet.trainer.op.fp8.AmaxUpdate;
+import dev.octet.trainer.op.fp8.Blocks;
+import dev.octet.trainer.op.fp8.CodedMatrix;
+import dev.octet.trainer.op.fp8.Fp8Linear;
+import dev.octet.trainer.op.fp8.ProductForm;
+import dev.octet.trainer.op.fp8.QuantizeFp8;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.program.Emitter;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Role;
+import dev.octet.trainer.program.Value;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** Writes the FP8 steps of one program. */
+final class Fp8Writer implements PrecisionPolicy {
+    private final Autocast base;
+    private final Fp8Plan plan;
+    private final boolean trains;
+
+    /** What has been quantised, and how: several Linears that read one value share its codes. */
+    private final Map<List<Object>, Coded> coded = new HashMap<>();
+
+    private final Map<Value, Value> narrow = new HashMap<>();
+
+    /** Slots of delayed scaling in use, by name. */
+    private final Map<String, Slot> forwardSlots = new LinkedHashMap<>();
+
+    private final Map<String, Slot> backwardSlots = new LinkedHashMap<>();
+
+    Fp8Writer(Autocast base, Fp8Plan plan, boolean trains) {
+        this.base = base;
+        this.plan = plan;
+        this.trains = trains;
+    }
+
+    /** Codes and the scales that belong to them. */
+    private record Coded(Value codes, Value scale) {}
+
+    /** State of one delayed scale. */
+    private record Slot(AmaxUpdate.Slot kind, boolean fused, Value quantScale, Value history) {}
+
+    @Override
+    public String name() {
+        return base.name();
+    }
+
+    @Override
+    public DType low() {
+        return base.low();
+    }
+
+    @Override
+    public Rule rule(Node node) {
+        return plan.isFusedNorm(node) ? Rule.F32 : base.rule(node);
+    }
+
+    @Override
+    public @Nullable Value linear(Node node, Value x, Value w, @Nullable Value bias, Emitter emitter) {
+        Fp8Layer layer = plan.layer(node);
+        return layer == null ? null : new LinearSteps(layer, node, x, w, bias, emitter).emit();
+    }
+
+    @Override
+    public void afterForward(Emitter emitter) {
+        update(Phase.FORWARD, forwardSlots, emitter);
+    }
+
+    @Override
+    public void afterBackward(Emitter emitter) {
+        update(Phase.BACKWARD, backwardSlots, emitter);
+    }
+
+    /** One step for all slots of a kind. */
+    private void update(Phase phase, Map<String, Slot> slots, Emitter emitter) {
+        for (boolean fused : new boolean[] {true, false}) {
+            List<AmaxUpdate.Slot> kinds = new ArrayList<>();
+            List<Value> states = new ArrayList<>();
+            for (Slot s : slots.values()) {
+                if (s.fused() == fused) {
+                    kinds.add(s.kind());
+                    states.add(s.quantScale());
+                    states.add(s.history());
+                }
+            }
+            if (!kinds.isEmpty() && trains) {
+                emitter.step(phase, "fp8", new AmaxUpdate(kinds, fused), new ArrayList<>(states), states);
+            }
+        }
+    }
+
+    /** The steps of one Linear. */
+    private final class LinearSteps {
+        private final Fp8Layer layer;
+        private final Node node;
+        private final Value x;
+        private final Value w;
+        private final @Nullable Value bias;
+        private final Emitter emitter;
+        private final boolean transB;
+        private final int in;
+        private final int out;
+        private final int rows;
+
+        LinearSteps(Fp8Layer layer, Node node, Value x, Value w, @Nullable Value bias, Emitter emitter) {
+            this.layer = layer;
+            this.node = node;
+            this.x = x;
+            this.w = w;
+            this.bias = bias;
+            this.emitter = emitter;
+            this.transB = node.intAttribute("transB", 0) != 0;
+            this.in = Math.toIntExact(w.type().shape().dim(transB ? 1 : 0));
+            this.out = Math.toIntExact(w.type().shape().dim(transB ? 0 : 1));
+            this.rows = in == 0 ? 0 : Math.toIntExact(x.type().count() / in);
+        }
+
+        Value emit() {
+            ProductForm fprop = form(Product.FPROP);
+            ProductForm dgrad = trains ? form(Product.DGRAD) : ProductForm.plain(low());
+            ProductForm wgrad = trains ? form(Product.WGRAD) : ProductForm.plain(low());
+            boolean plainX = fprop.left() == null || (trains && wgrad.right() == null);
+            boolean plainW = fprop.right() == null || (trains && dgrad.right() == null);
+            // a fused normalisation's F32 is quantised as it is
+            Value quantized = x.type().dtype() == DType.F32 && fusedInput() ? x : narrow(x);
+            Value flow = plainX ? narrow(x) : quantized;
+            OperandType y = Fp8Linear.resultType(x.type(), w.type(), transB, low());
+            Fp8Linear op = new Fp8Linear(
+                    flow.type(), w.type(), bias != null, transB, y, fprop, dgrad, wgrad, gradientRule(), biasType());
+            @Nullable Value[] inputs = new @Nullable Value[Fp8Linear.INPUTS];
+            inputs[Fp8Linear.X] = flow;
+            inputs[Fp8Linear.W] = w;
+            inputs[Fp8Linear.BIAS] = bias;
+            inputs[Fp8Linear.W_NARROW] = plainW ? narrow(w) : null;
+            put(inputs, Fp8Linear.X_CODES, quantized, LinearTensor.INPUT, Product.FPROP, fprop.left());
+            put(inputs, Fp8Linear.W_CODES, w, LinearTensor.WEIGHT, Product.FPROP, fprop.right());
+            if (trains && op.wgradHasOwnInput()) {
+                put(inputs, Fp8Linear.X_CODES_WGRAD, quantized, LinearTensor.INPUT, Product.WGRAD, wgrad.right());
+            }
+            if (trains && op.dgradHasOwnWeight()) {
+                put(inputs, Fp8Linear.W_CODES_DGRAD, w, LinearTensor.WEIGHT, Product.DGRAD, dgrad.right());
+            }
+            if (trains && op.gradientFormat() != null && op.gradientRule() == null) {
+                Slot slot = slot(LinearTensor.GRAD_OUTPUT, gradientForm());
+                inputs[Fp8Linear.DY_QUANT_SCALE] = slot.quantScale();
+                inputs[Fp8Linear.DY_HISTORY] = slot.history();
+            }
+            Value result = emitter.temporary(node.output(), y);
+            emitter.step(Phase.FORWARD, node.id(), op, Arrays.asList(inputs), List.of(result));
+            return result;
+        }
+
+        private boolean fusedInput() {
+            return plan.readsFusedNorm(layer);
+        }
+
+        private DType biasType() {
+            return low() == DType.F32 && layer.recipe().narrowsBias() ? DType.BF16 : low();
+        }
+
+        /** How the recipe computes a product. */
+        private ProductForm form(Product product) {
+            CodedMatrix left = matrix(product, product.left());
+            CodedMatrix right = matrix(product, product.right());
+            boolean onCodes = left != null && right != null && !layer.fakeQuantize();
+            boolean exact = onCodes
+                    && isPowerOfTwo(layer.form(product, product.left()))
+                    && isPowerOfTwo(layer.form(product, product.right()));
+            DType widened = onCodes ? (exact ? DType.BF16 : DType.F32) : low();
+            return new ProductForm(left, right, onCodes, widened);
+        }
+
+        private static boolean isPowerOfTwo(@Nullable OperandForm form) {
+            return form != null
+                    && form.scaling() instanceof Scaling.Current(QuantScaleRule rule)
+                    && rule.isPowerOfTwo();
+        }
+
+        /** The operand's codes, as they lie in memory; null when the product takes it as it is. */
+        private @Nullable CodedMatrix matrix(Product product, LinearTensor tensor) {
+            OperandForm form = layer.form(product, tensor);
+            if (form == null) {
+                return null;
+            }
+            boolean dequantized = product != Product.FPROP
+                    && tensor != LinearTensor.GRAD_OUTPUT
+                    && layer.form(product, LinearTensor.GRAD_OUTPUT) == null;
+            // beside an unquantised gradient stand forward's own codes
+            Product seen = dequantized ? Product.FPROP : product;
+            OperandForm of = dequantized ? requireNonNull(layer.form(seen, tensor)) : form;
+            return new CodedMatrix(of.format(), blocks(of, seen, tensor));
+        }
+
+        private Blocks blocks(OperandForm form, Product product, LinearTensor tensor) {
+            return switch (tensor) {
+                case INPUT -> Blocks.of(form.span(), rows, in, product == Product.FPROP);
+                case GRAD_OUTPUT -> Blocks.of(form.span(), rows, out, product == Product.DGRAD);
+                case WEIGHT ->
+                    Blocks.of(form.span(), transB ? out : in, transB ? in : out, (product == Product.FPROP) == transB);
+            };
+        }
+
+        /** The gradient's form in whichever product takes it quantised. */
+        private OperandForm gradientForm() {
+            OperandForm dgrad = layer.form(Product.DGRAD, LinearTensor.GRAD_OUTPUT);
+            return dgrad != null ? dgrad : requireNonNull(layer.form(Product.WGRAD, LinearTensor.GRAD_OUTPUT));
+        }
+
+        private @Nullable QuantScaleRule gradientRule() {
+            for (Product p : List.of(Product.DGRAD, Product.WGRAD)) {
+                OperandForm form = layer.form(p, LinearTensor.GRAD_OUTPUT);
+                if (form != null && form.scaling() instanceof Scaling.Current(QuantScaleRule rule)) {
+                    return rule;
+                }
+            }
+            return null;
+        }
+
+        /** The value in the narrow type; made in PREPARE when it is a parameter. */
+        private Value narrow(Value v) {
+            if (v.type().dtype() == low()) {
+                return v;
+            }
+            return narrow.computeIfAbsent(v, from -> {
+                OperandType type = from.type().as(low());
+                Value to = made("cast:" + low().name().toLowerCase(Locale.ROOT) + ":" + from.name(), from, type);
+                emitter.step(phaseOf(from), node.id(), new Cast(from.type(), low()), List.of(from), List.of(to));
+                return to;
+            });
+        }
+
+        private void put(
+                @Nullable Value[] inputs,
+                int at,
+                Value source,
+                LinearTensor tensor,
+                Product product,
+                @Nullable CodedMatrix matrix) {
+            if (matrix != null) {
+                Coded made = quantized(source, tensor, product, matrix);
+                inputs[at] = made.codes();
+                inputs[at + 1] = made.scale();
+            }
+        }
+
+        private Coded quantized(Value source, LinearTensor tensor, Product product, CodedMatrix matrix) {
+            OperandForm form = requireNonNull(layer.form(product, tensor));
+            // delayed: a tensor's scale is its slot's; two recipes for one value are two slots
+            List<Object> key = List.of(source, matrix, form.scaling(), layer.slot(tensor));
+            Coded known = coded.get(key);
+            if (known == null) {
+                known = switch (form.scaling()) {
+                    case Scaling.Current(QuantScaleRule rule) -> current(source, tensor, product, matrix, rule);
+                    case Scaling.Delayed _ -> delayed(source, tensor, form);
+                };
+                coded.put(key, known);
+            }
+            return known;
+        }
+
+        private Coded current(
+                Value source, LinearTensor tensor, Product product, CodedMatrix matrix, QuantScaleRule rule) {
+            boolean records = trains && tensor == LinearTensor.INPUT && product == Product.FPROP;
+            Op op = new QuantizeFp8(source.type(), matrix, rule, records);
+            List<Value> outputs = outputs(op, source, product.name().toLowerCase(Locale.ROOT) + ":");
+            if (records) {
+                outputs.add(emitter.state(layer.slot(tensor) + ".amax", one(), 0));
+            }
+            emitter.step(phaseOf(source), node.id(), op, List.of(source), outputs);
+            return new Coded(outputs.get(0), outputs.get(1));
+        }
+
+        private Coded delayed(Value source, LinearTensor tensor, OperandForm form) {
+            Slot slot = slot(tensor, form);
+            int length = trains ? slot.kind().length() : 0;
+            Op op = new QuantizeFp8Delayed(source.type(), form.format(), length);
+            List<Value> outputs = outputs(op, source, "");
+            List<@Nullable Value> inputs = new ArrayList<>(List.of(source, slot.quantScale()));
+            if (trains) {
+                inputs.add(slot.history());
+                outputs.add(slot.history());
+            }
+            emitter.step(phaseOf(source), node.id(), op, inputs, outputs);
+            return new Coded(outputs.get(0), outputs.get(1));
+        }
+
+        /** Codes and scale. */
+        private List<Value> outputs(Op op, Value source, String kind) {
+            String name = "fp8:" + layer.recipe().name() + ":" + kind + source.name();
+            List<Value> outputs = new ArrayList<>();
+            outputs.add(made(name, source, op.outputs().get(0)));
+            outputs.add(made("scale:" + name, source, op.outputs().get(1)));
+            return outputs;
+        }
+
+        private Slot slot(LinearTensor tensor, OperandForm form) {
+            Scaling.Delayed delayed = (Scaling.Delayed) form.scaling();
+            Map<String, Slot> slots = tensor == LinearTensor.GRAD_OUTPUT ? backwardSlots : forwardSlots;
+            return slots.computeIfAbsent(layer.slot(tensor), name -> {
+                AmaxUpdate.Slot kind = new AmaxUpdate.Slot(
+                        form.format(), delayed.margin(), delayed.historyLength(), delayed.algorithm());
+                boolean fused = !(layer.recipe() instanceof DelayedScaling d) || d.fusedUpdate();
+                OperandType history = new OperandType(DType.F32, Shape.of(delayed.historyLength()));
+                return new Slot(
+                        kind,
+                        fused,
+                        emitter.state(name + ".quant_scale", one(), 1),
+                        emitter.state(name + ".amax_history", history, 0));
+            });
+        }
+
+        /** A value made from another, which lives as long as that: parameters' are made once per step. */
+        private Value made(String name, Value from, OperandType type) {
+            return phaseOf(from) == Phase.PREPARE ? emitter.prepared(name, type) : emitter.temporary(name, type);
+        }
+
+        private static Phase phaseOf(Value from) {
+            return from.role() == Role.PARAMETER || from.role() == Role.PREPARED ? Phase.PREPARE : Phase.FORWARD;
+        }
+
+        private static OperandType one() {
+            return new OperandType(DType.F32, Shape.of(1));
+        }
+    }
+}
