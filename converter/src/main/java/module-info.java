@@ -19,6 +19,7 @@ module dev.octet.converter {
     exports dev.octet.converter.plan;
     exports dev.octet.converter.report;
     exports dev.octet.converter.runtime;
+    exports dev.octet.converter.trained;
     exports dev.octet.converter.verify;
 
     // the command line prints these records as JSON

@@ -14,6 +14,7 @@ import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.TensorStep;
 import dev.octet.converter.checkpoint.WeightReader;
+import dev.octet.converter.trained.CheckpointGraph;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
@@ -176,6 +177,18 @@ public final class CheckpointConverter implements AutoCloseable {
      */
     public GraphWeights into(GraphModel graph, Arena arena) throws IOException {
         return GraphWeights.into(graph, WeightReader.of(checkpoint, stored), stored, arena);
+    }
+
+    /**
+     * The canonical graph that this checkpoint is of, computing what the checkpoint's readers compute: for a proof that the file says what
+     * it should.
+     *
+     * @param dynamicPerToken inputs of quantised weights without a static scale get one for each token
+     * @param arena owns the new constants
+     * @throws IOException when the checkpoint cannot be read
+     */
+    public GraphModel computedIn(GraphModel canonical, boolean dynamicPerToken, Arena arena) throws IOException {
+        return CheckpointGraph.of(canonical, stored, WeightReader.of(checkpoint, stored), dynamicPerToken, arena);
     }
 
     /** What distinguishes this run from others of the same checkpoint. */

@@ -6,6 +6,7 @@ import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.lower.StandardOps;
+import dev.octet.converter.lower.Target;
 import dev.octet.converter.pass.ImportPasses;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.pass.UniqueNodeNames;
@@ -13,7 +14,9 @@ import dev.octet.converter.plan.ActivationScales;
 import dev.octet.converter.plan.CompensatedRounding;
 import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.Fp8Rewrite;
+import dev.octet.converter.plan.GivenRounding;
 import dev.octet.converter.plan.LayerKind;
+import dev.octet.converter.plan.LinearScales;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.plan.Planner;
 import dev.octet.converter.plan.RoundToNearest;
@@ -23,6 +26,7 @@ import dev.octet.converter.rule.RecoverNames;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.CalibrationRun;
 import dev.octet.converter.runtime.MomentRun;
+import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnsupportedModelException;
@@ -31,6 +35,7 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
 import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.SecondMoment;
@@ -92,6 +97,23 @@ public final class Converter implements AutoCloseable {
         m = new RecoverNames().apply(m, log);
         m = new UniqueNodeNames().apply(m, log);
         return new Converter(source, m, log, Arena.ofShared());
+    }
+
+    /**
+     * This model with other weights, as training leaves them; they are rounded once to the type that the model has them in.
+     *
+     * @param weights F32, BF16 or F16 by the name of the canonical model's constant; constants not named stay as they are
+     * @return a converter of its own, to be closed on its own; it reads from this one's model, which must stay open as long
+     * @throws InvalidDataException when there is no such constant, its shape is another, or a value is NaN or infinite in the model's type
+     */
+    public Converter withWeights(Map<String, Tensor> weights) {
+        Arena own = Arena.ofShared();
+        try {
+            return new Converter(source, TrainedWeights.put(canonical, weights, own), log, own);
+        } catch (RuntimeException e) {
+            own.close();
+            throw e;
+        }
     }
 
     /** The model as it was given. */
@@ -174,19 +196,59 @@ public final class Converter implements AutoCloseable {
      * @throws InvalidDataException when statistics are missing, incomplete or of another plan
      */
     public Conversion convert(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
-        ActivationScales solved = solve(plan, statistics, options);
         PassLog lowering = new PassLog();
         RoundToNearest nearest = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
         WeightQuantizer rounding = options.moments().isEmpty()
                 ? nearest
                 : new CompensatedRounding(Gptq.parallel(options.threads()), options.moments(), nearest, lowering);
+        return rewrite(
+                solve(plan, statistics, options),
+                rounding,
+                options.target(),
+                metadata(plan, statistics, options),
+                lowering);
+    }
+
+    /**
+     * Carries a plan out with the scales that a training run leaves, instead of statistics.
+     *
+     * @param scales by node id of the canonical model's Linears; one that is missing, or has no input scale where the recipe quantises
+     *     inputs, keeps its Linear as it is
+     * @param options its calibrator and moments are not used
+     * @param metadata what the file says of the run besides the recipe
+     */
+    public Conversion convert(
+            Plan plan, Map<String, LinearScales> scales, ConversionOptions options, Map<String, String> metadata) {
+        Map<String, Float> weightScales = new LinkedHashMap<>();
+        scales.forEach((node, s) -> {
+            if (s.weightQuantScale() != null) {
+                weightScales.put(node, s.weightQuantScale());
+            }
+        });
+        RoundToNearest nearest = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
+        Map<String, String> all = metadata(plan, null, options.withMoments(Map.of()));
+        all.putAll(metadata);
+        return rewrite(
+                ActivationScales.given(plan, scales),
+                new GivenRounding(weightScales, nearest),
+                options.target(),
+                all,
+                new PassLog());
+    }
+
+    private Conversion rewrite(
+            ActivationScales solved,
+            WeightQuantizer rounding,
+            Target target,
+            Map<String, String> metadata,
+            PassLog lowering) {
         Fp8Rewrite.Result rewritten = Fp8Rewrite.apply(canonical, solved.plan(), solved.scales(), rounding, arena);
-        GraphModel lowered = Lowering.lower(rewritten.model(), options.target(), arena, lowering);
+        GraphModel lowered = Lowering.lower(rewritten.model(), target, arena, lowering);
         List<PassLog.Note> notes = new ArrayList<>(log.notes());
         notes.addAll(lowering.notes());
         return new Conversion(
-                lowered.withMetadata(metadata(plan, statistics, options)),
-                options.target(),
+                lowered.withMetadata(metadata),
+                target,
                 solved.plan(),
                 solved.scales(),
                 rewritten.layers(),

@@ -12,7 +12,6 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutContents;
@@ -26,8 +25,6 @@ import dev.octet.quant.number.Codes;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
@@ -349,7 +346,7 @@ public final class CheckpointPlanner {
         WeightScheme scheme = scheme(layout, recipe, options);
         Float inputScale = inputs.inputScales().get(StoredWeight.moduleOf(name));
         if (inputScale == null && options.staticInputs()) {
-            inputScale = storedInputScale(name);
+            inputScale = WeightReader.of(checkpoint, stored).inputScale(name);
         }
         StoredWeight target = layout.place(name, shape, scheme, options);
         written(target, recipe, options);
@@ -395,31 +392,6 @@ public final class CheckpointPlanner {
 
     private static boolean isSame(TensorSpec wanted, @Nullable StoredTensor kept) {
         return kept != null && kept.spec().equals(wanted);
-    }
-
-    /** The static input scale that the source has for a weight, the largest of several; null without one. */
-    private @Nullable Float storedInputScale(String name) throws IOException {
-        StoredWeight weight = stored.weights().get(name);
-        ScaleTensor scale = weight == null ? null : weight.inputScale();
-        if (scale == null) {
-            return null;
-        }
-        long count = scale.spec().shape().elementCount();
-        float largest = 0;
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment f32 = arena.allocate(count * Float.BYTES, Float.BYTES);
-            ScaleForms.read(scale, checkpoint.read(tensor(scale.name()), arena), count, f32);
-            for (long i = 0; i < count; i++) {
-                largest = Math.max(largest, f32.get(Tensor.F32_LE, i * Float.BYTES));
-            }
-        }
-        if (!(largest > 0 && largest < Float.POSITIVE_INFINITY)) {
-            throw new InvalidDataException(
-                    "the input scale is " + largest + ", not positive and finite",
-                    "tensor '" + scale.name() + "'",
-                    "export the checkpoint again; `octet verify` lists every such scale");
-        }
-        return largest;
     }
 
     /** Remembers a weight of the target; one configuration must be true of all of them. */

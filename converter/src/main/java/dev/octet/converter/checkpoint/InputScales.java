@@ -80,6 +80,18 @@ public record InputScales(Map<String, Float> byModule, List<String> notes) {
         return new InputScales(scales, notes);
     }
 
+    /**
+     * Scales that are known already, such as those of a training run; modules that engines fuse get the largest of theirs.
+     *
+     * @param byModule multipliers by module
+     * @param weights own names of the weights that may be quantised
+     */
+    public static InputScales given(Map<String, Float> byModule, List<String> weights) {
+        Map<String, Float> scales = new LinkedHashMap<>(byModule);
+        unifyFused(scales, weights);
+        return new InputScales(scales, List.of());
+    }
+
     private static @Nullable TensorStatistics find(Statistics statistics, String module) {
         for (String suffix : SUFFIXES) {
             TensorStatistics t = statistics.tensors().get(module + suffix);

@@ -311,6 +311,35 @@ public final class WeightReader {
         }
     }
 
+    /**
+     * The static scale (a multiplier) of what the Linear of a weight reads, the largest of several; null without one.
+     *
+     * @throws InvalidDataException when it is not positive and finite
+     */
+    public @Nullable Float inputScale(String name) throws IOException {
+        StoredWeight weight = stored.weights().get(name);
+        ScaleTensor scale = weight == null ? null : weight.inputScale();
+        if (scale == null) {
+            return null;
+        }
+        long count = scale.spec().shape().elementCount();
+        float largest = 0;
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment f32 = arena.allocate(count * Float.BYTES, Float.BYTES);
+            readNumbers(scale, 0, count, f32, in(arena));
+            for (long i = 0; i < count; i++) {
+                largest = Math.max(largest, f32.get(Tensor.F32_LE, i * Float.BYTES));
+            }
+        }
+        if (!(largest > 0 && largest < Float.POSITIVE_INFINITY)) {
+            throw new InvalidDataException(
+                    "the input scale is " + largest + ", not positive and finite",
+                    "tensor '" + scale.name() + "'",
+                    "export the checkpoint again; `octet verify` lists every such scale");
+        }
+        return largest;
+    }
+
     /** Buffers for one call, freed with {@code arena}. */
     private static Buffers in(Arena arena) {
         return (_, bytes) -> arena.allocate(bytes, 64);

@@ -70,20 +70,58 @@ public final class Evaluation {
         }
     }
 
+    /**
+     * Compares the outputs of a model with what something else computes of the same samples.
+     *
+     * @param reference gives at least one output of the candidate's
+     * @param candidate an ONNX file
+     * @throws InvalidDataException when the data do not fit, or there is no output in common
+     * @throws IOException when a file cannot be read
+     */
+    public static ModelComparison compare(ModelRun reference, Path candidate, Dataset data, EvaluationOptions options)
+            throws IOException {
+        try (OnnxRuntimeSession session =
+                OnnxRuntimeSession.open(candidate, SessionSettings.defaults().withThreads(options.threads()))) {
+            Evaluation evaluation = new Evaluation();
+            int size = session.fixedBatch().orElse(options.batchSize());
+            for (int first = 0; first < data.count(); first += size) {
+                Batch batch = data.batch(first, Math.min(size, data.count() - first));
+                Map<String, Tensor> wanted = new LinkedHashMap<>(reference.outputs(batch));
+                wanted.keySet().retainAll(session.outputs());
+                if (wanted.isEmpty()) {
+                    throw new InvalidDataException(
+                            "no output in common with the candidate's " + session.outputs(),
+                            candidate.toString(),
+                            "compare models that were made from the same one");
+                }
+                try (OnnxRuntimeSession.Outputs found = session.run(batch, wanted.keySet())) {
+                    TokenMask mask = batch.mask().orElse(null);
+                    wanted.forEach(
+                            (name, expected) -> evaluation.add(name, expected, found.read(name), batch.size(), mask));
+                }
+                evaluation.samples += batch.size();
+                options.progress().samples(first + batch.size(), data.count());
+            }
+            return evaluation.result(Set.of());
+        }
+    }
+
     private void add(Batch batch, OnnxRuntimeSession.Outputs x, OnnxRuntimeSession.Outputs y) {
         TokenMask mask = batch.mask().orElse(null);
         for (String name : x.names()) {
             if (!y.names().contains(name)) {
                 continue; // numbers here, something else there: listed as not compared
             }
-            Tensor a = x.read(name);
-            Tensor b = y.read(name);
-            outputs.computeIfAbsent(name, OutputSums::new).add(a, b, batch.size(), mask);
-            if (mask != null && Embeddings.fits(a, mask)) {
-                addEmbeddings(name, a, b, mask);
-            }
+            add(name, x.read(name), y.read(name), batch.size(), mask);
         }
         samples += batch.size();
+    }
+
+    private void add(String name, Tensor a, Tensor b, int size, @Nullable TokenMask mask) {
+        outputs.computeIfAbsent(name, OutputSums::new).add(a, b, size, mask);
+        if (mask != null && Embeddings.fits(a, mask)) {
+            addEmbeddings(name, a, b, mask);
+        }
     }
 
     /** Of several outputs of that shape the first one counts. */

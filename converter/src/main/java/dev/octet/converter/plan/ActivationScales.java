@@ -61,6 +61,35 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         return new ActivationScales(without(plan, refusals), scales);
     }
 
+    /**
+     * Takes the scales that a training run leaves. Linears that read the same value share the largest of their scales; those the run has
+     * none for are kept.
+     *
+     * @param scales by node id of the Linear
+     */
+    public static ActivationScales given(Plan plan, Map<String, LinearScales> scales) {
+        Operand operand = plan.recipe().fprop().input();
+        if (operand == null || !plan.recipe().needsStatistics()) {
+            return new ActivationScales(plan, Map.of());
+        }
+        Map<String, ActivationScale> chosen = new LinkedHashMap<>();
+        Map<String, String> kept = new LinkedHashMap<>();
+        for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
+            LinearScales s = scales.getOrDefault(d.node(), LinearScales.none("the run observed no scale of its input"));
+            Float scale = s.inputScale();
+            if (scale == null) {
+                kept.put(d.node(), s.reason());
+                continue;
+            }
+            double clip = (double) scale * operand.minifloat().maxValue();
+            chosen.merge(
+                    d.input(),
+                    new ActivationScale(d.input(), s.inputAmax(), clip, scale, 0),
+                    (a, b) -> a.scale() >= b.scale() ? a : b);
+        }
+        return new ActivationScales(plan.keeping(kept), chosen);
+    }
+
     private static Optional<String> refusal(TensorStatistics t) {
         if (t.count() == 0) {
             return Optional.of("calibration never reached its input");

@@ -4,6 +4,7 @@ import dev.octet.quant.recipe.Recipe;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /**
@@ -52,6 +53,32 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
     /** The values whose statistics the recipe needs: {@link #linearInputs}; empty for weight-only recipes. */
     public Set<String> taps() {
         return recipe.needsStatistics() ? linearInputs() : Set.of();
+    }
+
+    /**
+     * The plan with some layers kept, and with them the normalisations whose output no converted Linear reads any more.
+     *
+     * @param reasons by node id; nodes that are kept already, or are none of the plan's, change nothing
+     */
+    public Plan keeping(Map<String, String> reasons) {
+        if (reasons.isEmpty()) {
+            return this;
+        }
+        List<Decision> fewer = decisions.stream()
+                .map(d -> d instanceof Decision.Converted && reasons.containsKey(d.node())
+                        ? new Decision.Kept(d.node(), d.kind(), reasons.getOrDefault(d.node(), ""))
+                        : d)
+                .toList();
+        Set<String> read = new Plan(recipe, fewer).linearInputs();
+        return new Plan(
+                recipe,
+                fewer.stream()
+                        .map(d -> d instanceof Decision.Converted c
+                                        && c.kind() != LayerKind.LINEAR
+                                        && !read.contains(c.output())
+                                ? new Decision.Kept(c.node(), c.kind(), "no FP8 Linear reads its output")
+                                : d)
+                        .toList());
     }
 
     /** One line per decision, for logs and dumps. */

@@ -25,6 +25,12 @@ public final class Recipes {
             "E4M3 weights per output channel, E4M3 activations with calibrated static scales",
             new Gemm(INPUT_STATIC, WEIGHT_PER_OUTPUT_CHANNEL));
 
+    /** W8A8 with one scale per weight: what most training recipes compute with, so their scales can be taken over. */
+    public static final Recipe FP8_PER_TENSOR = new Recipe(
+            "fp8-per-tensor",
+            "E4M3, one scale per weight; activations with calibrated static scales",
+            new Gemm(INPUT_STATIC, weight(Codes.E4M3FN, new PerTensor())));
+
     /** W8A16/W8A32: E4M3 weights with one scale per output channel, activations untouched; needs no data. */
     public static final Recipe FP8_WEIGHT_ONLY = new Recipe(
             "fp8-weight-only",
@@ -74,7 +80,7 @@ public final class Recipes {
             new Gemm(null, weight(Codes.INT8_ASYMMETRIC, OUTPUT_CHANNELS)));
 
     /** Recipes for models with a graph, in the order help lists them. */
-    public static final List<Recipe> GRAPH = List.of(FP8, FP8_WEIGHT_ONLY);
+    public static final List<Recipe> GRAPH = List.of(FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY);
 
     /** Recipes for checkpoints of tensors, in the order help lists them. */
     public static final List<Recipe> CHECKPOINT =

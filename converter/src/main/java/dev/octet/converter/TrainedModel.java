@@ -1,0 +1,242 @@
+package dev.octet.converter;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.CheckpointPlan;
+import dev.octet.converter.checkpoint.CheckpointResult;
+import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.InputScales;
+import dev.octet.converter.checkpoint.RunOptions;
+import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.WeightDecision;
+import dev.octet.converter.lower.StandardOps;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.plan.Decision;
+import dev.octet.converter.plan.LayerKind;
+import dev.octet.converter.plan.LinearScales;
+import dev.octet.converter.plan.Plan;
+import dev.octet.converter.trained.CheckpointTensors;
+import dev.octet.converter.trained.TrainedWeights;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.safetensors.SafetensorsWriter;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.recipe.Recipe;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * A model with the weights and scales that a training run left, ready to be written for whoever evaluates or serves it.
+ *
+ * <pre>{@code
+ * try (Converter source = Converter.of(file.model()); TrainedModel trained = TrainedModel.of(source, weights, scales)) {
+ *     trained.quantized(Recipes.FP8_PER_TENSOR, ConversionOptions.defaults(), Map.of()).save(out);
+ * }
+ * }</pre>
+ *
+ * <p>Owns the memory of what it makes; reads from the source model, which must stay open as long. Not thread-safe.
+ */
+public final class TrainedModel implements AutoCloseable {
+    private final Converter converter;
+    private final Set<String> parameters;
+    private final Map<String, LinearScales> scales;
+    private final Arena arena = Arena.ofShared();
+
+    private TrainedModel(Converter converter, Set<String> parameters, Map<String, LinearScales> scales) {
+        this.converter = converter;
+        this.parameters = parameters;
+        this.scales = scales;
+    }
+
+    /**
+     * Joins a model with what training made of it.
+     *
+     * @param source the model that the run was started with
+     * @param weights the run's parameters by the name of the canonical model's constant
+     * @param scales what the run knows of the Linears it computed in FP8, by node id of the canonical model; empty when it did not
+     *     compute in FP8. Otherwise Linears that are missing here stay as they are, whatever the recipe
+     * @throws dev.octet.formats.error.InvalidDataException when names or shapes are not those of the model, or a weight is not finite
+     */
+    public static TrainedModel of(Converter source, Map<String, Tensor> weights, Map<String, LinearScales> scales) {
+        Converter trained = source.withWeights(weights);
+        Set<String> parameters = CheckpointTensors.parameters(trained.canonical(), weights.keySet());
+        return new TrainedModel(trained, parameters, new TreeMap<>(scales));
+    }
+
+    /** The canonical model with the trained weights. */
+    public GraphModel canonical() {
+        return converter.canonical();
+    }
+
+    /** What happens to each layer under a recipe: Linears that the run computed in high precision are kept. */
+    public Plan plan(Recipe recipe) {
+        Plan plan = converter.plan(recipe, List.of());
+        return scales.isEmpty() ? plan : plan.keeping(highPrecision(plan));
+    }
+
+    private Map<String, String> highPrecision(Plan plan) {
+        Map<String, String> kept = new HashMap<>();
+        for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
+            if (!scales.containsKey(d.node())) {
+                kept.put(d.node(), "the run computed it in high precision");
+            }
+        }
+        return kept;
+    }
+
+    /**
+     * As ONNX in FP8. Static activation scales are those of the run; a Linear without one is kept as it is. Where the recipe has one scale
+     * per weight, it is the run's, so that the codes are those the run computed with.
+     *
+     * @param options target and threads
+     * @param metadata what the file says of the run
+     */
+    public Conversion quantized(Recipe recipe, ConversionOptions options, Map<String, String> metadata) {
+        return converter.convert(plan(recipe), scales, options, metadata);
+    }
+
+    /**
+     * As standard ONNX in floats.
+     *
+     * @param type how the parameters are stored; those that are not of the type the graph computes in are cast to it by the graph
+     */
+    public GraphModel plain(DType type) {
+        GraphModel stored = TrainedWeights.store(converter.canonical(), parameters, type, arena);
+        return new StandardOps().apply(stored, new PassLog());
+    }
+
+    /** The parameters as a checkpoint has them: matrices of Linears as [out, in], by the names of the canonical model. */
+    public Map<String, Tensor> tensors(DType type) {
+        return TrainedWeights.cast(CheckpointTensors.of(converter.canonical(), parameters, arena), type, arena);
+    }
+
+    /**
+     * As a checkpoint in FP8.
+     *
+     * @param config the model's {@code config.json}, which the quantisation is added to; an empty object where there is none
+     * @param type of what is not quantised
+     * @param output a folder to make
+     * @throws dev.octet.formats.error.UnsupportedModelException when there is nothing to quantise
+     * @throws dev.octet.formats.error.InvalidOptionException when the layout has no way to say the recipe, or the output is in the way
+     * @throws IOException when writing fails; nothing is left then
+     */
+    public Checkpointed quantized(
+            Recipe recipe, Layout layout, ObjectNode config, DType type, Path output, RunOptions options)
+            throws IOException {
+        boolean staticInputs = recipe.fprop().input() != null
+                && scales.values().stream().anyMatch(s -> s.inputScale() != null)
+                && layout.scheme(recipe, new LayoutOptions(DType.F32, false, true))
+                        .isPresent();
+        Goal goal = new Goal.Quantize(recipe, layout, new LayoutOptions(DType.F32, false, staticInputs));
+        Path parent = Objects.requireNonNull(output.toAbsolutePath().getParent());
+        Path masters = Files.createTempDirectory(parent, ".octet-export-");
+        try {
+            write(config, masters.resolve(ModelConfig.FILE_NAME));
+            Map<String, Tensor> tensors = tensors(DType.F32);
+            SafetensorsWriter.write(masters.resolve("model.safetensors"), tensors, Map.of("format", "pt"));
+            CheckpointConverter.Request request = request(tensors, staticInputs);
+            Set<String> quantized;
+            try (CheckpointConverter c = CheckpointConverter.open(masters)) {
+                quantized = c.plan(goal, request, options).decisions().stream()
+                        .filter(WeightDecision::quantized)
+                        .map(WeightDecision::name)
+                        .collect(Collectors.toSet());
+            }
+            Map<String, Tensor> mixed = new LinkedHashMap<>(tensors(type));
+            mixed.replaceAll((name, t) -> quantized.contains(name) ? Objects.requireNonNull(tensors.get(name)) : t);
+            SafetensorsWriter.write(masters.resolve("model.safetensors"), mixed, Map.of("format", "pt"));
+            try (CheckpointConverter c = CheckpointConverter.open(masters)) {
+                CheckpointPlan plan = c.plan(goal, request, options);
+                return new Checkpointed(plan, c.run(goal, request, plan, output, options), reasons(plan));
+            }
+        } finally {
+            deleteFolder(masters);
+        }
+    }
+
+    /**
+     * A checkpoint that was written.
+     *
+     * @param reasons why Linears that the run knows stay as they are, by weight
+     */
+    public record Checkpointed(CheckpointPlan plan, CheckpointResult result, Map<String, String> reasons) {}
+
+    private CheckpointConverter.Request request(Map<String, Tensor> tensors, boolean staticInputs) {
+        List<Pattern> keep = new ArrayList<>();
+        Map<String, Float> inputs = new HashMap<>();
+        for (Node n : linears()) {
+            LinearScales s = scales.get(n.id());
+            Float input = s == null ? null : s.inputScale();
+            if (!scales.isEmpty() && (s == null || (staticInputs && input == null))) {
+                keep.add(Pattern.compile("^" + Pattern.quote(n.input(1)) + "$"));
+            } else if (staticInputs && input != null) {
+                inputs.merge(StoredWeight.moduleOf(n.input(1)), input, Math::max);
+            }
+        }
+        keep.removeIf(
+                p -> tensors.keySet().stream().noneMatch(name -> p.matcher(name).find()));
+        Map<String, Float> unified =
+                InputScales.given(inputs, List.copyOf(tensors.keySet())).byModule();
+        return new CheckpointConverter.Request(new Selection(keep, List.of(), List.of()), unified, false, false, false);
+    }
+
+    private Map<String, String> reasons(CheckpointPlan plan) {
+        Map<String, String> reasons = new LinkedHashMap<>();
+        plan.decisions().stream().filter(d -> !d.quantized()).forEach(d -> reasons.put(d.name(), d.reason()));
+        for (Node n : linears()) {
+            LinearScales s = scales.get(n.id());
+            String why = s == null ? "the run computed it in high precision" : s.reason();
+            reasons.computeIfPresent(n.input(1), (_, old) -> old.equals("--keep") ? why : old);
+        }
+        return reasons;
+    }
+
+    private List<Node> linears() {
+        return converter.canonical().graph().nodes().stream()
+                .filter(n -> n.isOctet("Linear"))
+                .toList();
+    }
+
+    private static void write(ObjectNode config, Path path) throws IOException {
+        try (AtomicFile file = AtomicFile.create(path)) {
+            file.write(ByteBuffer.wrap(config.toPrettyString().getBytes(StandardCharsets.UTF_8)));
+            file.commit();
+        }
+    }
+
+    private static void deleteFolder(Path folder) throws IOException {
+        try (Stream<Path> files = Files.list(folder)) {
+            for (Path file : files.toList()) {
+                Files.deleteIfExists(file);
+            }
+        }
+        Files.deleteIfExists(folder);
+    }
+
+    /** Releases the memory of everything made. */
+    @Override
+    public void close() {
+        converter.close();
+        arena.close();
+    }
+}

@@ -1,0 +1,17 @@
+package dev.octet.converter.evaluate;
+
+import dev.octet.converter.data.Batch;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.util.Map;
+
+/** Whatever computes a model's outputs: ONNX Runtime, a trainer. */
+@FunctionalInterface
+public interface ModelRun {
+    /**
+     * Computes the outputs of a batch.
+     *
+     * @return F32 by output name; read before the next call
+     */
+    Map<String, Tensor> outputs(Batch batch) throws IOException;
+}

@@ -1,0 +1,43 @@
+package dev.octet.converter.plan;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The scales that a training run leaves for one Linear.
+ *
+ * @param inputAmax largest |x| of the Linear's input that the run remembers; 0 when it saw none
+ * @param inputScale dequantisation multiplier of the input; null when the run observed none: the layer did not run in FP8, or finds its
+ *     scale anew for each batch in a way that has no static form
+ * @param weightQuantScale what the run multiplies the weight with before it rounds (the reciprocal of the dequantisation multiplier), one
+ *     for the whole weight; null when scales of weights follow from their values
+ * @param reason why there is no input scale, in words; empty when there is one
+ */
+public record LinearScales(
+        double inputAmax,
+        @Nullable Float inputScale,
+        @Nullable Float weightQuantScale,
+        String reason) {
+    public LinearScales {
+        requireNormal("input", inputScale);
+        requireNormal("weight", weightQuantScale);
+        if (!(inputAmax >= 0 && inputAmax < Double.POSITIVE_INFINITY)) {
+            throw new IllegalArgumentException("largest magnitude " + inputAmax);
+        }
+    }
+
+    private static void requireNormal(String of, @Nullable Float scale) {
+        if (scale != null && !(scale >= Float.MIN_NORMAL && scale < Float.POSITIVE_INFINITY)) {
+            throw new IllegalArgumentException(of + " scale is not a positive normal number: " + scale);
+        }
+    }
+
+    /** An observed input, and a weight whose scales follow from its values. */
+    public static LinearScales ofInput(double amax, float scale) {
+        return new LinearScales(amax, scale, null, "");
+    }
+
+    /** Nothing observed. */
+    public static LinearScales none(String reason) {
+        return new LinearScales(0, null, null, reason);
+    }
+}

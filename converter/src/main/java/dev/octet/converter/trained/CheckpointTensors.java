@@ -1,0 +1,94 @@
+package dev.octet.converter.trained;
+
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * The weights of a canonical graph as a checkpoint has them: every matrix of a Linear as [out, in], whichever way round the graph holds it,
+ * because that is what loaders of checkpoints multiply with.
+ */
+public final class CheckpointTensors {
+    private CheckpointTensors() {}
+
+    /**
+     * Takes the weights out of a graph.
+     *
+     * @param names which constants, in any order
+     * @param arena owns the matrices that were turned round; others are views
+     * @return by name, in the graph's order
+     */
+    public static Map<String, Tensor> of(GraphModel canonical, Set<String> names, Arena arena) {
+        Set<String> turned = turned(canonical.graph());
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        for (Map.Entry<String, Initializer> e : canonical.graph().initializers().entrySet()) {
+            if (names.contains(e.getKey())) {
+                e.getValue()
+                        .tensor()
+                        .filter(t -> TrainedWeights.isFloat(t.dtype()))
+                        .ifPresent(t -> tensors.put(
+                                e.getKey(),
+                                turned.contains(e.getKey()) ? transposed(t, arena) : t.withName(e.getKey())));
+            }
+        }
+        return tensors;
+    }
+
+    /** Names of the weights of Linears, and all other float constants of a model that look like parameters. */
+    public static Set<String> parameters(GraphModel canonical, Set<String> trained) {
+        Set<String> names = new HashSet<>(trained);
+        for (Node n : canonical.graph().nodes()) {
+            if (n.isOctet("Linear")) {
+                names.add(n.input(1));
+                names.add(n.input(2));
+            }
+        }
+        canonical.graph().initializers().keySet().stream()
+                .filter(name -> name.endsWith(".weight") || name.endsWith(".bias"))
+                .forEach(names::add);
+        return names;
+    }
+
+    /** Matrices that Linears read as [in, out] and nothing else reads: a table that is also gathered from stays. */
+    private static Set<String> turned(Graph graph) {
+        Set<String> turned = new HashSet<>();
+        Set<String> readOtherwise = new HashSet<>();
+        for (Node n : graph.nodes()) {
+            boolean linear = n.isOctet("Linear");
+            if (linear && n.intAttribute("transB", 0) == 0) {
+                turned.add(n.input(1));
+            }
+            for (int i = 0; i < n.inputs().size(); i++) {
+                if (!linear || i != 1 || n.intAttribute("transB", 0) == 1) {
+                    readOtherwise.add(n.input(i));
+                }
+            }
+        }
+        turned.removeAll(readOtherwise);
+        return turned;
+    }
+
+    /** A matrix the other way round. */
+    static Tensor transposed(Tensor w, Arena arena) {
+        long rows = w.shape().dim(0);
+        long cols = w.shape().dim(1);
+        long width = w.dtype().bits() / 8;
+        Tensor t = Tensor.allocate(arena, new TensorSpec(w.name(), w.dtype(), Shape.of(cols, rows)));
+        for (long r = 0; r < rows; r++) {
+            for (long c = 0; c < cols; c++) {
+                MemorySegment.copy(w.bytes(), (r * cols + c) * width, t.bytes(), (c * rows + r) * width, width);
+            }
+        }
+        return t;
+    }
+}

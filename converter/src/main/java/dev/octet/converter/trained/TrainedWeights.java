@@ -1,0 +1,114 @@
+package dev.octet.converter.trained;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Floats;
+import java.lang.foreign.Arena;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+
+/** Trained weights in a graph, in whatever number type they are to be stored. */
+public final class TrainedWeights {
+    private TrainedWeights() {}
+
+    /**
+     * The graph with these weights in place of its constants, each rounded once to the type the constant has.
+     *
+     * @param weights F32, BF16 or F16 by the constant's name
+     * @param arena owns the new constants
+     * @throws InvalidDataException when there is no such constant, its shape is another, or a value is NaN or infinite in its type
+     */
+    public static GraphModel put(GraphModel model, Map<String, Tensor> weights, Arena arena) {
+        GraphEdit edit = GraphEdit.of(model.graph());
+        weights.forEach((name, trained) -> {
+            Initializer old = edit.initializer(name);
+            Tensor constant = old == null ? null : old.tensor().orElse(null);
+            if (constant == null) {
+                throw new InvalidDataException(
+                        "the model has no weight '" + name + "'",
+                        "weights of the run",
+                        "export with the model that the run was started with");
+            }
+            if (!constant.shape().equals(trained.shape())) {
+                throw new InvalidDataException(
+                        "the run has shape " + trained.shape() + ", the model " + constant.shape(),
+                        "weight '" + name + "'",
+                        "export with the model that the run was started with");
+            }
+            edit.putInitializer(Initializer.of(cast(trained.withName(name), constant.dtype(), arena)));
+        });
+        return model.withGraph(edit.build());
+    }
+
+    /**
+     * The graph with some of its constants stored in another type; a Cast brings each back to the type the graph computes in.
+     *
+     * @param names of constants; those that are no floats, or of this type already, stay
+     * @throws InvalidDataException when a value becomes infinite
+     */
+    public static GraphModel store(GraphModel model, Collection<String> names, DType type, Arena arena) {
+        GraphEdit edit = GraphEdit.of(model.graph());
+        for (String name : names) {
+            Initializer old = edit.initializer(name);
+            Tensor constant = old == null ? null : old.tensor().orElse(null);
+            List<Node> readers = edit.consumers(name);
+            if (constant == null || !isFloat(constant.dtype()) || constant.dtype() == type || readers.isEmpty()) {
+                continue;
+            }
+            String stored = edit.freshName(name + "_" + type.name().toLowerCase(Locale.ROOT));
+            edit.putInitializer(Initializer.of(cast(constant, type, arena).withName(stored)));
+            Node cast = Node.of(
+                    stored + "_cast",
+                    "Cast",
+                    List.of(stored),
+                    List.of(name),
+                    Attribute.of("to", constant.dtype().onnxId()));
+            edit.removeInitializer(name);
+            edit.insertBefore(readers.getFirst(), cast);
+        }
+        return model.withGraph(edit.build());
+    }
+
+    /** Casts tensors to one type, for checkpoints. */
+    public static Map<String, Tensor> cast(Map<String, Tensor> tensors, DType type, Arena arena) {
+        Map<String, Tensor> result = new LinkedHashMap<>();
+        tensors.forEach((name, t) -> result.put(name, isFloat(t.dtype()) ? cast(t, type, arena) : t));
+        return result;
+    }
+
+    static boolean isFloat(DType type) {
+        return type == DType.F32 || type == DType.BF16 || type == DType.F16;
+    }
+
+    /** Rounded to nearest even. */
+    static Tensor cast(Tensor from, DType type, Arena arena) {
+        if (!isFloat(type)) {
+            throw new InvalidDataException(
+                    "the model holds it as " + type + ", which is not trained",
+                    "weight '" + from.name() + "'",
+                    "export with the model that the run was started with");
+        }
+        Tensor to = Tensor.allocate(arena, new TensorSpec(from.name(), type, from.shape()));
+        for (long i = 0; i < from.shape().elementCount(); i++) {
+            float x = Floats.get(from.dtype(), from.bytes(), i);
+            Floats.set(type, to.bytes(), i, x);
+            if (!Float.isFinite(x) || !Float.isFinite(Floats.get(type, to.bytes(), i))) {
+                throw new InvalidDataException(
+                        "element " + i + " is " + x + (Float.isFinite(x) ? ", too large for " + type : ""),
+                        "weight '" + from.name() + "'",
+                        "the run diverged; export an earlier checkpoint of it");
+            }
+        }
+        return to;
+    }
+}
