@@ -61,10 +61,7 @@ public final class CheckpointGraph {
             if (TrainedWeights.isFloat(spec.dtype())
                     && old != null
                     && old.tensor().isPresent()) {
-                graph.put(
-                        spec.name(),
-                        graph.read(spec.name(), reader),
-                        old.tensor().get().shape());
+                graph.put(graph.read(spec.name(), reader), old.tensor().get().shape());
             }
         }
         edit.removeUnreachable();
