@@ -1,0 +1,130 @@
+package dev.octet.trainer.check;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.pass.ImportPasses;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.autodiff.Programs;
+import dev.octet.trainer.autodiff.Ties;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.regex.Pattern;
+
+/** An export of {@code testdata/models/tiny-onnx} with what torch computes for the checkpoint it was exported from. */
+final class TinyGoldens implements AutoCloseable {
+    static final List<String> NAMES = List.of(
+            "bert_eager_script14",
+            "bert_eager_script17",
+            "bert_eager_dynamo18",
+            "bert_eager_dynamo23",
+            "gpt2_eager_script14",
+            "gpt2_eager_script17",
+            "gpt2_eager_dynamo18",
+            "gpt2_eager_dynamo23",
+            "llama_eager_script14",
+            "llama_eager_script17",
+            "llama_eager_dynamo18",
+            "llama_eager_dynamo23",
+            "vit_eager_script14",
+            "vit_eager_script17",
+            "vit_eager_dynamo18",
+            "vit_eager_dynamo23");
+
+    private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models");
+
+    private final ModelFile model;
+    private final ModelFile file;
+    private final Converter converter;
+    private final GraphModel graph;
+
+    private TinyGoldens(ModelFile model, ModelFile file, Converter converter) {
+        this.model = model;
+        this.file = file;
+        this.converter = converter;
+        GraphModel tied = Ties.restore(
+                converter.canonical(), Ties.find(converter.canonical().graph()));
+        Map<String, Shape> shapes = new HashMap<>();
+        file.model().tensors().forEach((name, t) -> {
+            if (name.startsWith("in.")) {
+                shapes.put(name.substring("in.".length()), t.shape());
+            }
+        });
+        graph = ImportPasses.specialise(tied, Programs.sizes(tied.graph(), shapes), new PassLog());
+    }
+
+    static TinyGoldens open(String name) throws IOException {
+        String architecture = name.substring(0, name.indexOf('_'));
+        ModelFile model = ModelFile.open(MODELS.resolve("tiny-onnx/" + name + ".onnx"));
+        ModelFile file = ModelFile.open(MODELS.resolve("tiny-hf/" + architecture + "/golden.safetensors"));
+        return new TinyGoldens(model, file, Converter.of(model.model()));
+    }
+
+    /** The graph at the golden sizes, without a loss, its ties restored. */
+    GraphModel graph() {
+        return graph;
+    }
+
+    Tensor tensor(String name) {
+        return requireNonNull(file.model().tensors().get(name), name);
+    }
+
+    Golden golden() {
+        return Golden.of(file.model().tensors(), "golden.safetensors");
+    }
+
+    /** The graph's name of each gradient that has another one: by the module that torch exported, and where a tied weight got another owner. */
+    Map<String, String> renamed() {
+        Map<String, String> renamed = new TreeMap<>();
+        golden().gradients().keySet().forEach(name -> renamed.put(name, inGraph(name)));
+        return renamed;
+    }
+
+    private String inGraph(String name) {
+        List<String> owners = List.of(name, module(name), tied(name), expanded(name));
+        return owners.stream()
+                .filter(o -> graph.graph().initializers().containsKey("m." + o))
+                .findFirst()
+                .map(o -> "m." + o)
+                .orElse(expanded(name));
+    }
+
+    private static String tied(String name) {
+        return switch (name) {
+            case "transformer.wte.weight" -> "lm_head.weight";
+            case "bert.embeddings.word_embeddings.weight" -> "cls.predictions.decoder.weight";
+            case "cls.predictions.bias" -> "cls.predictions.decoder.bias";
+            default -> name;
+        };
+    }
+
+    /** The class token, which torch's newer exporter writes once for each image of the batch. */
+    private static String expanded(String name) {
+        return name.equals("vit.embeddings.cls_token") ? "expand" : name;
+    }
+
+    /** transformers 5 calls modules of ViT otherwise than the tensors of its files. */
+    private static String module(String name) {
+        return Pattern.compile("attention\\.attention\\.(query|key|value)")
+                .matcher(name.replace("vit.encoder.layer.", "vit.layers."))
+                .replaceAll(m -> "attention." + m.group(1).charAt(0) + "_proj")
+                .replace("attention.output.dense", "attention.o_proj")
+                .replace("intermediate.dense", "mlp.fc1")
+                .replace("output.dense", "mlp.fc2");
+    }
+
+    @Override
+    public void close() {
+        converter.close();
+        file.close();
+        model.close();
+    }
+}
