@@ -19,6 +19,9 @@ import dev.octet.trainer.op.binary.PRelu;
 import dev.octet.trainer.op.binary.Pair;
 import dev.octet.trainer.op.binary.Pow;
 import dev.octet.trainer.op.binary.Sub;
+import dev.octet.trainer.op.cast.Cast;
+import dev.octet.trainer.op.cast.CastCpu;
+import dev.octet.trainer.op.cast.CastReference;
 import dev.octet.trainer.op.comparison.Comparison;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.AmaxUpdateCpu;
@@ -118,6 +121,7 @@ public final class Ops {
             unary("Abs", Abs.class, s -> new Abs(s.input(0))),
             binary("Add", Add.class, s -> new Add(Pair.read(s))),
             binary("And", Comparison.class, Comparison.Kind.And.reader()),
+            OpEntry.onnx("Cast", Cast.class, Cast::read, new CastReference(), new CastCpu()),
             unary("Ceil", Step.class, Step.Kind.Ceil.reader()),
             unary("Clip", Clip.class, Clip::read),
             unary("Cos", Cos.class, s -> new Cos(s.input(0))),
