@@ -179,41 +179,28 @@ public final class Broadcast {
     }
 
     /**
-     * Adds a tile of the result's elements {@code from .. from + n - 1} to what the operand has there: the sum over repeated axes.
+     * Joins a tile of the result's elements {@code from .. from + n - 1} with what the operand has there, over repeated axes.
      *
-     * @param sums the operand's elements from {@code base} on
+     * @param folded the operand's elements from {@code base} on
      */
-    public void add(int operand, float[] tile, long from, int n, float[] sums, long base) {
+    void fold(Fold fold, int operand, float[] tile, long from, int n, float[] folded, long base) {
         int inner = dims.length - 1;
         long length = dims[inner];
         boolean repeated = strides[operand][inner] == 0;
         long row = from / length;
         long column = from % length;
+        float[] one = new float[1];
         for (int at = 0; at < n; row++) {
             int run = (int) Math.min(length - column, n - at);
             int to = (int) (rowIndex(operand, row) - base);
             if (repeated) {
-                sums[to] += sum(tile, at, run);
+                one[0] = fold.of(tile, at, run);
+                fold.into(folded, to, one, 0, 1);
             } else {
-                addTo(sums, to + (int) column, tile, at, run);
+                fold.into(folded, to + (int) column, tile, at, run);
             }
             at += run;
             column = 0;
         }
-    }
-
-    private static void addTo(float[] sums, int to, float[] tile, int from, int n) {
-        for (int i = 0; i < n; i++) {
-            sums[to + i] += tile[from + i];
-        }
-    }
-
-    /** The sum of {@code n} elements, in F64: a row may be as long as a tensor. */
-    private static float sum(float[] tile, int from, int n) {
-        double sum = 0;
-        for (int i = from; i < from + n; i++) {
-            sum += tile[i];
-        }
-        return (float) sum;
     }
 }

@@ -1,5 +1,7 @@
 package dev.octet.trainer.kernel;
 
+import java.util.Arrays;
+
 /**
  * Gradients of operands that were repeated by broadcasting: one sweep over the result computes the gradients of all operands tile by
  * tile and sums those of repetitions. Work is cut along the outermost axis by size alone; where an operand is repeated along that axis
@@ -27,6 +29,20 @@ public final class RepeatedGradient {
 
     /** Computes and writes the wanted gradients of the operands {@code 0 .. operands - 1}. */
     public static void run(Broadcast broadcast, int operands, Frame<CpuTensor> frame, CpuContext cpu, Tiles tiles) {
+        run(Fold.SUM, broadcast, operands, frame, cpu, tiles);
+    }
+
+    /**
+     * Folds what tiles hold at repetitions of one operand.
+     *
+     * @param target the operand's elements, in row-major order
+     */
+    public static void fold(Fold fold, Broadcast broadcast, float[] target, CpuContext cpu, Tiles tiles) {
+        run(fold, broadcast, 1, new OneGradient(CpuTensor.of(target)), cpu, tiles);
+    }
+
+    private static void run(
+            Fold fold, Broadcast broadcast, int operands, Frame<CpuTensor> frame, CpuContext cpu, Tiles tiles) {
         boolean summed = false;
         long largest = 1;
         for (int k = 0; k < operands; k++) {
@@ -43,13 +59,16 @@ public final class RepeatedGradient {
                     .ranges(
                             count,
                             CpuContext.GRAIN,
-                            (from, to) -> new Piece(broadcast, operands, frame, tiles).run(from, to));
+                            (from, to) -> new Piece(fold, broadcast, operands, frame, tiles).run(from, to));
             return;
         }
         if (count == 0) {
             for (int k = 0; k < operands; k++) {
                 if (frame.wantsGradient(k)) {
-                    frame.gradient(k).bytes().fill((byte) 0);
+                    CpuTensor empty = frame.gradient(k);
+                    float[] start = new float[Math.toIntExact(empty.count())];
+                    Arrays.fill(start, fold.start());
+                    empty.write(0, start, 0, start.length);
                 }
             }
             return;
@@ -60,7 +79,7 @@ public final class RepeatedGradient {
         long grain = Math.max(Math.ceilDiv(rows, mostPieces), Math.ceilDiv(CpuContext.GRAIN, rowLength));
         Piece[] pieces = new Piece[(int) Math.ceilDiv(rows, grain)];
         cpu.parallel().ranges(rows, grain, (from, to) -> {
-            Piece piece = new Piece(broadcast, operands, frame, tiles);
+            Piece piece = new Piece(fold, broadcast, operands, frame, tiles);
             piece.startSums(from, to);
             piece.run(from * rowLength, to * rowLength);
             piece.writeSlices();
@@ -68,23 +87,64 @@ public final class RepeatedGradient {
         });
         for (int k = 0; k < operands; k++) {
             if (frame.wantsGradient(k) && !broadcast.isWhole(k) && broadcast.outerStride(k) == 0) {
-                writeTotal(frame.gradient(k), k, pieces);
+                writeTotal(fold, frame.gradient(k), k, pieces);
             }
         }
     }
 
-    private static void writeTotal(CpuTensor gradient, int k, Piece[] pieces) {
+    private static void writeTotal(Fold fold, CpuTensor gradient, int k, Piece[] pieces) {
         float[] total = pieces[0].sums[k];
         for (int p = 1; p < pieces.length; p++) {
-            float[] more = pieces[p].sums[k];
-            for (int i = 0; i < total.length; i++) {
-                total[i] += more[i];
-            }
+            fold.into(total, 0, pieces[p].sums[k], 0, total.length);
         }
         gradient.write(0, total, 0, total.length);
     }
 
+    /** A frame that holds the target of one fold. */
+    private record OneGradient(CpuTensor target) implements Frame<CpuTensor> {
+        @Override
+        public boolean hasInput(int i) {
+            return false;
+        }
+
+        @Override
+        public CpuTensor input(int i) {
+            throw new IllegalStateException("no inputs");
+        }
+
+        @Override
+        public CpuTensor output(int j) {
+            throw new IllegalStateException("no outputs");
+        }
+
+        @Override
+        public boolean hasUpstream(int j) {
+            return false;
+        }
+
+        @Override
+        public CpuTensor upstream(int j) {
+            throw new IllegalStateException("no upstream");
+        }
+
+        @Override
+        public boolean wantsGradient(int i) {
+            return i == 0;
+        }
+
+        @Override
+        public CpuTensor gradient(int i) {
+            return target;
+        }
+
+        @Override
+        public boolean accumulates(int i) {
+            return false;
+        }
+    }
+
     private static final class Piece {
+        private final Fold fold;
         private final Broadcast broadcast;
         private final Frame<CpuTensor> frame;
         private final Tiles tiles;
@@ -96,7 +156,8 @@ public final class RepeatedGradient {
 
         private final long[] base;
 
-        Piece(Broadcast broadcast, int operands, Frame<CpuTensor> frame, Tiles tiles) {
+        Piece(Fold fold, Broadcast broadcast, int operands, Frame<CpuTensor> frame, Tiles tiles) {
+            this.fold = fold;
             this.broadcast = broadcast;
             this.frame = frame;
             this.tiles = tiles;
@@ -116,6 +177,7 @@ public final class RepeatedGradient {
                     long stride = broadcast.outerStride(k);
                     long length = stride == 0 ? frame.gradient(k).count() : stride * (endRow - firstRow);
                     sums[k] = new float[Math.toIntExact(length)];
+                    Arrays.fill(sums[k], fold.start());
                     base[k] = stride * firstRow;
                 }
             }
@@ -132,7 +194,7 @@ public final class RepeatedGradient {
                     if (broadcast.isWhole(k)) {
                         frame.gradient(k).write(at, gradients[k], 0, n);
                     } else {
-                        broadcast.add(k, gradients[k], at, n, sums[k], base[k]);
+                        broadcast.fold(fold, k, gradients[k], at, n, sums[k], base[k]);
                     }
                 }
             }

@@ -19,10 +19,20 @@ import dev.octet.trainer.op.binary.PRelu;
 import dev.octet.trainer.op.binary.Pair;
 import dev.octet.trainer.op.binary.Pow;
 import dev.octet.trainer.op.binary.Sub;
+import dev.octet.trainer.op.box.BoxCpu;
+import dev.octet.trainer.op.box.BoxOp;
+import dev.octet.trainer.op.box.BoxReference;
+import dev.octet.trainer.op.box.Concat;
+import dev.octet.trainer.op.box.Pad;
+import dev.octet.trainer.op.box.Slice;
+import dev.octet.trainer.op.box.Split;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.cast.CastCpu;
 import dev.octet.trainer.op.cast.CastReference;
 import dev.octet.trainer.op.comparison.Comparison;
+import dev.octet.trainer.op.cumsum.CumSum;
+import dev.octet.trainer.op.cumsum.CumSumCpu;
+import dev.octet.trainer.op.cumsum.CumSumReference;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.AmaxUpdateCpu;
 import dev.octet.trainer.op.fp8.AmaxUpdateReference;
@@ -62,12 +72,21 @@ import dev.octet.trainer.op.product.LinearReference;
 import dev.octet.trainer.op.product.MatMul;
 import dev.octet.trainer.op.product.MatMulCpu;
 import dev.octet.trainer.op.product.MatMulReference;
+import dev.octet.trainer.op.reduce.Reduce;
+import dev.octet.trainer.op.reduce.ReduceCpu;
+import dev.octet.trainer.op.reduce.ReduceReference;
+import dev.octet.trainer.op.repeat.Repeat;
+import dev.octet.trainer.op.repeat.RepeatCpu;
+import dev.octet.trainer.op.repeat.RepeatReference;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.softmax.SoftmaxCpu;
 import dev.octet.trainer.op.softmax.SoftmaxReference;
 import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.transpose.TransposeCpu;
 import dev.octet.trainer.op.transpose.TransposeReference;
+import dev.octet.trainer.op.trilu.Trilu;
+import dev.octet.trainer.op.trilu.TriluCpu;
+import dev.octet.trainer.op.trilu.TriluReference;
 import dev.octet.trainer.op.unary.Abs;
 import dev.octet.trainer.op.unary.Clip;
 import dev.octet.trainer.op.unary.Cos;
@@ -163,12 +182,29 @@ public final class Ops {
             OpEntry.onnx("Where", Where.class, Where::read, new WhereReference(), new WhereCpu()),
             binary("Xor", Comparison.class, Comparison.Kind.Xor.reader()),
             // --- reductions
+            OpEntry.onnx("CumSum", CumSum.class, CumSum::read, new CumSumReference(), new CumSumCpu()),
+            reduce("ReduceL1", Reduce.Kind.ReduceL1),
+            reduce("ReduceL2", Reduce.Kind.ReduceL2),
+            reduce("ReduceLogSum", Reduce.Kind.ReduceLogSum),
+            reduce("ReduceLogSumExp", Reduce.Kind.ReduceLogSumExp),
+            reduce("ReduceMax", Reduce.Kind.ReduceMax),
+            reduce("ReduceMean", Reduce.Kind.ReduceMean),
+            reduce("ReduceMin", Reduce.Kind.ReduceMin),
+            reduce("ReduceSum", Reduce.Kind.ReduceSum),
+            reduce("ReduceSumSquare", Reduce.Kind.ReduceSumSquare),
             // --- shape and indexing
+            box("Concat", Concat.class, Concat::read),
             view("Dropout", View::dropout),
+            OpEntry.onnx("Expand", Repeat.class, Repeat::expand, new RepeatReference(), new RepeatCpu()),
             view("Flatten", View::flatten),
             view("Identity", View::identity),
+            box("Pad", Pad.class, Pad::read),
             view("Reshape", View::reshape),
+            box("Slice", Slice.class, Slice::read),
+            box("Split", Split.class, Split::read),
             view("Squeeze", View::squeeze),
+            OpEntry.onnx("Tile", Repeat.class, Repeat::tile, new RepeatReference(), new RepeatCpu()),
+            OpEntry.onnx("Trilu", Trilu.class, Trilu::read, new TriluReference(), new TriluCpu()),
             view("Unsqueeze", View::unsqueeze),
             OpEntry.onnx("Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu()),
             OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu()),
@@ -246,6 +282,14 @@ public final class Ops {
 
     private static <O extends UnaryOp> OpEntry<O> unary(String type, Class<O> op, OpReader<O> reader) {
         return OpEntry.onnx(type, op, reader, new UnaryReference<>(), new UnaryCpu<>());
+    }
+
+    private static OpEntry<Reduce> reduce(String type, Reduce.Kind kind) {
+        return OpEntry.onnx(type, Reduce.class, kind.reader(), new ReduceReference(), new ReduceCpu());
+    }
+
+    private static <O extends BoxOp> OpEntry<O> box(String type, Class<O> op, OpReader<O> reader) {
+        return OpEntry.onnx(type, op, reader, new BoxReference<>(), new BoxCpu<>());
     }
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {

@@ -155,6 +155,48 @@ public abstract class TwinTest {
                 }));
     }
 
+    /**
+     * Gradients by input (of no length where none flows) when only output 0 has an upstream gradient: the CPU twin's, which must be near the reference's.
+     *
+     * @param upstream gradient of output 0
+     */
+    protected List<double[]> gradients(Op op, List<OperandType> types, List<double[]> inputs, double[] upstream) {
+        List<double[]> outputs = outputs(op);
+        List<double @Nullable []> expected = new ArrayList<>();
+        for (int i = 0; i < inputs.size(); i++) {
+            expected.add(op.isDifferentiable(i) ? new double[inputs.get(i).length] : null);
+        }
+        OpEntry<Op> entry = Ops.of(op);
+        entry.reference().forward(op, new ReferenceOperands(inputs, outputs, List.of(), List.of()));
+        entry.reference().backward(op, new ReferenceOperands(inputs, outputs, List.of(upstream), expected));
+        try (Arena arena = Arena.ofShared();
+                ThreadTeam team = new ThreadTeam(1)) {
+            CpuContext cpu = new CpuContext(team, gemm());
+            List<@Nullable CpuTensor> x = new ArrayList<>();
+            List<@Nullable CpuTensor> dx = new ArrayList<>();
+            for (int i = 0; i < inputs.size(); i++) {
+                x.add(tensor(arena, types.get(i), inputs.get(i)));
+                dx.add(op.isDifferentiable(i) ? empty(arena, types.get(i)) : null);
+            }
+            List<@Nullable CpuTensor> y = new ArrayList<>();
+            op.outputs().forEach(t -> y.add(empty(arena, t)));
+            op.saved().forEach(t -> y.add(empty(arena, t)));
+            CpuTensor dy = tensor(arena, op.outputs().getFirst(), upstream);
+            entry.cpu().forward(op, new CpuOperands(x, y, List.of(), List.of(), i -> false), cpu);
+            entry.cpu().backward(op, new CpuOperands(x, y, List.of(dy), dx, i -> false), cpu);
+            List<double[]> got = new ArrayList<>();
+            for (int i = 0; i < dx.size(); i++) {
+                double[] e = expected.get(i);
+                CpuTensor t = dx.get(i);
+                got.add(t == null ? new double[0] : doubles(t));
+                if (e != null) {
+                    assertArrayEquals(e, got.get(i), 1e-3);
+                }
+            }
+            return got;
+        }
+    }
+
     private static long size(Case c) {
         return c.types().stream().mapToLong(t -> t == null ? 0 : t.count()).sum();
     }

@@ -1,0 +1,5 @@
+/** CumSum. */
+@NullMarked
+package dev.octet.trainer.op.cumsum;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,5 @@
+/** Trilu. */
+@NullMarked
+package dev.octet.trainer.op.trilu;
+
+import org.jspecify.annotations.NullMarked;
