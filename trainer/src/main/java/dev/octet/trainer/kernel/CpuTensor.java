@@ -31,8 +31,7 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
 
     /** A row of F32 elements in an array. */
     public static CpuTensor of(float[] values) {
-        return new CpuTensor(
-                new OperandType(DType.F32, Shape.of(values.length)), MemorySegment.ofArray(values));
+        return new CpuTensor(new OperandType(DType.F32, Shape.of(values.length)), MemorySegment.ofArray(values));
     }
 
     public DType dtype() {

@@ -34,9 +34,7 @@ record Box(
                 continue;
             }
             int last = size.size() - 1;
-            if (last >= 0
-                    && in.get(last) == inputSteps[d] * dims[d]
-                    && out.get(last) == outputSteps[d] * dims[d]) {
+            if (last >= 0 && in.get(last) == inputSteps[d] * dims[d] && out.get(last) == outputSteps[d] * dims[d]) {
                 size.set(last, size.get(last) * dims[d]);
                 in.set(last, inputSteps[d]);
                 out.set(last, outputSteps[d]);

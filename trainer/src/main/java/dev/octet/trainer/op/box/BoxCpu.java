@@ -15,7 +15,11 @@ public final class BoxCpu<O extends BoxOp> implements CpuKernel<O> {
         for (int j = 0; j < op.outputs().size(); j++) {
             int output = j;
             CpuTensor y = frame.output(j);
-            if (boxes.stream().filter(b -> b.output() == output).mapToLong(Box::count).sum() < y.count()) {
+            if (boxes.stream()
+                            .filter(b -> b.output() == output)
+                            .mapToLong(Box::count)
+                            .sum()
+                    < y.count()) {
                 fill(y, op.fill(), cpu);
             }
         }
@@ -32,7 +36,10 @@ public final class BoxCpu<O extends BoxOp> implements CpuKernel<O> {
         for (int i = 0; i < inputs; i++) {
             int input = i;
             if (frame.wantsGradient(i)
-                    && boxes.stream().filter(b -> b.input() == input).mapToLong(Box::count).sum()
+                    && boxes.stream()
+                                    .filter(b -> b.input() == input)
+                                    .mapToLong(Box::count)
+                                    .sum()
                             < frame.gradient(i).count()) {
                 fill(frame.gradient(i), 0, cpu);
             }
@@ -81,8 +88,7 @@ public final class BoxCpu<O extends BoxOp> implements CpuKernel<O> {
                     MemorySegment.copy(from.bytes(), source, to.bytes(), target, run * width);
                 } else {
                     for (long i = 0; i < run; i++) {
-                        MemorySegment.copy(
-                                from.bytes(), source + i * fromStep, to.bytes(), target + i * toStep, width);
+                        MemorySegment.copy(from.bytes(), source + i * fromStep, to.bytes(), target + i * toStep, width);
                     }
                 }
             }

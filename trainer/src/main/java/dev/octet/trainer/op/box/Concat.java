@@ -16,8 +16,9 @@ public record Concat(List<OperandType> inputs, int axis) implements BoxOp {
 
     /** Reads ONNX Concat. */
     public static Concat read(OpSource source) {
-        List<OperandType> inputs =
-                IntStream.range(0, source.inputs().size()).mapToObj(source::input).toList();
+        List<OperandType> inputs = IntStream.range(0, source.inputs().size())
+                .mapToObj(source::input)
+                .toList();
         Shape first = inputs.getFirst().shape();
         int axis = source.axis(source.node().intAttribute("axis", 0), first.rank());
         for (OperandType t : inputs) {

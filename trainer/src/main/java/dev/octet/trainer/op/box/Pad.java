@@ -30,9 +30,8 @@ public record Pad(OperandType x, List<Long> before, Shape shape, double fill) im
                 : source.node().intsAttribute("pads").orElse(List.of()).stream()
                         .mapToLong(p -> p)
                         .toArray();
-        long[] axes = source.has(3)
-                ? source.longs(3)
-                : LongStream.range(0, rank).toArray();
+        long[] axes =
+                source.has(3) ? source.longs(3) : LongStream.range(0, rank).toArray();
         if (pads.length != 2 * axes.length) {
             throw source.refusal(
                     pads.length + " widths for " + axes.length + " axes", "the model is damaged; export it again");

@@ -22,8 +22,9 @@ public record Split(OperandType x, int axis, List<Long> sizes) implements BoxOp 
         List<Long> sizes = source.has(1)
                 ? Arrays.stream(source.longs(1)).boxed().toList()
                 : source.node().intsAttribute("split").orElseGet(() -> equal(size, parts));
-        if (sizes.size() != parts || sizes.stream().mapToLong(s -> s).sum() != size || sizes.stream()
-                .anyMatch(s -> s < 0)) {
+        if (sizes.size() != parts
+                || sizes.stream().mapToLong(s -> s).sum() != size
+                || sizes.stream().anyMatch(s -> s < 0)) {
             throw source.refusal(
                     "an axis of " + size + " is not cut into " + sizes + " for " + parts + " outputs",
                     "the model is damaged; export it again");
