@@ -1,5 +1,6 @@
 package dev.octet.trainer.optimizer;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -119,6 +120,10 @@ class UpdateProgramTest {
             executable.run(Phase.UPDATE);
         }
 
+        Map<String, Value> memory(String parameter) {
+            return requireNonNull(update.memory().get(parameter));
+        }
+
         @Override
         public void close() {
             executable.close();
@@ -126,16 +131,23 @@ class UpdateProgramTest {
         }
     }
 
-    private static Map<String, float[]> golden() throws IOException {
-        Map<String, float[]> all = new HashMap<>();
-        try (ModelFile file = ModelFile.open(GOLDEN)) {
-            file.model().tensors().forEach((name, t) -> {
-                float[] elements = new float[(int) t.shape().elementCount()];
-                MemorySegment.copy(t.bytes(), Tensor.F32_LE, 0, elements, 0, elements.length);
-                all.put(name, elements);
-            });
+    /** The file of {@code make/optimizers.py}. */
+    private static final class Golden {
+        private final Map<String, float[]> all = new HashMap<>();
+
+        Golden() throws IOException {
+            try (ModelFile file = ModelFile.open(GOLDEN)) {
+                file.model().tensors().forEach((name, t) -> {
+                    float[] elements = new float[(int) t.shape().elementCount()];
+                    MemorySegment.copy(t.bytes(), Tensor.F32_LE, 0, elements, 0, elements.length);
+                    all.put(name, elements);
+                });
+            }
         }
-        return all;
+
+        float[] get(String name) {
+            return requireNonNull(all.get(name), name);
+        }
     }
 
     /** Within 1e-6 of the tensor's largest element (at least 1): elements are what is left of sums of that size. */
@@ -149,7 +161,7 @@ class UpdateProgramTest {
 
     @TestFactory
     Stream<DynamicTest> twenty_steps_give_what_torch_gives() throws IOException {
-        Map<String, float[]> golden = golden();
+        Golden golden = new Golden();
         return configurations().entrySet().stream()
                 .flatMap(c -> Stream.of(CpuDevice.of(2), new ReferenceDevice())
                         .map(device -> dynamicTest(c.getKey() + " on " + device.name(), () -> {
@@ -158,7 +170,7 @@ class UpdateProgramTest {
                         })));
     }
 
-    private static void twentySteps(Device device, String name, Configuration c, Map<String, float[]> golden) {
+    private static void twentySteps(Device device, String name, Configuration c, Golden golden) {
         float[] start = golden.get(name + ".start");
         int n = start.length;
         try (Run run = new Run(device, c.optimizer(), List.of(), Double.POSITIVE_INFINITY, start)) {
@@ -179,7 +191,7 @@ class UpdateProgramTest {
 
     @Test
     void gradients_are_clipped_as_torch_clips_them() throws IOException {
-        Map<String, float[]> golden = golden();
+        Golden golden = new Golden();
         float[][] gradients = {golden.get("clip.0.before"), golden.get("clip.1.before")};
         float[][] zeros = {new float[gradients[0].length], new float[gradients[1].length]};
         try (Device device = CpuDevice.of(1);
@@ -253,10 +265,9 @@ class UpdateProgramTest {
                 Run sgd = new Run(device, Optimizer.Sgd.of(0.5), List.of(), 1, new float[] {1})) {
             assertEquals(
                     List.of("exp_avg", "exp_avg_sq"),
-                    List.copyOf(adam.update.memory().get("p0").keySet()));
+                    List.copyOf(adam.memory("p0").keySet()));
             assertEquals(
-                    List.of("momentum_buffer"),
-                    List.copyOf(sgd.update.memory().get("p0").keySet()));
+                    List.of("momentum_buffer"), List.copyOf(sgd.memory("p0").keySet()));
             assertTrue(adam.update.program().text().contains("AdamStep"));
         }
     }
