@@ -7,6 +7,9 @@ import dev.octet.trainer.kernel.OpReader;
 import dev.octet.trainer.op.accumulate.Accumulate;
 import dev.octet.trainer.op.accumulate.AccumulateCpu;
 import dev.octet.trainer.op.accumulate.AccumulateReference;
+import dev.octet.trainer.op.batchnorm.BatchNormalization;
+import dev.octet.trainer.op.batchnorm.BatchNormalizationCpu;
+import dev.octet.trainer.op.batchnorm.BatchNormalizationReference;
 import dev.octet.trainer.op.binary.Add;
 import dev.octet.trainer.op.binary.BinaryCpu;
 import dev.octet.trainer.op.binary.BinaryOp;
@@ -63,6 +66,9 @@ import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossReference;
 import dev.octet.trainer.op.norm.RowNorm;
 import dev.octet.trainer.op.norm.RowNormCpu;
 import dev.octet.trainer.op.norm.RowNormReference;
+import dev.octet.trainer.op.pool.Pool;
+import dev.octet.trainer.op.pool.PoolCpu;
+import dev.octet.trainer.op.pool.PoolReference;
 import dev.octet.trainer.op.product.Gemm;
 import dev.octet.trainer.op.product.GemmCpu;
 import dev.octet.trainer.op.product.GemmReference;
@@ -213,6 +219,16 @@ public final class Ops {
             OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu()),
             OpEntry.onnx("MatMul", MatMul.class, MatMul::read, new MatMulReference(), new MatMulCpu()),
             // --- normalisation, activation, pooling
+            pool("AveragePool", Pool::readAverage),
+            pool("GlobalAveragePool", Pool::readGlobalAverage),
+            pool("GlobalMaxPool", Pool::readGlobalMax),
+            pool("MaxPool", Pool::readMax),
+            OpEntry.onnx(
+                    "BatchNormalization",
+                    BatchNormalization.class,
+                    BatchNormalization::read,
+                    new BatchNormalizationReference(),
+                    new BatchNormalizationCpu()),
             OpEntry.onnx("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu()),
             OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu()),
             OpEntry.onnx(
@@ -294,6 +310,10 @@ public final class Ops {
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {
         return OpEntry.onnx(type, View.class, reader, new ViewReference(), new ViewCpu());
+    }
+
+    private static OpEntry<Pool> pool(String type, OpReader<Pool> reader) {
+        return OpEntry.onnx(type, Pool.class, reader, new PoolReference(), new PoolCpu());
     }
 
     private static OpEntry<RowLoss> rowLoss(RowLoss.Kind kind, OpReader<RowLoss> reader) {
