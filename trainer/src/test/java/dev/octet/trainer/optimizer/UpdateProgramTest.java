@@ -181,10 +181,7 @@ class UpdateProgramTest {
                         run.get("p0"),
                         "step " + (s + 1));
             }
-            run.update
-                    .memory()
-                    .get("p0")
-                    .forEach((what, value) -> assertClose(golden.get(name + "." + what), run.get(value), what));
+            run.memory("p0").forEach((what, value) -> assertClose(golden.get(name + "." + what), run.get(value), what));
             assertEquals(20, run.get(run.update.step())[0]);
         }
     }

@@ -9,7 +9,15 @@ import java.util.Arrays;
 /** Plane by plane, in arrays. Which places windows look at is worked out once for all planes. */
 public final class PoolCpu implements CpuKernel<Pool> {
     /** Places of all windows of a plane, one window behind the other; {@code first[o]} is where those of window o begin. */
-    private record Places(int[] first, int[] in) {
+    private static final class Places {
+        private final int[] first;
+        private final int[] in;
+
+        Places(int[] first, int[] in) {
+            this.first = first;
+            this.in = in;
+        }
+
         static Places of(Pool op) {
             int[] first = new int[op.planeOut() + 1];
             op.visit((out, in) -> first[out + 1]++);

@@ -40,7 +40,7 @@ public final class SoftmaxCpu implements CpuKernel<Softmax> {
     }
 
     private static void gather(float[] block, int i, Softmax op, float[] column) {
-        if (block != column) {
+        if (op.inner() != 1) { // otherwise they are the same array
             for (int k = 0; k < column.length; k++) {
                 column[k] = block[k * op.inner() + i];
             }
@@ -48,7 +48,7 @@ public final class SoftmaxCpu implements CpuKernel<Softmax> {
     }
 
     private static void scatter(float[] column, float[] block, int i, Softmax op) {
-        if (block != column) {
+        if (op.inner() != 1) { // otherwise they are the same array
             for (int k = 0; k < column.length; k++) {
                 block[k * op.inner() + i] = column[k];
             }
