@@ -66,6 +66,12 @@ import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossReference;
 import dev.octet.trainer.op.norm.RowNorm;
 import dev.octet.trainer.op.norm.RowNormCpu;
 import dev.octet.trainer.op.norm.RowNormReference;
+import dev.octet.trainer.op.pick.Pick;
+import dev.octet.trainer.op.pick.PickCpu;
+import dev.octet.trainer.op.pick.PickReference;
+import dev.octet.trainer.op.pick.Scatter;
+import dev.octet.trainer.op.pick.ScatterCpu;
+import dev.octet.trainer.op.pick.ScatterReference;
 import dev.octet.trainer.op.pool.Pool;
 import dev.octet.trainer.op.pool.PoolCpu;
 import dev.octet.trainer.op.pool.PoolReference;
@@ -212,6 +218,10 @@ public final class Ops {
             OpEntry.onnx("Tile", Repeat.class, Repeat::tile, new RepeatReference(), new RepeatCpu()),
             OpEntry.onnx("Trilu", Trilu.class, Trilu::read, new TriluReference(), new TriluCpu()),
             view("Unsqueeze", View::unsqueeze),
+            OpEntry.onnx("GatherElements", Pick.class, Pick::elements, new PickReference(), new PickCpu()),
+            OpEntry.onnx("GatherND", Pick.class, Pick::tuples, new PickReference(), new PickCpu()),
+            OpEntry.onnx("ScatterElements", Scatter.class, Scatter::elements, new ScatterReference(), new ScatterCpu()),
+            OpEntry.onnx("ScatterND", Scatter.class, Scatter::tuples, new ScatterReference(), new ScatterCpu()),
             OpEntry.onnx("Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu()),
             OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu()),
             // --- matrix products, convolution, attention
