@@ -1,6 +1,8 @@
 package dev.octet.converter.inspect;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
@@ -268,12 +270,21 @@ public record Inspection(
                 settings.put(key, value);
             }
         });
-        HuggingFaceConfig.beside(path).ifPresent(c -> settings.putAll(c.quantization()));
+        ModelConfig.read(path).ifPresent(c -> flatten("quantization_config", c.path("quantization_config"), settings));
         return new Quantization(
                 operators.getOrDefault("QuantizeLinear", 0),
                 operators.getOrDefault("DequantizeLinear", 0),
                 float8,
                 scales,
                 settings);
+    }
+
+    /** Everything under {@code node}, by dotted name. */
+    private static void flatten(String name, JsonNode node, Map<String, String> into) {
+        if (node.isObject()) {
+            node.properties().forEach(p -> flatten(name + "." + p.getKey(), p.getValue(), into));
+        } else if (!node.isMissingNode() && !node.isNull()) {
+            into.put(name, node.isTextual() ? node.asText() : node.toString());
+        }
     }
 }
