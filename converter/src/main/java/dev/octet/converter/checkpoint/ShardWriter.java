@@ -9,9 +9,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Objects;
 
 /**
@@ -45,14 +43,10 @@ final class ShardWriter {
         try (PartFile file = PartFile.create(target)) {
             whole.prepare(plan, threads);
             writeHeader(plan.header(), file);
-            Map<String, Long> starts = new HashMap<>();
-            plan.header()
-                    .entries()
-                    .forEach(e -> starts.put(e.spec().name(), plan.header().dataStart() + e.begin()));
-            TileMover.Places places = spec -> Objects.requireNonNull(starts.get(spec.name()), spec.name());
+            TargetFile tensors = TargetFile.of(file, plan.header());
             List<Piece> pieces = new ArrayList<>();
             for (TensorStep step : plan.steps()) {
-                addPieces(step, file, places, pieces);
+                addPieces(step, tensors, pieces);
             }
             Workers.run(pieces.size(), threads, i -> {
                 Piece piece = pieces.get(i);
@@ -74,14 +68,14 @@ final class ShardWriter {
         }
     }
 
-    private void addPieces(TensorStep step, PartFile file, TileMover.Places places, List<Piece> pieces) {
+    private void addPieces(TensorStep step, TargetFile target, List<Piece> pieces) {
         switch (step) {
             case TensorStep.Copy copy -> {
                 long bytes = copy.target().byteSize();
                 for (long from = 0; from < bytes; from += COPY_BYTES) {
                     long first = from;
                     long count = Math.min(COPY_BYTES, bytes - from);
-                    pieces.add(new Piece(count, () -> mover.copy(copy, first, count, file, places)));
+                    pieces.add(new Piece(count, () -> mover.copy(copy, first, count, target)));
                 }
             }
             case TensorStep.Quantize q -> {
@@ -89,21 +83,19 @@ final class ShardWriter {
                 for (Tile tile : Tile.of(
                         shape, mover.sourceGranularity(q.name()), q.scheme().granularity())) {
                     pieces.add(new Piece(
-                            share(q.sourceBytes(), tile, shape), () -> mover.quantize(q, tile, whole, file, places)));
+                            share(q.sourceBytes(), tile, shape), () -> mover.quantize(q, tile, whole, target)));
                 }
             }
             case TensorStep.Dequantize d -> {
                 MatrixShape shape = MatrixShape.of(d.source().shape());
                 for (Tile tile : Tile.of(shape, d.source().granularity())) {
-                    pieces.add(new Piece(
-                            share(d.sourceBytes(), tile, shape), () -> mover.dequantize(d, tile, file, places)));
+                    pieces.add(new Piece(share(d.sourceBytes(), tile, shape), () -> mover.dequantize(d, tile, target)));
                 }
             }
             case TensorStep.Relayout r -> {
                 MatrixShape shape = MatrixShape.of(r.source().shape());
                 for (Tile tile : Tile.of(shape, r.source().granularity())) {
-                    pieces.add(new Piece(
-                            share(r.sourceBytes(), tile, shape), () -> mover.relayout(r, tile, file, places)));
+                    pieces.add(new Piece(share(r.sourceBytes(), tile, shape), () -> mover.relayout(r, tile, target)));
                 }
             }
         }

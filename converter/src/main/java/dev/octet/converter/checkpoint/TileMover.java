@@ -4,8 +4,8 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.MalformedModelException;
-import dev.octet.formats.file.PartFile;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
@@ -25,7 +25,6 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
-import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -40,6 +39,7 @@ final class TileMover {
     private final WeightReader reader;
     private final TileCast cast = new TileCast();
     private final Scratch.Pool pool;
+    private @Nullable Checkpoint keptSource;
 
     TileMover(Checkpoint source, StoredCheckpoint stored, Scratch.Pool pool) {
         this.source = source;
@@ -48,8 +48,64 @@ final class TileMover {
         this.pool = pool;
     }
 
-    /** Where tensors start in the file being written. */
-    interface Places extends ToLongFunction<TensorSpec> {}
+    /**
+     * A tile that is being quantised.
+     *
+     * @param floats its values, of {@code step.type()}
+     * @param shape how its rows are cut into blocks
+     * @param scales the multipliers of these, to be filled with what a reader will see
+     */
+    private record Encoding(
+            TensorStep.Quantize step,
+            Tile tile,
+            MemorySegment floats,
+            TileShape shape,
+            MemorySegment scales,
+            Output output) {
+        StoredWeight weight() {
+            return step.target();
+        }
+
+        WeightScheme scheme() {
+            return step.scheme();
+        }
+
+        boolean startsMatrix() {
+            return tile.startsMatrix(MatrixShape.of(weight().shape()));
+        }
+
+        /** Which number the tile's matrix has in scales of which each matrix may have one. */
+        long indexIn(Shape scale) {
+            return scale.elementCount() == 1 ? 0 : tile.matrix();
+        }
+
+        /** Writes the scales of the blocks. */
+        void writeScales() throws IOException {
+            ScaleTensor scale = Objects.requireNonNull(weight().scale());
+            MemorySegment raw = output.buffer(
+                    Buffers.Use.STORED,
+                    shape.scaleCount() * scale.spec().dtype().bits() / 8);
+            ScaleForms.write(scale, scales, shape.scaleCount(), raw);
+            output.file().write(scale, firstScale(weight(), tile), raw);
+        }
+    }
+
+    /** Memory for the steps of one tile, and the file it goes to. */
+    private record Output(Scratch scratch, TargetFile file) {
+        MemorySegment buffer(Buffers.Use use, long bytes) {
+            return scratch.buffer(use, bytes);
+        }
+
+        /** Writes one scale, given as a multiplier. */
+        void writeOne(ScaleTensor scale, long index, float multiplier) throws IOException {
+            MemorySegment one = buffer(Buffers.Use.SECOND_SCALES, Float.BYTES);
+            MemorySegment raw =
+                    buffer(Buffers.Use.SECOND_STORED, scale.spec().dtype().bits() / 8);
+            one.set(Tensor.F32_LE, 0, multiplier);
+            ScaleForms.write(scale, one, 1, raw);
+            file.write(scale, index, raw);
+        }
+    }
 
     /** The blocks of a weight in the source; of one that is not quantised, all of it. */
     Granularity sourceGranularity(String name) {
@@ -113,128 +169,116 @@ final class TileMover {
     }
 
     /** Copies bytes {@code from .. from + count - 1} of a tensor. */
-    void copy(TensorStep.Copy step, long from, long count, PartFile target, Places places) {
+    void copy(TensorStep.Copy step, long from, long count, TargetFile target) {
         with(scratch -> {
             MemorySegment bytes = scratch.buffer(Buffers.Use.SOURCE, count);
             source.read(step.source(), from, bytes);
-            target.write(places.applyAsLong(step.target()) + from, bytes);
+            target.write(step.target(), from, bytes);
             return 0f;
         });
     }
 
     /** Quantises a tile and writes its codes and scales. */
-    void quantize(TensorStep.Quantize step, Tile tile, WholeScales whole, PartFile target, Places places) {
+    void quantize(TensorStep.Quantize step, Tile tile, WholeScales whole, TargetFile target) {
         with(scratch -> {
-            MemorySegment floats = read(step, tile, scratch);
             StoredWeight weight = step.target();
             TileShape shape = shape(weight, tile, step.scheme().granularity());
-            MemorySegment scales = scratch.buffer(Buffers.Use.SCALES, shape.scaleCount() * Float.BYTES);
+            Encoding encoding = new Encoding(
+                    step,
+                    tile,
+                    read(step, tile, scratch),
+                    shape,
+                    scratch.buffer(Buffers.Use.SCALES, shape.scaleCount() * Float.BYTES),
+                    new Output(scratch, target));
             MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(weight.codes()));
             if (weight.codes() == Codes.INT8_ASYMMETRIC) {
-                MemorySegment zeroPoints = scratch.buffer(Buffers.Use.ZERO_POINTS, shape.scaleCount());
-                requireFiniteTile(step, tile, floats, shape, scales);
-                cast.affine(step.type(), floats, shape, scales, zeroPoints);
-                cast.encodeAffine(step.type(), floats, shape, scales, zeroPoints, codes);
-                writeScales(
-                        Objects.requireNonNull(weight.scale()), weight, tile, shape, scales, scratch, target, places);
-                TensorSpec points = Objects.requireNonNull(weight.zeroPoint());
-                target.write(places.applyAsLong(points) + firstScale(weight, tile), zeroPoints);
+                affine(encoding, codes);
             } else {
-                findScales(step, tile, whole, floats, shape, scales, scratch, target, places);
-                cast.encode(weight.codes(), step.type(), floats, shape, scales, codes);
+                findScales(encoding, whole);
+                cast.encode(weight.codes(), step.type(), encoding.floats(), shape, encoding.scales(), codes);
             }
-            target.write(places.applyAsLong(weight.data()) + codeOffset(weight, tile), codes);
+            target.write(weight.data(), codeOffset(weight, tile), codes);
             if (tile.fromRow() == 0 && weight.inputScale() != null) {
-                writeOne(weight.inputScale(), 0, step.inputScale(), scratch, target, places);
+                encoding.output().writeOne(weight.inputScale(), 0, step.inputScale());
             }
             return 0f;
         });
     }
 
-    private void requireFiniteTile(
-            TensorStep.Quantize step, Tile tile, MemorySegment floats, TileShape shape, MemorySegment scales) {
-        cast.amax(step.type(), floats, shape, scales);
-        requireFinite(step, tile, floats, scales, shape.scaleCount());
+    /** Codes with a zero point: fills {@code codes}, writes scales and zero points. */
+    private void affine(Encoding e, MemorySegment codes) throws IOException {
+        MemorySegment zeroPoints =
+                e.output().buffer(Buffers.Use.ZERO_POINTS, e.shape().scaleCount());
+        requireFiniteBlocks(e, e.scales());
+        cast.affine(e.step().type(), e.floats(), e.shape(), e.scales(), zeroPoints);
+        cast.encodeAffine(e.step().type(), e.floats(), e.shape(), e.scales(), zeroPoints, codes);
+        e.writeScales();
+        TensorSpec points = Objects.requireNonNull(e.weight().zeroPoint());
+        e.output().file().write(points, firstScale(e.weight(), e.tile()), zeroPoints);
     }
 
-    /** Fills {@code scales} with the multipliers a reader will see, and writes them. */
-    private void findScales(
-            TensorStep.Quantize step,
-            Tile tile,
-            WholeScales whole,
-            MemorySegment floats,
-            TileShape shape,
-            MemorySegment scales,
-            Scratch scratch,
-            PartFile target,
-            Places places)
-            throws IOException {
-        StoredWeight weight = step.target();
-        ScaleTensor scale = Objects.requireNonNull(weight.scale());
-        if (step.keptScales() != null) {
-            readKept(step, tile, shape, scales, scratch, target, places);
-            requireFiniteTileOnly(step, tile, floats, shape, scratch);
-        } else if (step.scheme().perTensor()) {
-            scales.set(Tensor.F32_LE, 0, storedScale(step.scheme(), whole.amax(step, tile.matrix())));
+    /** Fills {@code amax} with the largest magnitude of each block. */
+    private void requireFiniteBlocks(Encoding e, MemorySegment amax) {
+        cast.amax(e.step().type(), e.floats(), e.shape(), amax);
+        requireFinite(e.step(), e.tile(), e.floats(), amax, e.shape().scaleCount());
+    }
+
+    /** Fills the scales with the multipliers a reader will see, and writes them. */
+    private void findScales(Encoding e, WholeScales whole) throws IOException {
+        WeightScheme scheme = e.scheme();
+        if (e.step().keptScales() != null) {
+            readKept(e);
+            requireFiniteBlocks(
+                    e, e.output().buffer(Buffers.Use.SECOND_SCALES, e.shape().scaleCount() * Float.BYTES));
+            if (scheme.twoLevels()) {
+                return; // written as they were kept
+            }
+        } else if (scheme.perTensor()) {
+            float amax = whole.amax(e.step(), e.tile().matrix());
+            e.scales().set(Tensor.F32_LE, 0, storedScale(scheme, amax));
         } else {
-            requireFiniteTile(step, tile, floats, shape, scales);
-            if (step.scheme().twoLevels()) {
-                twoLevels(step, tile, whole.amax(step, tile.matrix()), shape, scales, scratch, target, places);
+            requireFiniteBlocks(e, e.scales());
+            if (scheme.twoLevels()) {
+                twoLevels(e, whole.amax(e.step(), e.tile().matrix()));
                 return;
             }
-            for (long at = 0; at < scales.byteSize(); at += Float.BYTES) {
-                scales.set(Tensor.F32_LE, at, storedScale(step.scheme(), scales.get(Tensor.F32_LE, at)));
+            for (long at = 0; at < e.scales().byteSize(); at += Float.BYTES) {
+                e.scales().set(Tensor.F32_LE, at, storedScale(scheme, e.scales().get(Tensor.F32_LE, at)));
             }
         }
-        if (step.scheme().twoLevels()) {
-            return; // written as they were kept
+        if (!scheme.perTensor()) {
+            e.writeScales();
+        } else if (e.startsMatrix()) {
+            ScaleTensor scale = Objects.requireNonNull(e.weight().scale());
+            e.output()
+                    .writeOne(scale, e.indexIn(scale.spec().shape()), e.scales().get(Tensor.F32_LE, 0));
         }
-        if (!step.scheme().perTensor()) {
-            writeScales(scale, weight, tile, shape, scales, scratch, target, places);
-        } else if (tile.startsMatrix(MatrixShape.of(weight.shape()))) {
-            long index = scale.spec().shape().elementCount() == 1 ? 0 : tile.matrix();
-            writeOne(scale, index, scales.get(Tensor.F32_LE, 0), scratch, target, places);
-        }
-    }
-
-    private void requireFiniteTileOnly(
-            TensorStep.Quantize step, Tile tile, MemorySegment floats, TileShape shape, Scratch scratch) {
-        requireFiniteTile(
-                step, tile, floats, shape, scratch.buffer(Buffers.Use.SECOND_SCALES, shape.scaleCount() * Float.BYTES));
     }
 
     /** Takes the scales of a tile from those kept; of two levels both, which are written as they are. */
-    private void readKept(
-            TensorStep.Quantize step,
-            Tile tile,
-            TileShape shape,
-            MemorySegment scales,
-            Scratch scratch,
-            PartFile target,
-            Places places)
-            throws IOException {
-        StoredWeight weight = step.target();
-        ScaleTensor form = Objects.requireNonNull(weight.scale());
-        StoredTensor kept = Objects.requireNonNull(step.keptScales());
+    private void readKept(Encoding e) throws IOException {
+        ScaleTensor form = Objects.requireNonNull(e.weight().scale());
+        StoredTensor kept = Objects.requireNonNull(e.step().keptScales());
         Checkpoint scalesFile = Objects.requireNonNull(keptSource);
+        long count = e.shape().scaleCount();
         long width = kept.dtype().bits() / 8;
-        MemorySegment raw = scratch.buffer(Buffers.Use.STORED, shape.scaleCount() * width);
-        long first = kept.shape().elementCount() == 1 ? 0 : firstScale(weight, tile);
+        MemorySegment raw = e.output().buffer(Buffers.Use.STORED, count * width);
+        long first = kept.shape().elementCount() == 1 ? 0 : firstScale(e.weight(), e.tile());
         scalesFile.read(kept, first * width, raw);
-        ScaleForms.read(form, raw, shape.scaleCount(), scales);
-        ScaleTensor global = weight.globalScale();
+        ScaleForms.read(form, raw, count, e.scales());
+        ScaleTensor global = e.weight().globalScale();
         if (global != null) {
-            target.write(places.applyAsLong(form.spec()) + first * width, raw);
+            e.output().file().write(form.spec(), first * width, raw);
             StoredTensor keptGlobal = Objects.requireNonNull(scalesFile.tensor(global.name()));
-            long index = keptGlobal.shape().elementCount() == 1 ? 0 : tile.matrix();
-            MemorySegment second = scratch.buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
+            long index = e.indexIn(keptGlobal.shape());
+            MemorySegment second = e.output().buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
             scalesFile.read(keptGlobal, index * Float.BYTES, second);
-            if (tile.startsMatrix(MatrixShape.of(weight.shape()))) {
-                target.write(places.applyAsLong(global.spec()) + index * Float.BYTES, second);
+            if (e.startsMatrix()) {
+                e.output().file().write(global, index, second);
             }
-            ScaleForms.applyGlobal(global, second.get(Tensor.F32_LE, 0), scales, shape.scaleCount());
+            ScaleForms.applyGlobal(global, second.get(Tensor.F32_LE, 0), e.scales(), count);
         }
-        requirePositive(kept, scales);
+        requirePositive(kept, e.scales());
     }
 
     /** Kept scales lie in a file that anybody may have changed. */
@@ -252,8 +296,6 @@ final class TileMover {
         }
     }
 
-    private @Nullable Checkpoint keptSource;
-
     /** Takes kept scales from {@code checkpoint}. */
     TileMover withKeptScales(@Nullable Checkpoint checkpoint) {
         keptSource = checkpoint;
@@ -270,57 +312,19 @@ final class TileMover {
     }
 
     /** NVFP4: one scale for the whole weight brings its largest block scale to the largest E4M3 number. */
-    private void twoLevels(
-            TensorStep.Quantize step,
-            Tile tile,
-            float amax,
-            TileShape shape,
-            MemorySegment scales,
-            Scratch scratch,
-            PartFile target,
-            Places places)
-            throws IOException {
-        StoredWeight weight = step.target();
-        Minifloat format = weight.codes().minifloat().orElseThrow();
-        ScaleTensor global = Objects.requireNonNull(weight.globalScale());
+    private static void twoLevels(Encoding e, float amax) throws IOException {
+        Minifloat format = e.weight().codes().minifloat().orElseThrow();
+        ScaleTensor global = Objects.requireNonNull(e.weight().globalScale());
         GlobalScale second = GlobalScale.of(amax, format, ScaleForms.direction(global));
-        if (tile.startsMatrix(MatrixShape.of(weight.shape()))) {
-            MemorySegment raw = scratch.buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
+        if (e.startsMatrix()) {
+            MemorySegment raw = e.output().buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
             raw.set(Tensor.F32_LE, 0, second.value());
-            long index = global.spec().shape().elementCount() == 1 ? 0 : tile.matrix();
-            target.write(places.applyAsLong(global.spec()) + index * Float.BYTES, raw);
+            e.output().file().write(global, e.indexIn(global.spec().shape()), raw);
         }
-        MemorySegment bytes = scratch.buffer(Buffers.Use.STORED, shape.scaleCount());
-        second.blocks(scales, shape.scaleCount(), format, bytes);
-        ScaleTensor scale = Objects.requireNonNull(weight.scale());
-        target.write(places.applyAsLong(scale.spec()) + firstScale(weight, tile), bytes);
-    }
-
-    private static void writeScales(
-            ScaleTensor scale,
-            StoredWeight weight,
-            Tile tile,
-            TileShape shape,
-            MemorySegment scales,
-            Scratch scratch,
-            PartFile target,
-            Places places)
-            throws IOException {
-        long width = scale.spec().dtype().bits() / 8;
-        MemorySegment raw = scratch.buffer(Buffers.Use.STORED, shape.scaleCount() * width);
-        ScaleForms.write(scale, scales, shape.scaleCount(), raw);
-        target.write(places.applyAsLong(scale.spec()) + firstScale(weight, tile) * width, raw);
-    }
-
-    private static void writeOne(
-            ScaleTensor scale, long index, float multiplier, Scratch scratch, PartFile target, Places places)
-            throws IOException {
-        long width = scale.spec().dtype().bits() / 8;
-        MemorySegment one = scratch.buffer(Buffers.Use.SECOND_SCALES, Float.BYTES);
-        MemorySegment raw = scratch.buffer(Buffers.Use.SECOND_STORED, width);
-        one.set(Tensor.F32_LE, 0, multiplier);
-        ScaleForms.write(scale, one, 1, raw);
-        target.write(places.applyAsLong(scale.spec()) + index * width, raw);
+        MemorySegment bytes = e.output().buffer(Buffers.Use.STORED, e.shape().scaleCount());
+        second.blocks(e.scales(), e.shape().scaleCount(), format, bytes);
+        ScaleTensor scale = Objects.requireNonNull(e.weight().scale());
+        e.output().file().write(scale, firstScale(e.weight(), e.tile()), bytes);
     }
 
     private static long firstScale(StoredWeight weight, Tile tile) {
@@ -335,90 +339,80 @@ final class TileMover {
     }
 
     /** Dequantises a tile and writes its values. */
-    void dequantize(TensorStep.Dequantize step, Tile tile, PartFile target, Places places) {
+    void dequantize(TensorStep.Dequantize step, Tile tile, TargetFile target) {
         with(scratch -> {
             long cols = MatrixShape.of(step.source().shape()).cols();
             DType type = step.target().dtype();
             long width = type.bits() / 8;
             MemorySegment floats = scratch.buffer(Buffers.Use.FLOATS, tile.rows() * cols * width);
             reader.readQuantized(step.source(), tile.fromRow(), tile.fromRow() + tile.rows(), type, floats, scratch);
-            target.write(places.applyAsLong(step.target()) + tile.fromRow() * cols * width, floats);
+            target.write(step.target(), tile.fromRow() * cols * width, floats);
             return 0f;
         });
     }
 
     /** Copies a tile's codes and writes its scales in their new form. */
-    void relayout(TensorStep.Relayout step, Tile tile, PartFile target, Places places) {
+    void relayout(TensorStep.Relayout step, Tile tile, TargetFile target) {
         with(scratch -> {
             StoredWeight from = step.source();
             StoredWeight to = step.target();
             TileShape shape = shape(to, tile, from.granularity());
             MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(from.codes()));
             reader.readCodes(from, tile.fromRow(), codes);
-            target.write(places.applyAsLong(to.data()) + codeOffset(to, tile), codes);
+            target.write(to.data(), codeOffset(to, tile), codes);
+            Output output = new Output(scratch, target);
             boolean single = from.granularity() instanceof Granularity.PerTensor;
             if (!single || tile.startsMatrix(MatrixShape.of(from.shape()))) {
-                relayoutScale(step, tile, shape, scratch, target, places);
+                relayoutScale(step, tile, shape, output);
             }
             if (tile.fromRow() == 0) {
-                wholeScale(from.globalScale(), to.globalScale(), scratch, target, places);
-                wholeScale(from.inputScale(), to.inputScale(), scratch, target, places);
+                wholeScale(from.globalScale(), to.globalScale(), output);
+                wholeScale(from.inputScale(), to.inputScale(), output);
             }
             if (from.zeroPoint() != null && to.zeroPoint() != null) {
                 MemorySegment points = scratch.buffer(Buffers.Use.ZERO_POINTS, shape.scaleCount());
                 source.read(tensor(from.zeroPoint().name()), firstScale(from, tile), points);
-                target.write(places.applyAsLong(to.zeroPoint()) + firstScale(to, tile), points);
+                target.write(to.zeroPoint(), firstScale(to, tile), points);
             }
             return 0f;
         });
     }
 
-    private void relayoutScale(
-            TensorStep.Relayout step, Tile tile, TileShape shape, Scratch scratch, PartFile target, Places places)
-            throws IOException {
+    private void relayoutScale(TensorStep.Relayout step, Tile tile, TileShape shape, Output output) throws IOException {
         ScaleTensor from = WeightReader.requireScale(step.source());
         ScaleTensor to = WeightReader.requireScale(step.target());
         long first = firstScale(step.source(), tile);
         if (from.spec().shape().elementCount() == 1 && first > 0) {
             return; // one scale for all matrices, written with the first
         }
-        convert(from, to, first, shape.scaleCount(), step.factor(), scratch, target, places);
+        convert(from, to, first, shape.scaleCount(), step.factor(), output);
     }
 
-    private void wholeScale(
-            @Nullable ScaleTensor from, @Nullable ScaleTensor to, Scratch scratch, PartFile target, Places places)
-            throws IOException {
+    private void wholeScale(@Nullable ScaleTensor from, @Nullable ScaleTensor to, Output output) throws IOException {
         if (from != null && to != null) {
-            convert(from, to, 0, from.spec().shape().elementCount(), 1, scratch, target, places);
+            convert(from, to, 0, from.spec().shape().elementCount(), 1, output);
         }
     }
 
-    private void convert(
-            ScaleTensor from,
-            ScaleTensor to,
-            long first,
-            long count,
-            float factor,
-            Scratch scratch,
-            PartFile target,
-            Places places)
+    /** Brings scales {@code first .. first + count - 1} from one form into the other, multiplied by {@code factor}. */
+    private void convert(ScaleTensor from, ScaleTensor to, long first, long count, float factor, Output output)
             throws IOException {
         long width = from.spec().dtype().bits() / 8;
-        MemorySegment raw = scratch.buffer(Buffers.Use.STORED, count * width);
+        MemorySegment raw = output.buffer(Buffers.Use.STORED, count * width);
         source.read(tensor(from.name()), first * width, raw);
-        long targetWidth = to.spec().dtype().bits() / 8;
         if (factor == 1 && from.number() == to.number() && from.direction() == to.direction()) {
-            target.write(places.applyAsLong(to.spec()) + first * targetWidth, raw);
+            output.file().write(to, first, raw);
             return;
         }
-        MemorySegment f32 = scratch.buffer(Buffers.Use.SCALES, count * Float.BYTES);
+        MemorySegment f32 = output.buffer(Buffers.Use.SCALES, count * Float.BYTES);
         ScaleForms.read(from, raw, count, f32);
         for (long at = 0; factor != 1 && at < f32.byteSize(); at += Float.BYTES) {
             f32.set(Tensor.F32_LE, at, f32.get(Tensor.F32_LE, at) * factor);
         }
-        MemorySegment written = scratch.buffer(Buffers.Use.SECOND_STORED, count * targetWidth);
+        MemorySegment written = output.buffer(
+                Buffers.Use.SECOND_STORED, count * to.spec().dtype().bits() / 8);
         ScaleForms.write(to, f32, count, written);
-        target.write(places.applyAsLong(to.spec()) + first * targetWidth, written);
+        output.file().write(to, first, written);
     }
 
     /**
