@@ -12,8 +12,8 @@ import java.nio.file.Path;
 import java.util.Properties;
 
 /**
- * Puts a self-contained page together: a template and a script of this room, styles, the charting library, and data as JSON. A content
- * security policy keeps the page from asking anyone for anything.
+ * Puts a self-contained page together: what a page shows and the script that fills it, what all pages share (frame, styles, script), the
+ * charting library, and data as JSON. A content security policy keeps the page from asking anyone for anything.
  */
 public final class HtmlPage {
     private static final String CHART_PROPERTIES = "META-INF/maven/org.webjars.npm/chart.js/pom.properties";
@@ -24,7 +24,7 @@ public final class HtmlPage {
     /**
      * Writes page {@code name} to {@code path}: the whole page, or what was there before.
      *
-     * @param name of its template and script: {@code report} or {@code diff}
+     * @param name of its content and script: {@code report} or {@code diff}
      * @param title what the page is about, after the word Octet
      * @param data a record that Jackson can write
      * @throws IOException when it cannot be written
@@ -40,10 +40,12 @@ public final class HtmlPage {
     /** The page as text. */
     static String html(String name, String title, Object data) throws IOException {
         // each placeholder occurs once, and replacing from the end keeps inserted text from being searched again
-        String page = own(name + ".html");
+        String page = own("page.html");
         page = insert(page, "/*SCRIPT*/", own(name + ".js"));
-        page = insert(page, "\"DATA\"", json(data));
+        page = insert(page, "/*SHARED*/", own("page.js"));
         page = insert(page, "/*CHART*/", chartScript());
+        page = insert(page, "\"DATA\"", json(data));
+        page = insert(page, "<!--CONTENT-->", own(name + ".html"));
         page = insert(page, "/*STYLE*/", own("report.css"));
         return insert(page, "MODEL", escaped(title));
     }

@@ -158,9 +158,10 @@ class HtmlReportTest {
 
     @Test
     void a_model_named_like_a_placeholder_is_only_a_name() throws IOException {
+        String name = "/*STYLE*/ <!--CONTENT--> \"DATA\" /*CHART*/ /*SHARED*/ /*SCRIPT*/ MODEL";
         ReportData plain = encoder(1);
         ReportData odd = new ReportData(
-                new ReportData.Summary("/*SCRIPT*/ \"DATA\" MODEL", "", "", "", "", 0, 1, 1, null),
+                new ReportData.Summary(name, "", "", "", "", 0, 1, 1, null),
                 plain.layers(),
                 "",
                 List.of(),
@@ -169,10 +170,10 @@ class HtmlReportTest {
                 List.of(),
                 List.of());
         String page = HtmlReport.html(odd);
-        assertEquals(
-                "/*SCRIPT*/ \"DATA\" MODEL",
-                dataOf(page).get("summary").get("model").asText());
-        assertTrue(page.contains("<title>Octet: /*SCRIPT*/ &quot;DATA&quot; MODEL</title>"));
+        assertEquals(name, dataOf(page).get("summary").get("model").asText());
+        assertTrue(page.contains("<title>Octet: /*STYLE*/ &lt;!--CONTENT--&gt; &quot;DATA&quot; /*CHART*/"
+                + " /*SHARED*/ /*SCRIPT*/ MODEL</title>"));
+        assertEquals(count(HtmlReport.html(plain), "<main>"), count(page, "<main>"));
     }
 
     @Test

@@ -1,0 +1,135 @@
+const data = JSON.parse(document.getElementById('data').textContent);
+const charts = new Set();
+
+// Jackson writes numbers that JSON lacks as text
+const known = x => typeof x === 'number' && Number.isFinite(x);
+const fixed = (x, digits) => known(x) ? x.toFixed(digits) : x === 'Infinity' ? '∞' : x === '-Infinity' ? '−∞' : '–';
+const short = x => !known(x) ? fixed(x, 1) : x === 0 ? '0' : Math.abs(x) >= 0.001 && Math.abs(x) < 1e5
+    ? String(Number(x.toPrecision(4))) : x.toExponential(2);
+const share = x => !known(x) ? fixed(x, 1) : x === 0 ? '0 %' : x < 0.0001 ? '< 0.01 %' : (100 * x).toFixed(2) + ' %';
+const byId = id => document.getElementById(id);
+const element = (tag, text, className) => {
+    const e = document.createElement(tag);
+    if (text !== undefined) e.textContent = text;
+    if (className) e.className = className;
+    return e;
+};
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const hide = id => byId(id).remove();
+
+/** The boxes at the top; a fact is [label, value, more]. */
+function facts(all) {
+    byId('summary').replaceChildren(...all.map(([label, value, more]) => {
+        const fact = element('div', undefined, 'fact');
+        fact.append(element('div', label, 'label'), element('div', value, 'value'));
+        if (more) fact.append(element('div', more, 'more'));
+        return fact;
+    }));
+}
+
+function notes() {
+    if (data.notes.length === 0) hide('notes');
+    else byId('note-list').replaceChildren(...data.notes.map(n => element('li', n)));
+}
+
+/** Fills a table; a column is [title, isNumber]; a cell is text or [text, class]. */
+function table(target, columns, rows) {
+    const head = element('tr');
+    columns.forEach(([title, number]) => {
+        const cell = element('th', title, number ? 'number' : '');
+        cell.scope = 'col';
+        head.append(cell);
+    });
+    const body = element('tbody');
+    rows.forEach(row => {
+        const line = element('tr');
+        row.forEach((cell, i) => {
+            const [text, className] = Array.isArray(cell) ? cell : [cell, ''];
+            line.append(element('td', text, className || (columns[i][1] ? 'number' : '')));
+        });
+        body.append(line);
+    });
+    const thead = element('thead');
+    thead.append(head);
+    target.replaceChildren(thead, body);
+}
+
+/** The name without its middle: beginning and end are what tells names apart. */
+function elided(name, length) {
+    const tail = Math.ceil(length * 0.7);
+    return name.length <= length ? name : name.slice(0, length - tail - 1) + '…' + name.slice(-tail);
+}
+
+/** A button for more of a long list. */
+function offerMore(id, left, atATime) {
+    byId(id).hidden = left <= 0;
+    byId(id).textContent = 'Show ' + Math.min(left, atATime) + ' more (' + left + ' left)';
+}
+
+/** Gives up the charts in a box. */
+function forget(box) {
+    charts.forEach(chart => {
+        if (box.contains(chart.canvas)) { charts.delete(chart); chart.destroy(); }
+    });
+}
+
+/** Puts a chart into a box, in place of what was there. */
+function draw(box, label, config) {
+    forget(box);
+    const canvas = element('canvas');
+    canvas.setAttribute('role', 'img');
+    canvas.setAttribute('aria-label', label);
+    box.replaceChildren(canvas);
+    charts.add(new Chart(canvas, config));
+}
+
+function axis(title, more) {
+    return Object.assign({
+        title: {display: Boolean(title), text: title, color: colour('--soft')},
+        ticks: {color: colour('--soft')},
+        grid: {color: colour('--grid')},
+        border: {color: colour('--line')},
+    }, more);
+}
+
+/** Bars in decibels, one below the other; a row is {name, title, value, text, warn}. */
+function decibelBars(box, label, rows) {
+    const narrow = box.clientWidth < 560;
+    box.style.height = (rows.length * (narrow ? 15 : 18) + 60) + 'px';
+    draw(box, label, {
+        type: 'bar',
+        data: {
+            labels: rows.map(r => elided(r.name, narrow ? 26 : 56)),
+            datasets: [{
+                data: rows.map(r => r.value),
+                backgroundColor: rows.map(r => colour(r.warn ? '--warn' : '--fill')),
+                borderRadius: 2,
+                barPercentage: 0.8,
+                categoryPercentage: 0.9,
+            }],
+        },
+        options: {
+            indexAxis: 'y',
+            animation: false,
+            maintainAspectRatio: false,
+            scales: {
+                x: axis('dB', {beginAtZero: true}),
+                y: axis('', {ticks: {color: colour('--soft'), autoSkip: false, font: {size: narrow ? 9 : 11}}, grid: {display: false}}),
+            },
+            plugins: {
+                legend: {display: false},
+                tooltip: {
+                    callbacks: {
+                        title: items => rows[items[0].dataIndex].title,
+                        label: item => rows[item.dataIndex].text,
+                    },
+                },
+            },
+        },
+    });
+}
+
+/** Draws again when the colours change: those of a canvas do not follow the style sheet by themselves. */
+function onColours(again) {
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', again);
+}
