@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.regex.Pattern;
+import java.util.Set;
 
 /**
  * What the weights of Hugging Face checkpoints are for, by name and rank. Names are those of the architectures in transformers (Llama,
@@ -13,7 +13,7 @@ import java.util.regex.Pattern;
  * because that is what most matrices are.
  */
 public final class LinearNames {
-    private static final List<String> EMBEDDINGS = List.of(
+    private static final Set<String> EMBEDDINGS = Set.of(
             "embed_tokens",
             "embed_positions",
             "embeddings",
@@ -29,7 +29,7 @@ public final class LinearNames {
             "embed_in",
             "word_embeddings",
             "embed");
-    private static final List<String> HEADS = List.of(
+    private static final Set<String> HEADS = Set.of(
             "lm_head",
             "embed_out",
             "classifier",
@@ -62,8 +62,6 @@ public final class LinearNames {
             Map.entry("w3", "w13"),
             Map.entry("q_a_proj", "fused_qkv_a_proj"),
             Map.entry("kv_a_proj_with_mqa", "fused_qkv_a_proj"));
-
-    private static final Pattern PARTS = Pattern.compile("\\.");
 
     private LinearNames() {}
 
@@ -144,10 +142,22 @@ public final class LinearNames {
 
     private static boolean isNorm(String module) {
         String last = last(module).toLowerCase(Locale.ROOT);
-        return NORM_PARTS.stream().anyMatch(last::contains);
+        for (String part : NORM_PARTS) {
+            if (last.contains(part)) {
+                return true;
+            }
+        }
+        return false;
     }
 
-    private static boolean hasPart(String module, List<String> parts) {
-        return PARTS.splitAsStream(module).anyMatch(parts::contains);
+    private static boolean hasPart(String module, Set<String> parts) {
+        for (int from = 0, dot; from <= module.length(); from = dot + 1) {
+            dot = module.indexOf('.', from);
+            dot = dot < 0 ? module.length() : dot;
+            if (parts.contains(module.substring(from, dot))) {
+                return true;
+            }
+        }
+        return false;
     }
 }

@@ -36,6 +36,7 @@ final class CheckpointSubject implements AutoCloseable {
     private final StoredCheckpoint stored;
     private final @Nullable Checkpoint original;
     private final VerifyOptions options;
+    private @Nullable Map<String, List<LayerTensors>> fusedGroups;
 
     private CheckpointSubject(
             Checkpoint checkpoint,
@@ -136,10 +137,11 @@ final class CheckpointSubject implements AutoCloseable {
 
     /** Whether a module's weight is stored as codes; bytes and integers count only where something says that they are codes. */
     boolean isQuantized(LayerTensors layer) {
-        boolean told = settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
-                || settings.method() == QuantSettings.Method.MODELOPT
-                || layer.first(LayerTensors.WEIGHT_SCALES).isPresent();
-        return layer.isFloat8() || (told && layer.quantized());
+        return layer.isFloat8()
+                || (layer.quantized()
+                        && (settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
+                                || settings.method() == QuantSettings.Method.MODELOPT
+                                || layer.first(LayerTensors.WEIGHT_SCALES).isPresent()));
     }
 
     /** Whether the index promises a tensor that could not be read, so that nothing can be said of it. */
@@ -154,6 +156,14 @@ final class CheckpointSubject implements AutoCloseable {
     /** Modules that are Linear layers or experts by name and rank, quantised or not. */
     Stream<LayerTensors> linears() {
         return layers.values().stream().filter(l -> (l.isPlain() || isQuantized(l)) && l.isLinear());
+    }
+
+    /** Modules that are loaded into one matrix, two and more, by the name of that; found when a rule first asks. */
+    synchronized Map<String, List<LayerTensors>> fusedGroups() {
+        if (fusedGroups == null) {
+            fusedGroups = FusedGroups.of(layers.values());
+        }
+        return fusedGroups;
     }
 
     /** Whether all files of the checkpoint could be read. */

@@ -2,6 +2,7 @@ package dev.octet.converter.verify;
 
 import dev.octet.quant.layout.ModulePattern;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
@@ -18,6 +19,10 @@ import org.jspecify.annotations.Nullable;
 final class Exclusions {
     private final List<String> texts;
     private final Set<String> plain = new HashSet<>();
+
+    /** How long those are: spares looking up the runs of a path that are of no such length. */
+    private final BitSet plainLengths = new BitSet();
+
     private final List<Globbed> globs = new ArrayList<>();
     private final List<ModulePattern> expressions = new ArrayList<>();
 
@@ -42,7 +47,9 @@ final class Exclusions {
                 int any = text.indexOf('?') < 0 ? text.length() : text.indexOf('?');
                 exclusions.globs.add(new Globbed(text, text.substring(0, Math.min(star, any))));
             } else {
-                exclusions.plain.add(strip(text));
+                String stripped = strip(text);
+                exclusions.plain.add(stripped);
+                exclusions.plainLengths.set(stripped.length());
             }
         }
         return exclusions;
@@ -60,8 +67,8 @@ final class Exclusions {
     }
 
     /** Whether {@code text} names a class: no file says of which class a module is. */
-    static boolean isClass(String text) {
-        return !text.isEmpty() && Character.isUpperCase(text.charAt(0)) && text.indexOf('.') < 0;
+    private static boolean isClass(String text) {
+        return new ModulePattern.Name(text).isClass();
     }
 
     /** Whether a module is left out. */
@@ -78,9 +85,11 @@ final class Exclusions {
         }
         for (int from = 0; from >= 0; from = next(module, from)) {
             for (int to = end(module, from); to >= 0; to = to == module.length() ? -1 : end(module, to + 1)) {
-                String run = module.substring(from, to);
-                if (plain.contains(run)) {
-                    return run;
+                if (plainLengths.get(to - from)) {
+                    String run = module.substring(from, to);
+                    if (plain.contains(run)) {
+                        return run;
+                    }
                 }
             }
         }

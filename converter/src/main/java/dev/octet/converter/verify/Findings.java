@@ -9,7 +9,7 @@ import java.util.Set;
 
 /**
  * Collects what rules report. Breaches of one rule that are alike (same words, severity, consumers) become one finding, so that a fault in
- * every weight of a model is one line and not ten thousand. Used from one thread at a time.
+ * every weight of a model is one line and not ten thousand. Used from one thread at a time: rules that run together each have their own.
  */
 final class Findings {
     private record Kind(Rule rule, Severity severity, Set<Consumer> consumers, String what) {}
@@ -25,6 +25,11 @@ final class Findings {
     /** For these consumers; what matters to none of them is dropped. */
     Findings(Set<Consumer> asked) {
         this.asked = asked;
+    }
+
+    /** For whom it collects. */
+    Set<Consumer> asked() {
+        return asked;
     }
 
     /** A breach with the rule's own severity, for all its consumers. */
@@ -51,6 +56,16 @@ final class Findings {
         if (places.first.size() < Finding.MAX_PLACES) {
             places.first.add(new Finding.Place(where, detail));
         }
+    }
+
+    /** Takes what {@code others} has collected, after what is here. */
+    void addAll(Findings others) {
+        others.found.forEach((kind, places) -> {
+            Places mine = found.computeIfAbsent(kind, k -> new Places());
+            mine.count += places.count;
+            int room = Finding.MAX_PLACES - mine.first.size();
+            mine.first.addAll(places.first.subList(0, Math.min(room, places.first.size())));
+        });
     }
 
     /** All findings, worst first, then in the order of {@code rules}. */

@@ -2,6 +2,7 @@ package dev.octet.converter.verify;
 
 import dev.octet.converter.checkpoint.LinearNames;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -11,9 +12,9 @@ final class FusedGroups {
     private FusedGroups() {}
 
     /** Groups of two and more, by the name of the fused module, in the order of the checkpoint. */
-    static Map<String, List<LayerTensors>> of(CheckpointSubject subject) {
+    static Map<String, List<LayerTensors>> of(Collection<LayerTensors> layers) {
         Map<String, List<LayerTensors>> groups = new LinkedHashMap<>();
-        for (LayerTensors layer : subject.layers().values()) {
+        for (LayerTensors layer : layers) {
             if (layer.weight() != null) {
                 LinearNames.fusedGroup(layer.module() + ".weight")
                         .ifPresent(g -> groups.computeIfAbsent(g, k -> new ArrayList<>())

@@ -19,7 +19,7 @@ final class FusedPartial extends CheckpointRule {
 
     @Override
     void check(CheckpointSubject subject, Findings findings) {
-        FusedGroups.of(subject).forEach((name, group) -> {
+        subject.fusedGroups().forEach((name, group) -> {
             List<String> quantized = group.stream()
                     .filter(subject::isQuantized)
                     .map(LayerTensors::last)

@@ -24,7 +24,7 @@ final class FusedScales extends CheckpointRule {
 
     @Override
     void check(CheckpointSubject subject, Findings findings) {
-        FusedGroups.of(subject).forEach((name, group) -> {
+        subject.fusedGroups().forEach((name, group) -> {
             compare(name, group, LayerTensors.WEIGHT_SCALES, "per-tensor scales", subject, findings);
             compare(name, group, LayerTensors.GLOBAL_SCALES, "global scales", subject, findings);
             compare(name, group, LayerTensors.INPUT_SCALES, "input scales", subject, findings);

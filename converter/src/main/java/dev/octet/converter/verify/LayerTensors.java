@@ -16,11 +16,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * The tensors of one module: those whose names are the module's path, a dot, and one more part. Each matrix of fused experts
  * ({@code experts.gate_up_proj} with {@code experts.gate_up_proj_scale_inv}) counts as a module of its own.
- *
- * @param module path: {@code model.layers.0.self_attn.q_proj}
- * @param parts by the last part of their names: {@code weight}, {@code weight_scale}, ...
  */
-record LayerTensors(String module, Map<String, StoredTensor> parts) {
+final class LayerTensors {
     /** Names of scales of a weight's blocks, in every layout known. */
     static final List<String> WEIGHT_SCALES =
             List.of("weight_scale", "weight_scale_inv", "scale", "_weight_scale", "weights_scaling_factor");
@@ -46,20 +43,35 @@ record LayerTensors(String module, Map<String, StoredTensor> parts) {
     private static final List<String> WEIGHTS = List.of("weight", "weight_packed", "_weight_qdata");
     private static final Set<DType> PLAIN = Set.of(DType.BF16, DType.F16, DType.F32, DType.F64);
 
-    LayerTensors {
-        parts = Collections.unmodifiableMap(new LinkedHashMap<>(parts));
+    private final String module;
+    private final Map<String, StoredTensor> parts;
+    private final @Nullable StoredTensor weight;
+    private final Shape shape;
+
+    /** Found when a rule first asks; rules in several threads find the same. */
+    private @Nullable Role role;
+
+    private LayerTensors(String module, Map<String, StoredTensor> parts) {
+        this.module = module;
+        this.parts = Collections.unmodifiableMap(parts);
+        this.weight = first(WEIGHTS).orElse(null);
+        this.shape = weight == null ? Shape.SCALAR : unpacked(weight);
+    }
+
+    /** Path: {@code model.layers.0.self_attn.q_proj}. */
+    String module() {
+        return module;
+    }
+
+    /** By the last part of their names: {@code weight}, {@code weight_scale}, ... */
+    Map<String, StoredTensor> parts() {
+        return parts;
     }
 
     /** The weight or its codes; null for a module without one. */
     @Nullable
     StoredTensor weight() {
-        for (String name : WEIGHTS) {
-            StoredTensor found = parts.get(name);
-            if (found != null) {
-                return found;
-            }
-        }
-        return null;
+        return weight;
     }
 
     @Nullable
@@ -73,7 +85,13 @@ record LayerTensors(String module, Map<String, StoredTensor> parts) {
 
     /** The first there is of these parts. */
     Optional<StoredTensor> first(List<String> names) {
-        return names.stream().filter(parts::containsKey).map(n -> parts.get(n)).findFirst();
+        for (String name : names) {
+            StoredTensor found = parts.get(name);
+            if (found != null) {
+                return Optional.of(found);
+            }
+        }
+        return Optional.empty();
     }
 
     /** Whether the weight is stored as codes of eight bits or fewer. */
@@ -83,34 +101,30 @@ record LayerTensors(String module, Map<String, StoredTensor> parts) {
 
     /** Whether the weight is of an 8-bit float type. */
     boolean isFloat8() {
-        StoredTensor weight = weight();
         return weight != null && weight.dtype().isFloat8();
     }
 
     /** Whether the weight is two 4-bit codes to a byte. */
     boolean isPacked() {
-        StoredTensor weight = weight();
         return weight != null && (weight.dtype() == DType.U8 || weight.dtype() == DType.F4_E2M1);
     }
 
     /** Whether the weight is of 8-bit integers. */
     boolean isInteger() {
-        StoredTensor weight = weight();
         return weight != null && weight.dtype() == DType.I8;
     }
 
     /** Whether the weight is of 16 bits or more. */
     boolean isPlain() {
-        StoredTensor weight = weight();
         return weight != null && PLAIN.contains(weight.dtype());
     }
 
-    /** The weight's own shape: unpacked. */
+    /** The weight's own shape, unpacked; that of a scalar for a module without one. */
     Shape shape() {
-        StoredTensor weight = weight();
-        if (weight == null) {
-            return Shape.SCALAR;
-        }
+        return shape;
+    }
+
+    private static Shape unpacked(StoredTensor weight) {
         long[] dims = weight.shape().toArray();
         if (weight.dtype() == DType.U8 && dims.length > 0 && dims[dims.length - 1] < Long.MAX_VALUE / 2) {
             try {
@@ -125,14 +139,22 @@ record LayerTensors(String module, Map<String, StoredTensor> parts) {
 
     /** What the module is for. */
     Role role() {
-        return LinearNames.role(weightName(), shape());
+        Role known = role;
+        if (known == null) {
+            known = LinearNames.role(weightName(), shape);
+            role = known;
+        }
+        return known;
+    }
+
+    /** Whether the weight is no part of a module but has this path itself, as fused experts have. */
+    boolean isParameter() {
+        return weight != null && weight.name().equals(module);
     }
 
     /** The weight's own name, as a checkpoint that is not quantised has it. */
     String weightName() {
-        StoredTensor weight = weight();
-        boolean expert = weight != null && weight.name().equals(module);
-        return expert ? module : module + ".weight";
+        return isParameter() ? module : module + ".weight";
     }
 
     /** The last part of the module's path. */

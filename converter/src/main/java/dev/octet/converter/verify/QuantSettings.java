@@ -71,16 +71,28 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
      */
     record Group(
             String name,
-            List<String> targets,
+            List<ModulePattern> targets,
             @Nullable Operand weights,
-            @Nullable Operand inputs) {}
+            @Nullable Operand inputs) {
+        private static final List<ModulePattern> ALL = List.of(ModulePattern.of("Linear"));
+
+        /** A class name is taken for that of Linear. */
+        boolean isFor(String module) {
+            for (ModulePattern target : targets) {
+                if ((target instanceof ModulePattern.Name n && n.isClass()) || target.matches(module)) {
+                    return true;
+                }
+            }
+            return false;
+        }
+    }
 
     QuantSettings {
         groups = List.copyOf(groups);
         exclusions = List.copyOf(exclusions);
     }
 
-    /** Whether any group is meant for a module; a class name is taken for Linear. */
+    /** Whether any group is meant for a module. */
     boolean targets(String module) {
         return group(module) != null;
     }
@@ -89,10 +101,8 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
     @Nullable
     Group group(String module) {
         for (Group group : groups) {
-            for (String target : group.targets) {
-                if (Exclusions.isClass(target) || ModulePattern.of(target).matches(module)) {
-                    return group;
-                }
+            if (group.isFor(module)) {
+                return group;
             }
         }
         return null;
@@ -152,7 +162,7 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
             JsonNode g = field.getValue();
             groups.add(new Group(
                     field.getKey(),
-                    texts(g.path("targets")),
+                    texts(g.path("targets")).stream().map(ModulePattern::of).toList(),
                     operand(g.path("weights")),
                     operand(g.path("input_activations"))));
         }
@@ -200,7 +210,7 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
         Operand weights = float8(blocks ? "block" : "tensor", 0, block, Dynamic.STATIC);
         Operand inputs =
                 float8(blocks ? "group" : "tensor", block[1], new long[2], isStatic ? Dynamic.STATIC : Dynamic.DYNAMIC);
-        return new Group("fp8", List.of("Linear"), weights, inputs);
+        return new Group("fp8", Group.ALL, weights, inputs);
     }
 
     private static Operand float8(String strategy, long groupSize, long[] block, Dynamic dynamic) {
@@ -243,7 +253,7 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
                 return List.of();
             }
         }
-        return List.of(new Group(algorithm, List.of("Linear"), weights, inputs));
+        return List.of(new Group(algorithm, Group.ALL, weights, inputs));
     }
 
     private static List<String> texts(JsonNode array) {

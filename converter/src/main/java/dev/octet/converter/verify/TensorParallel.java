@@ -38,20 +38,28 @@ final class TensorParallel extends CheckpointRule {
     void check(CheckpointSubject subject, Findings findings) {
         Heads heads = heads(subject.config());
         List<Integer> asked = subject.options().tensorParallel();
+        String possible = null; // costs as much as the check, and is seldom said
+        for (int devices : asked.isEmpty() ? List.of(1) : asked) {
+            for (LayerTensors layer : subject.quantized().toList()) {
+                Optional<String> problem = problem(layer, devices, heads, subject);
+                if (problem.isPresent()) {
+                    possible = possible == null ? possible(subject) : possible;
+                    findings.add(
+                            this,
+                            "weights cannot be split onto " + devices + (devices == 1 ? " device" : " devices") + "; "
+                                    + possible,
+                            layer.module(),
+                            problem.get());
+                }
+            }
+        }
+    }
+
+    private static String possible(CheckpointSubject subject) {
         List<Integer> legal = legal(subject);
-        String possible = legal.isEmpty()
+        return legal.isEmpty()
                 ? "no number of devices is possible"
                 : "possible: " + legal.stream().map(String::valueOf).collect(Collectors.joining(", "));
-        for (int devices : asked.isEmpty() ? List.of(1) : asked) {
-            subject.quantized()
-                    .forEach(layer -> problem(layer, devices, heads, subject)
-                            .ifPresent(p -> findings.add(
-                                    this,
-                                    "weights cannot be split onto " + devices + (devices == 1 ? " device" : " devices")
-                                            + "; " + possible,
-                                    layer.module(),
-                                    p)));
-        }
     }
 
     /** Numbers of devices that a checkpoint can be split onto, powers of two; empty when nothing is quantised. */

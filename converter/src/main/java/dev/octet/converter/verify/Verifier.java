@@ -92,6 +92,7 @@ public final class Verifier {
             new FusedPartial(),
             new FusedScales(),
             new ExpertsPartial(),
+            new ExpertsFused(),
             new BlockRemainder(),
             new BlockColumns(),
             TENSOR_PARALLEL,
@@ -198,8 +199,12 @@ public final class Verifier {
             Set<Consumer> asked = asked(Consumer.OF_CHECKPOINTS, "a safetensors checkpoint");
             Findings findings = new Findings(asked);
             try (CheckpointSubject subject = CheckpointSubject.open(path, options)) {
-                for (CheckpointRule rule : CHECKPOINT_RULES) {
-                    if (runs(rule, asked)) {
+                List<CheckpointRule> rules =
+                        CHECKPOINT_RULES.stream().filter(r -> runs(r, asked)).toList();
+                // those that read weights close files on their way, so nothing else may read meanwhile
+                checkTogether(rules.stream().filter(r -> !r.deep()).toList(), subject, findings);
+                for (CheckpointRule rule : rules) {
+                    if (rule.deep()) {
                         rule.check(subject, findings);
                     }
                 }
@@ -210,6 +215,34 @@ public final class Verifier {
                 }
                 List<Integer> devices = ran.contains(TENSOR_PARALLEL.id()) ? TensorParallel.legal(subject) : List.of();
                 return result("checkpoint", subject.stored().layout(), asked, devices, findings);
+            }
+        }
+
+        /** Several rules at a time; what they found stands in the order of the rules. */
+        private void checkTogether(List<CheckpointRule> rules, CheckpointSubject subject, Findings findings)
+                throws IOException {
+            List<Findings> each =
+                    rules.stream().map(r -> new Findings(findings.asked())).toList();
+            inThreads(rules.size(), i -> rules.get(i).check(subject, each.get(i)));
+            each.forEach(findings::addAll);
+        }
+
+        /** A numbered piece of work that may read files. */
+        private interface Piece {
+            void run(int index) throws IOException;
+        }
+
+        private void inThreads(int count, Piece piece) throws IOException {
+            try {
+                Workers.run(count, options.threads(), i -> {
+                    try {
+                        piece.run(i);
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                });
+            } catch (UncheckedIOException e) {
+                throw e.getCause();
             }
         }
 
@@ -236,17 +269,9 @@ public final class Verifier {
                 throws IOException {
             List<@Nullable WeightFacts> facts = Collections.synchronizedList(
                     new ArrayList<@Nullable WeightFacts>(Collections.nCopies(weights.size(), null)));
-            try {
-                Workers.run(weights.size(), options.threads(), i -> {
-                    try {
-                        facts.set(i, WeightWalk.walk(subject.checkpoint(), weights.get(i), subject.original()));
-                    } catch (IOException e) {
-                        throw new UncheckedIOException(e);
-                    }
-                });
-            } catch (UncheckedIOException e) {
-                throw e.getCause();
-            }
+            inThreads(
+                    weights.size(),
+                    i -> facts.set(i, WeightWalk.walk(subject.checkpoint(), weights.get(i), subject.original())));
             return facts;
         }
 

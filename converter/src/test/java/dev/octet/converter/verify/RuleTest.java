@@ -376,6 +376,7 @@ class RuleTest {
                             plain(m, EXPERT.replace("w1", "w2"), 256, 512);
                         })
                         .also("linear-not-quantized"),
+                warning("experts-fused", Kind.FP8_BLOCK, RuleTest::fuseExperts),
                 warning(
                         "training-state",
                         Kind.CT_CHANNEL,
@@ -564,6 +565,21 @@ class RuleTest {
             }
         });
         good.writeFile(folder.resolve(FIRST_FILE), first);
+    }
+
+    /** Down projections of both experts in one tensor. */
+    private static void fuseExperts(GoodCheckpoint model) {
+        String experts = "model.layers.1.block_sparse_moe.experts.";
+        for (String part : List.of("", "_scale_inv")) {
+            GoodCheckpoint.Stored first = model.tensor(experts + "0.w2.weight" + part);
+            GoodCheckpoint.Stored second = model.tensor(experts + "1.w2.weight" + part);
+            model.remove(experts + "0.w2.weight" + part).remove(experts + "1.w2.weight" + part);
+            ByteBuffer both = GoodCheckpoint.buffer(2 * first.bytes().capacity());
+            both.put(0, first.bytes(), 0, first.bytes().capacity());
+            both.put(first.bytes().capacity(), second.bytes(), 0, second.bytes().capacity());
+            List<Long> shape = first.shape();
+            model.put(experts + "down_proj" + part, first.dtype(), both, 2, shape.get(0), shape.get(1));
+        }
     }
 
     private static void twoModels(Path folder) throws IOException {

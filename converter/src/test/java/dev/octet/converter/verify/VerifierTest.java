@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.converter.verify.GoodCheckpoint.Kind;
+import dev.octet.quant.layout.ModulePattern;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -67,6 +68,36 @@ class VerifierTest {
         assertEquals(1, result.findings().size(), result.findings().toString());
         assertEquals(17, result.findings().getFirst().count());
         assertEquals(Finding.MAX_PLACES, result.findings().getFirst().places().size());
+    }
+
+    @Test
+    void any_number_of_threads_finds_the_same_in_the_same_order() throws IOException {
+        GoodCheckpoint model = GoodCheckpoint.of(Kind.FP8_BLOCK);
+        List.copyOf(model.tensors.keySet()).stream()
+                .filter(n -> n.endsWith("_scale_inv"))
+                .forEach(model::remove);
+        model.config().remove("architectures");
+        model.config().put("tie_word_embeddings", true);
+        model.metadata.clear();
+        model.write(folder);
+        List<Finding> alone =
+                Verifier.verify(folder, VerifyOptions.defaults().withThreads(1)).findings();
+        assertTrue(alone.size() > 2, alone.toString());
+        for (int threads = 2; threads <= 4; threads++) {
+            assertEquals(
+                    alone,
+                    Verifier.verify(folder, VerifyOptions.defaults().withThreads(threads))
+                            .findings());
+        }
+    }
+
+    @Test
+    void a_hostile_target_is_given_up_once_and_not_for_every_module() throws IOException {
+        GoodCheckpoint model = GoodCheckpoint.of(Kind.CT_CHANNEL);
+        model.group().putArray("targets").add("re:(.*a){20}$");
+        QuantSettings settings = QuantSettings.of(model.config(), null);
+        assertFalse(settings.targets("a".repeat(64)));
+        assertTrue(((ModulePattern.Regex) settings.groups().getFirst().targets().getFirst()).isSpent());
     }
 
     @Test

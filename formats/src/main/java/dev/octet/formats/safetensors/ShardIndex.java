@@ -32,6 +32,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -73,7 +74,8 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
 
     /** The files of the index, each once, sorted: an index lists tensors by name, which says nothing about the order of its files. */
     public Set<String> shardNames() {
-        return Collections.unmodifiableSet(new TreeSet<>(weightMap.values()));
+        // few names, each a million times over: sorted after the repetitions are gone
+        return Collections.unmodifiableSet(new TreeSet<>(new HashSet<>(weightMap.values())));
     }
 
     /**

@@ -402,9 +402,10 @@ final class WeightFinder {
     }
 
     private @Nullable ScaleTensor inputScale(String name) {
-        String stem = name.endsWith(WEIGHT) ? StoredWeight.moduleOf(name) + "." : name + "_";
+        boolean ofModule = name.endsWith(WEIGHT);
+        String stem = ofModule ? StoredWeight.moduleOf(name) + "." : name + "_";
         for (String ending : INPUT_NAMES) {
-            TensorSpec spec = lookup(stem + ending);
+            TensorSpec spec = ofModule && !lastParts.contains(ending) ? null : lookup(stem + ending);
             if (spec != null && isFloat(spec)) {
                 return ending.endsWith("global_scale")
                         ? new ScaleTensor(spec, spec.dtype(), ScaleTensor.Direction.DIVISOR)
@@ -435,6 +436,11 @@ final class WeightFinder {
     }
 
     private static boolean endsWithAny(String name, List<String> endings) {
-        return endings.stream().anyMatch(name::endsWith);
+        for (String ending : endings) {
+            if (name.endsWith(ending)) {
+                return true;
+            }
+        }
+        return false;
     }
 }
