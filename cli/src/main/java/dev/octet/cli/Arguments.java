@@ -102,6 +102,15 @@ final class Arguments {
         return new InvalidOptionException(what, "octet " + command.name(), fix);
     }
 
+    /** Refuses options that have no meaning here: "--name", a blank and {@code why}. */
+    void refuse(List<Option> options, String why, String fix) {
+        for (Option option : options) {
+            if (has(option)) {
+                throw usage(typed(option) + " " + why, fix);
+            }
+        }
+    }
+
     boolean has(Option option) {
         // asking for an option that the verb does not take is answered with no
         return line.hasOption(option.getLongOpt());

@@ -4,8 +4,10 @@ import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.Exactness;
+import dev.octet.converter.checkpoint.Goal;
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.converter.checkpoint.TensorStep;
+import dev.octet.quant.recipe.Recipe;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -25,7 +27,7 @@ record CheckpointAnswer(
         String output,
         String sourceLayout,
         @Nullable String recipe,
-        @Nullable String target,
+        String target,
         boolean dryRun,
         long sourceBytes,
         long targetBytes,
@@ -49,10 +51,9 @@ record CheckpointAnswer(
 
     static CheckpointAnswer of(
             CheckpointConverter converter,
+            Goal goal,
             CheckpointPlan plan,
             String output,
-            @Nullable String recipe,
-            @Nullable String target,
             @Nullable CheckpointResult result,
             List<String> moreNotes) {
         Map<String, Long> counts = new LinkedHashMap<>();
@@ -77,8 +78,8 @@ record CheckpointAnswer(
                 converter.checkpoint().path().toString(),
                 output,
                 converter.stored().layout(),
-                recipe,
-                target,
+                recipe(goal),
+                target(goal),
                 result == null,
                 plan.sourceBytes(),
                 plan.targetBytes(),
@@ -94,6 +95,22 @@ record CheckpointAnswer(
                 result == null ? List.of() : result.leftBehind());
     }
 
+    private static @Nullable String recipe(Goal goal) {
+        return switch (goal) {
+            case Goal.Quantize q -> q.recipe().name();
+            case Goal.Dequantize _ -> null;
+            case Goal.Convert c -> c.recipe().map(Recipe::name).orElse(null);
+        };
+    }
+
+    private static String target(Goal goal) {
+        return switch (goal) {
+            case Goal.Quantize q -> q.layout().name();
+            case Goal.Dequantize d -> "plain " + d.type();
+            case Goal.Convert c -> c.layout().name();
+        };
+    }
+
     void print(Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
             screen.out().println(Json.page(this));
@@ -104,9 +121,7 @@ record CheckpointAnswer(
         if (recipe != null) {
             table.row("recipe", recipe);
         }
-        if (target != null) {
-            table.row("target", target);
-        }
+        table.row("target", target);
         table.row("weights", weightsText());
         if (dryRun) {
             table.row("would write", output + "  " + Table.bytes(targetBytes));

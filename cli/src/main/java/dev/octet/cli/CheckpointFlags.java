@@ -1,6 +1,5 @@
 package dev.octet.cli;
 
-import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.formats.error.InvalidOptionException;
@@ -20,8 +19,8 @@ import org.apache.commons.cli.Option;
 
 /** Options of the verbs that work on checkpoints of tensors, spelled once. */
 final class CheckpointFlags {
-    static final Map<String, Recipe> RECIPES = recipes();
-    static final Map<String, Layout> LAYOUTS = layouts();
+    static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.CHECKPOINT, Recipe::name);
+    static final Map<String, Layout> LAYOUTS = Flags.byName(Layouts.ALL, Layout::name);
     static final Map<String, DType> FLOAT_TYPES = types();
 
     private static final Map<String, Boolean> SCALE_FORMATS = Map.of("f32", false, "ue8m0", true);
@@ -45,18 +44,6 @@ final class CheckpointFlags {
             Flags.flag("exact-only", "refuse whatever would change a value (default: allow rounding)");
 
     private CheckpointFlags() {}
-
-    private static Map<String, Recipe> recipes() {
-        Map<String, Recipe> map = new LinkedHashMap<>();
-        Recipes.CHECKPOINT.forEach(r -> map.put(r.name(), r));
-        return map;
-    }
-
-    private static Map<String, Layout> layouts() {
-        Map<String, Layout> map = new LinkedHashMap<>();
-        Layouts.ALL.forEach(l -> map.put(l.name(), l));
-        return map;
-    }
 
     private static Map<String, DType> types() {
         Map<String, DType> map = new LinkedHashMap<>();
@@ -92,15 +79,6 @@ final class CheckpointFlags {
                 arguments.choice(SCALE_TYPE, FLOAT_TYPES, DType.F32),
                 arguments.choice(SCALE_FORMAT, SCALE_FORMATS, false),
                 staticInputs);
-    }
-
-    static CheckpointConverter.Request request(Arguments arguments, Map<String, Float> inputScales, Option keepScales) {
-        return new CheckpointConverter.Request(
-                selection(arguments),
-                inputScales,
-                arguments.has(ALLOW_NONFINITE),
-                arguments.has(keepScales),
-                arguments.has(EXACT_ONLY));
     }
 
     static RunOptions runOptions(Arguments arguments, String task, Progress progress) {

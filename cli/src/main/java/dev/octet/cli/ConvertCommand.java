@@ -1,11 +1,8 @@
 package dev.octet.cli;
 
 import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.CheckpointPlan;
-import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.Goal;
 import dev.octet.converter.checkpoint.GraphWeights;
-import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.graph.GraphModel;
@@ -79,7 +76,7 @@ final class ConvertCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        Path output = arguments.requiredPath(Flags.OUTPUT);
+        CheckpointJob job = CheckpointJob.of(arguments, screen);
         Path model = arguments.operand(0);
         if (Files.exists(model) && !Checkpoint.isCheckpoint(model)) {
             return weightsOfGraph(arguments, screen, model);
@@ -100,37 +97,17 @@ final class ConvertCommand implements Command {
                         CheckpointFlags.RECIPES,
                         CheckpointFlags.RECIPES.values().iterator().next()));
         Goal goal = new Goal.Convert(layout, CheckpointFlags.layoutOptions(arguments, false), recipe);
-        CheckpointConverter.Request request =
-                CheckpointFlags.request(arguments, Map.of(), QuantizeCheckpoint.KEEP_SCALES);
-        try (CheckpointConverter converter = CheckpointConverter.open(model);
-                Progress progress = arguments.progress(screen)) {
-            RunOptions options = CheckpointFlags.runOptions(arguments, "converting", progress);
-            CheckpointPlan plan = converter.plan(goal, request, options);
-            CheckpointResult result =
-                    arguments.has(Flags.DRY_RUN) ? null : converter.run(goal, request, plan, output, options);
-            progress.end();
-            CheckpointAnswer.of(
-                            converter,
-                            plan,
-                            output.toString(),
-                            recipe.map(Recipe::name).orElse(null),
-                            layout.name(),
-                            result,
-                            List.of())
-                    .print(arguments, screen);
+        try (CheckpointConverter converter = CheckpointConverter.open(model)) {
+            return job.run(converter, goal);
         }
-        return ExitCode.OK;
     }
 
     /** The constants of an ONNX model as a safetensors file, bytes and names as they are. */
     private static ExitCode weightsOfGraph(Arguments arguments, Screen screen, Path model) throws IOException {
-        for (Option option : List.of(TARGET, RECIPE, INTO)) {
-            if (arguments.has(option)) {
-                throw arguments.usage(
-                        "--" + option.getLongOpt() + " is for safetensors checkpoints",
-                        "leave it out: the constants of " + model + " are written as they are");
-            }
-        }
+        arguments.refuse(
+                List.of(TARGET, RECIPE, INTO),
+                "is for safetensors checkpoints",
+                "leave it out: the constants of " + model + " are written as they are");
         Path output = arguments.outputFile();
         if (!output.toString().endsWith(".safetensors")) {
             throw arguments.usage(

@@ -1,15 +1,10 @@
 package dev.octet.cli;
 
 import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.CheckpointPlan;
-import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.Goal;
-import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.formats.tensor.DType;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
 import org.apache.commons.cli.Option;
 
 /** {@code octet dequantize MODEL -o OUT}: any quantised checkpoint back to floats. */
@@ -56,20 +51,10 @@ final class DequantizeCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        Path output = arguments.requiredPath(Flags.OUTPUT);
+        CheckpointJob job = CheckpointJob.of(arguments, screen);
         DType type = arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16);
-        Goal goal = new Goal.Dequantize(type, arguments.has(KEEP_SCALES));
-        CheckpointConverter.Request request = CheckpointFlags.request(arguments, Map.of(), KEEP_SCALES);
-        try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0));
-                Progress progress = arguments.progress(screen)) {
-            RunOptions options = CheckpointFlags.runOptions(arguments, "dequantising", progress);
-            CheckpointPlan plan = converter.plan(goal, request, options);
-            CheckpointResult result =
-                    arguments.has(Flags.DRY_RUN) ? null : converter.run(goal, request, plan, output, options);
-            progress.end();
-            CheckpointAnswer.of(converter, plan, output.toString(), null, "plain " + type, result, List.of())
-                    .print(arguments, screen);
+        try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0))) {
+            return job.run(converter, new Goal.Dequantize(type, arguments.has(KEEP_SCALES)));
         }
-        return ExitCode.OK;
     }
 }

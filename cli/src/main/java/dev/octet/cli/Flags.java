@@ -1,7 +1,10 @@
 package dev.octet.cli;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
 import org.apache.commons.cli.Option;
 
 /** Options that several verbs share, so that they are spelled and described once. */
@@ -53,5 +56,12 @@ final class Flags {
     /** An option that may be given several times. */
     static Option repeatable(String name, String argument, String description) {
         return value(name, argument, description + " (repeatable)");
+    }
+
+    /** What an option may be, by the name that users type, in this order. */
+    static <T> Map<String, T> byName(List<T> all, Function<T, String> name) {
+        Map<String, T> map = new LinkedHashMap<>();
+        all.forEach(t -> map.put(name.apply(t), t));
+        return map;
     }
 }

@@ -28,11 +28,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.Function;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.commons.cli.Option;
@@ -42,8 +40,8 @@ import org.jspecify.annotations.Nullable;
 final class QuantizeCommand implements Command {
     private static final int KEPT_SHOWN = 20;
 
-    private static final Map<String, Recipe> RECIPES = byName(Recipes.GRAPH, Recipe::name);
-    private static final Map<String, Target> TARGETS = byName(Arrays.asList(Target.values()), Target::label);
+    private static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.GRAPH, Recipe::name);
+    private static final Map<String, Target> TARGETS = Flags.byName(Arrays.asList(Target.values()), Target::label);
 
     private static final Option RECIPE = Flags.value(
             "recipe",
@@ -105,17 +103,8 @@ final class QuantizeCommand implements Command {
         List<Option> options = new ArrayList<>(List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
         options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, CheckpointFlags.KEEP, REPORT));
-        options.addAll(List.of(
-                CheckpointFlags.ONLY,
-                CheckpointFlags.INCLUDE,
-                CheckpointFlags.SCALE_FORMAT,
-                CheckpointFlags.SCALE_TYPE,
-                CheckpointFlags.ALLOW_NONFINITE,
-                CheckpointFlags.EXACT_ONLY,
-                QuantizeCheckpoint.KEEP_SCALES,
-                Flags.THREADS,
-                Flags.FORCE,
-                Flags.DRY_RUN));
+        options.addAll(QuantizeCheckpoint.OPTIONS);
+        options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
         return options;
     }
 
@@ -141,7 +130,8 @@ final class QuantizeCommand implements Command {
                     new Choices(
                             RECIPE, TARGET, STATISTICS, CALIBRATOR, List.of(DataFlags.CALIBRATION, ROUNDING, REPORT)));
         }
-        refuseForGraphs(arguments);
+        arguments.refuse(
+                QuantizeCheckpoint.OPTIONS, "is for safetensors checkpoints", "leave it out for an ONNX model");
         Path output = arguments.outputFile();
         Optional<Path> report = arguments.path(REPORT);
         report.ifPresent(arguments::refuseExisting);
@@ -214,34 +204,7 @@ final class QuantizeCommand implements Command {
      *
      * @param graphOnly those that a checkpoint has no use for
      */
-    record Choices(Option recipe, Option target, Option statistics, Option calibrator, List<Option> graphOnly) {
-        void refuseForCheckpoints(Arguments arguments) {
-            for (Option option : graphOnly) {
-                if (arguments.has(option)) {
-                    throw arguments.usage(
-                            "--" + option.getLongOpt() + " needs a model with a graph; a checkpoint has only tensors",
-                            "leave it out, or give an .onnx file");
-                }
-            }
-        }
-    }
-
-    private static void refuseForGraphs(Arguments arguments) {
-        for (Option option : List.of(
-                CheckpointFlags.ONLY,
-                CheckpointFlags.INCLUDE,
-                CheckpointFlags.SCALE_FORMAT,
-                CheckpointFlags.SCALE_TYPE,
-                CheckpointFlags.ALLOW_NONFINITE,
-                CheckpointFlags.EXACT_ONLY,
-                QuantizeCheckpoint.KEEP_SCALES)) {
-            if (arguments.has(option)) {
-                throw arguments.usage(
-                        "--" + option.getLongOpt() + " is for safetensors checkpoints",
-                        "leave it out for an ONNX model");
-            }
-        }
-    }
+    record Choices(Option recipe, Option target, Option statistics, Option calibrator, List<Option> graphOnly) {}
 
     private static void refuseSameFile(Arguments arguments, Path model, Path output) throws IOException {
         if (Files.exists(output) && Files.exists(model) && Files.isSameFile(model, output)) {
@@ -379,11 +342,5 @@ final class QuantizeCommand implements Command {
 
     private static double seconds(long startNanos) {
         return (System.nanoTime() - startNanos) / 1e9;
-    }
-
-    private static <T> Map<String, T> byName(List<T> all, Function<T, String> name) {
-        Map<String, T> map = new LinkedHashMap<>();
-        all.forEach(t -> map.put(name.apply(t), t));
-        return map;
     }
 }

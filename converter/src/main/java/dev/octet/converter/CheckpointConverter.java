@@ -8,6 +8,7 @@ import dev.octet.converter.checkpoint.CheckpointRun;
 import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.Goal;
 import dev.octet.converter.checkpoint.GraphWeights;
+import dev.octet.converter.checkpoint.InputScales;
 import dev.octet.converter.checkpoint.KeptScales;
 import dev.octet.converter.checkpoint.NonFiniteScan;
 import dev.octet.converter.checkpoint.RunOptions;
@@ -22,8 +23,11 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.statistics.Statistics;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
@@ -32,6 +36,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -41,8 +46,8 @@ import org.jspecify.annotations.Nullable;
  * <pre>{@code
  * try (CheckpointConverter converter = CheckpointConverter.open(path)) {
  *     Goal goal = new Goal.Quantize(Recipes.FP8_DYNAMIC, Layouts.named("compressed-tensors").orElseThrow(), LayoutOptions.defaults());
- *     CheckpointPlan plan = converter.plan(goal, Request.all());
- *     converter.run(goal, plan, out, RunOptions.defaults());
+ *     CheckpointPlan plan = converter.plan(goal, Request.all(), RunOptions.defaults());
+ *     converter.run(goal, Request.all(), plan, out, RunOptions.defaults());
  * }
  * }</pre>
  */
@@ -106,6 +111,21 @@ public final class CheckpointConverter implements AutoCloseable {
     /** What is quantised in it, and how. */
     public StoredCheckpoint stored() {
         return stored;
+    }
+
+    /**
+     * Static scales for the inputs of all matrices that statistics of this model know.
+     *
+     * @throws dev.octet.formats.error.InvalidDataException when they know none of them, or hold NaN or infinite elements for one
+     */
+    public InputScales inputScales(Statistics statistics, Calibrator calibrator, Recipe recipe) {
+        List<String> weights = Stream.concat(
+                        stored.plain().entrySet().stream()
+                                .filter(e -> e.getValue().shape().rank() >= 2)
+                                .map(Map.Entry::getKey),
+                        stored.weights().keySet().stream())
+                .toList();
+        return InputScales.of(statistics, calibrator, recipe, weights);
     }
 
     /**
