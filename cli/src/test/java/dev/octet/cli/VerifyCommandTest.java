@@ -19,10 +19,8 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -134,16 +132,8 @@ class VerifyCommandTest {
                         .code());
     }
 
-    static List<Path> malformedFiles() throws IOException {
-        try (Stream<Path> files = Files.list(TESTDATA.resolve("hostile/safetensors"))) {
-            return files.filter(f -> f.getFileName().toString().startsWith("bad_"))
-                    .sorted()
-                    .toList();
-        }
-    }
-
     @ParameterizedTest
-    @MethodSource("malformedFiles")
+    @MethodSource("dev.octet.cli.InspectCommandTest#malformedFiles")
     void a_malformed_file_exits_3_with_three_lines(Path file) {
         CommandLine run = CommandLine.run("verify", file.toString());
         assertEquals(ExitCode.INPUT, run.code(), run.err());

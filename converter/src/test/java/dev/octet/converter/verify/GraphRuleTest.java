@@ -2,7 +2,6 @@ package dev.octet.converter.verify;
 
 import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.graph.Attribute;
@@ -28,7 +27,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.stream.Collectors;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -223,15 +221,7 @@ class GraphRuleTest {
     void a_planted_fault_is_found_and_told_as_what_it_is(Fault fault) throws IOException {
         Sketch sketch = new Sketch();
         fault.plant.into(sketch);
-        Verification result = verify(sketch, fault.consumers, fault.deep);
-        assertTrue(
-                result.findings().stream().anyMatch(f -> f.rule().equals(fault.rule) && f.severity() == fault.severity),
-                result.findings().toString());
-        Set<String> others =
-                result.findings().stream().map(Finding::rule).collect(Collectors.toCollection(TreeSet::new));
-        others.remove(fault.rule);
-        others.removeAll(fault.also);
-        assertEquals(Set.of(), others, result.findings().toString());
+        RuleTest.assertFound(fault.rule, fault.severity, fault.also, verify(sketch, fault.consumers, fault.deep));
     }
 
     @Test

@@ -603,14 +603,18 @@ class RuleTest {
     @ParameterizedTest
     @MethodSource("faults")
     void a_planted_fault_is_found_and_told_as_what_it_is(Fault fault) throws IOException {
-        Verification result = verify(fault);
+        assertFound(fault.rule, fault.severity, fault.also, verify(fault));
+    }
+
+    /** Checks that a fault was found, and no other beside it but perhaps those of {@code also}. */
+    static void assertFound(String rule, Severity severity, Set<String> also, Verification result) {
         assertTrue(
-                result.findings().stream().anyMatch(f -> f.rule().equals(fault.rule) && f.severity() == fault.severity),
+                result.findings().stream().anyMatch(f -> f.rule().equals(rule) && f.severity() == severity),
                 result.findings().toString());
         Set<String> others =
                 result.findings().stream().map(Finding::rule).collect(Collectors.toCollection(TreeSet::new));
-        others.remove(fault.rule);
-        others.removeAll(fault.also);
+        others.remove(rule);
+        others.removeAll(also);
         assertEquals(Set.of(), others, result.findings().toString());
     }
 

@@ -79,20 +79,13 @@ final class CompressedTensorsLayout implements Layout {
     @Override
     public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
         boolean packed = scheme.codes() == Codes.E2M1;
-        TensorSpec data = packed
-                ? new TensorSpec(name + "_packed", DType.U8, Shape.of(shape.dim(0), shape.dim(1) / 2))
-                : new TensorSpec(name, scheme.codes().dtype(), shape);
-        DType number = scheme.scaleNumber();
+        TensorSpec data = Schemes.codes(packed ? name + "_packed" : name, scheme, shape);
         Shape scaleShape = switch (scheme.granularity()) {
             case Granularity.PerTensor() -> Shape.of(1);
             case Granularity.PerChannel _ -> Shape.of(shape.dim(-2), 1);
             case Granularity.PerBlock _, Granularity.PerGroup _, Granularity.Mx _, Granularity.PerToken _ ->
                 scheme.granularity().scaleShape(shape);
         };
-        ScaleTensor scale = new ScaleTensor(
-                new TensorSpec(name + "_scale", number == DType.F8_E8M0 ? DType.U8 : number, scaleShape),
-                number,
-                ScaleTensor.Direction.MULTIPLIER);
         TensorSpec zeroPoint = scheme.codes() == Codes.INT8_ASYMMETRIC
                 ? new TensorSpec(name + "_zero_point", DType.I8, scaleShape)
                 : null;
@@ -102,7 +95,7 @@ final class CompressedTensorsLayout implements Layout {
                 scheme.codes(),
                 scheme.granularity(),
                 data,
-                scale,
+                Schemes.scales(name + "_scale", scheme, scaleShape),
                 scheme.twoLevels() ? divisor(name + "_global_scale") : null,
                 zeroPoint,
                 options.staticInputs() ? inputScale(name, scheme, options) : null);

@@ -95,7 +95,6 @@ final class ModelOptLayout implements Layout {
 
     @Override
     public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
-        DType number = scheme.scaleNumber();
         Shape scaleShape = switch (scheme.granularity()) {
             case Granularity.PerBlock _ -> {
                 Shape grid = scheme.granularity().scaleShape(shape);
@@ -107,19 +106,13 @@ final class ModelOptLayout implements Layout {
                     Granularity.Mx _,
                     Granularity.PerToken _ -> scheme.granularity().scaleShape(shape);
         };
-        TensorSpec data = scheme.codes() == Codes.E2M1
-                ? new TensorSpec(name, DType.U8, Shape.of(shape.dim(0), shape.dim(1) / 2))
-                : new TensorSpec(name, scheme.codes().dtype(), shape);
         return new StoredWeight(
                 name,
                 shape,
                 scheme.codes(),
                 scheme.granularity(),
-                data,
-                new ScaleTensor(
-                        new TensorSpec(name + "_scale", number == DType.F8_E8M0 ? DType.U8 : number, scaleShape),
-                        number,
-                        ScaleTensor.Direction.MULTIPLIER),
+                Schemes.codes(name, scheme, shape),
+                Schemes.scales(name + "_scale", scheme, scaleShape),
                 scheme.twoLevels() ? scalar(name + "_scale_2") : null,
                 null,
                 options.staticInputs() ? scalar(StoredWeight.moduleOf(name) + ".input_scale") : null);

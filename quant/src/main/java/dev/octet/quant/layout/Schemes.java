@@ -2,6 +2,7 @@ package dev.octet.quant.layout;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.recipe.Recipe;
@@ -9,7 +10,7 @@ import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleRule;
 import java.util.Optional;
 
-/** What all layouts have in common about schemes: how a recipe becomes one, and which choices make no sense anywhere. */
+/** What all layouts have in common about schemes: how a recipe becomes one, which choices make no sense anywhere, tensors most have. */
 final class Schemes {
     private Schemes() {}
 
@@ -26,6 +27,22 @@ final class Schemes {
                 ? DType.F8_E8M0
                 : weight.codes() == Codes.E2M1 ? DType.F8_E4M3FN : options.scaleType();
         return new WeightScheme(weight.codes(), granularity, rule, number);
+    }
+
+    /** The codes of a matrix: two of four bits in a byte, under a name that may tell so. */
+    static TensorSpec codes(String name, WeightScheme scheme, Shape shape) {
+        return scheme.codes() == Codes.E2M1
+                ? new TensorSpec(name, DType.U8, Shape.of(shape.dim(0), shape.dim(1) / 2))
+                : new TensorSpec(name, scheme.codes().dtype(), shape);
+    }
+
+    /** A tensor of scales that multiply; powers of two lie in bytes. */
+    static ScaleTensor scales(String name, WeightScheme scheme, Shape shape) {
+        DType number = scheme.scaleNumber();
+        return new ScaleTensor(
+                new TensorSpec(name, number == DType.F8_E8M0 ? DType.U8 : number, shape),
+                number,
+                ScaleTensor.Direction.MULTIPLIER);
     }
 
     /** Choices that no layout has a way to say. */
