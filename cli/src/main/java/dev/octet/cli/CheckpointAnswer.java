@@ -191,7 +191,7 @@ record CheckpointAnswer(
             return;
         }
         screen.out().println("\n" + title);
-        lines.stream().limit(SHOWN).forEach(l -> screen.out().println("  " + l));
+        lines.stream().limit(SHOWN).forEach(l -> screen.out().println("  " + Printable.of(l)));
         if (lines.size() > SHOWN) {
             screen.out().println("  and " + (lines.size() - SHOWN) + " more (--json lists all)");
         }

@@ -6,17 +6,13 @@ import dev.octet.converter.compare.Comparison;
 import dev.octet.converter.compare.DiffReport;
 import dev.octet.converter.compare.ModelDiff;
 import dev.octet.converter.compare.TensorDiff;
-import dev.octet.formats.error.InvalidOptionException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Pattern;
-import java.util.regex.PatternSyntaxException;
 import org.apache.commons.cli.Option;
 
 /** {@code octet diff A B}: two models tensor by tensor, whatever their schemes. */
@@ -39,10 +35,7 @@ final class DiffCommand implements Command {
     private static final List<String> GATES = List.of("cosine", "matched", "sqnr");
 
     /** What {@code --json} prints. */
-    record Answer(ModelDiff diff, boolean identical, boolean sameValues, List<GateResult> gates, double seconds) {}
-
-    /** One gate and whether the measure is at least its limit. */
-    record GateResult(String measure, double limit, double value, boolean passed) {}
+    record Answer(ModelDiff diff, boolean identical, boolean sameValues, List<Gates.Result> gates, double seconds) {}
 
     @Override
     public String name() {
@@ -75,13 +68,12 @@ final class DiffCommand implements Command {
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         long start = System.nanoTime();
         int top = arguments.integer(TOP, SHOWN, 0, Integer.MAX_VALUE);
-        Map<String, Double> gates = gates(arguments);
+        Gates gates = Gates.of(arguments, GATE, GATES, "sqnr=30");
         Optional<Path> report = arguments.path(REPORT);
         report.ifPresent(arguments::refuseExisting);
         CompareOptions options = CompareOptions.defaults().withThreads(arguments.threads());
-        Optional<Pattern> only = only(arguments);
-        if (only.isPresent()) {
-            options = options.withOnly(only.get());
+        for (Pattern only : CheckpointFlags.patterns(arguments, ONLY)) {
+            options = options.withOnly(only);
         }
         ModelDiff diff;
         try (Progress progress = arguments.progress(screen)) {
@@ -93,70 +85,28 @@ final class DiffCommand implements Command {
         if (report.isPresent()) {
             DiffReport.write(diff, report.get());
         }
-        List<GateResult> results = check(gates, diff);
+        List<Gates.Result> results = gates.check(name -> measure(name, diff));
         double seconds = (System.nanoTime() - start) / 1e9;
         if (arguments.has(Flags.JSON)) {
             screen.out().println(Json.page(new Answer(diff, diff.identical(), diff.sameValues(), results, seconds)));
         } else {
             screen.out().print(page(diff, top, results, seconds));
         }
-        return results.stream().allMatch(GateResult::passed) ? ExitCode.OK : ExitCode.CHECK_FAILED;
-    }
-
-    private static Optional<Pattern> only(Arguments arguments) {
-        try {
-            return arguments.text(ONLY).map(Pattern::compile);
-        } catch (PatternSyntaxException e) {
-            throw new InvalidOptionException(
-                    "--only is no regular expression: " + e.getDescription(),
-                    "octet diff",
-                    "for example --only 'layers\\.0\\.'",
-                    e);
-        }
-    }
-
-    private static Map<String, Double> gates(Arguments arguments) {
-        Map<String, Double> gates = new LinkedHashMap<>();
-        for (String text : arguments.texts(GATE)) {
-            String[] parts = text.split("=", 2);
-            if (!GATES.contains(parts[0])) {
-                throw arguments.usage("unknown gate '" + parts[0] + "'", Nearest.advice(parts[0], GATES));
-            }
-            gates.put(parts[0], limit(arguments, text, parts));
-        }
-        return gates;
-    }
-
-    private static double limit(Arguments arguments, String text, String[] parts) {
-        try {
-            double limit = Double.parseDouble(parts.length < 2 ? "" : parts[1]);
-            if (Double.isFinite(limit)) {
-                return limit;
-            }
-        } catch (NumberFormatException e) {
-            throw new InvalidOptionException(
-                    "--gate '" + text + "' has no number", "octet diff", "for example --gate sqnr=30", e);
-        }
-        throw arguments.usage("--gate '" + text + "' has no number", "for example --gate sqnr=30");
+        return Gates.exitCode(results);
     }
 
     /** A tensor that could not be compared passes no gate on the worst tensor. */
-    private static List<GateResult> check(Map<String, Double> gates, ModelDiff diff) {
-        ModelDiff.Summary summary = diff.summary();
+    private static double measure(String name, ModelDiff diff) {
         boolean all = diff.uncomparable().isEmpty();
-        List<GateResult> results = new ArrayList<>();
-        gates.forEach((name, limit) -> {
-            double value = switch (name) {
-                case "cosine" -> all ? summary.cosineMin() : Double.NaN;
-                case "sqnr" -> all ? summary.sqnrDbMin() : Double.NaN;
-                default -> summary.matched();
-            };
-            results.add(new GateResult(name, limit, value, value >= limit));
-        });
-        return results;
+        return switch (name) {
+            case "cosine" -> all ? diff.summary().cosineMin() : Double.NaN;
+            case "sqnr" -> all ? diff.summary().sqnrDbMin() : Double.NaN;
+            case "matched" -> diff.summary().matched();
+            default -> throw new IllegalArgumentException("no measure " + name);
+        };
     }
 
-    private static String page(ModelDiff diff, int top, List<GateResult> gates, double seconds) {
+    private static String page(ModelDiff diff, int top, List<Gates.Result> gates, double seconds) {
         StringBuilder page = new StringBuilder();
         ModelDiff.Summary summary = diff.summary();
         page.append(new Table()
@@ -180,17 +130,9 @@ final class DiffCommand implements Command {
                 diff.uncomparable().stream().map(DiffCommand::uncomparable).toList());
         appendNames(page, "only in A", diff.onlyA());
         appendNames(page, "only in B", diff.onlyB());
-        diff.notes().forEach(n -> page.append("note: ").append(printable(n)).append('\n'));
+        diff.notes().forEach(n -> page.append("note: ").append(Printable.of(n)).append('\n'));
         appendVerdict(page, diff);
-        for (GateResult gate : gates) {
-            page.append(String.format(
-                    Locale.ROOT,
-                    "gate %s: %s, wanted at least %s: %s%n",
-                    gate.measure(),
-                    gate.value(),
-                    gate.limit(),
-                    gate.passed() ? "passed" : "FAILED"));
-        }
+        gates.forEach(g -> page.append(g.line()));
         return page.toString();
     }
 
@@ -286,7 +228,7 @@ final class DiffCommand implements Command {
         page.append('\n').append(title).append(" (").append(lines.size()).append(")\n");
         lines.stream()
                 .limit(most)
-                .forEach(l -> page.append("  ").append(printable(l)).append('\n'));
+                .forEach(l -> page.append("  ").append(Printable.of(l)).append('\n'));
         if (lines.size() > most) {
             page.append("  and ").append(lines.size() - most).append(" more (--json lists all)\n");
         }
@@ -298,19 +240,6 @@ final class DiffCommand implements Command {
         } else if (diff.sameValues()) {
             page.append("\nThe models hold the same numbers in different forms.\n");
         }
-    }
-
-    /** Control characters of names in files must not steer the terminal. */
-    private static String printable(String text) {
-        StringBuilder line = new StringBuilder();
-        text.codePoints().forEach(c -> {
-            if (Character.isISOControl(c)) {
-                line.append(String.format(Locale.ROOT, "\\u%04x", c));
-            } else {
-                line.appendCodePoint(c);
-            }
-        });
-        return line.toString();
     }
 
     private static String decibels(double x) {

@@ -10,16 +10,13 @@ import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.evaluate.OutputComparison;
 import dev.octet.formats.ModelFile;
-import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import java.util.Optional;
 import org.apache.commons.cli.Option;
 
@@ -45,11 +42,8 @@ final class EvaluateCommand implements Command {
             String data,
             ModelComparison comparison,
             List<LayerComparison> layers,
-            List<GateResult> gates,
+            List<Gates.Result> gates,
             double seconds) {}
-
-    /** One gate and whether the measure is at least its limit. */
-    record GateResult(String measure, double limit, double value, boolean passed) {}
 
     @Override
     public String name() {
@@ -89,7 +83,7 @@ final class EvaluateCommand implements Command {
         Path data = arguments
                 .path(DATA)
                 .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
-        Map<String, Double> gates = gates(arguments);
+        Gates gates = Gates.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
         try (ModelFile first = ModelFile.open(reference);
                 ModelFile second = ModelFile.open(candidate);
                 Converter converter = Converter.of(first.model());
@@ -108,7 +102,7 @@ final class EvaluateCommand implements Command {
                     samples,
                     options.withProgress((done, total) -> progress.update("comparing layers", done, total, "samples")));
             progress.end();
-            List<GateResult> results = check(gates, new Measures(comparison));
+            List<Gates.Result> results = gates.check(new Measures(comparison)::value);
             Answer answer = new Answer(
                     reference.toString(),
                     candidate.toString(),
@@ -122,7 +116,7 @@ final class EvaluateCommand implements Command {
             } else {
                 screen.out().print(page(answer));
             }
-            return results.stream().allMatch(GateResult::passed) ? ExitCode.OK : ExitCode.CHECK_FAILED;
+            return Gates.exitCode(results);
         }
     }
 
@@ -133,42 +127,6 @@ final class EvaluateCommand implements Command {
         return graph.isEmpty() || arguments.has(NO_LAYERS)
                 ? List.of()
                 : LayerErrors.compare(converter, graph.get(), samples, options);
-    }
-
-    private static Map<String, Double> gates(Arguments arguments) {
-        Map<String, Double> gates = new LinkedHashMap<>();
-        for (String text : arguments.texts(GATE)) {
-            int equals = text.indexOf('=');
-            String name = equals < 0 ? text : text.substring(0, equals);
-            if (!Measures.NAMES.contains(name)) {
-                throw arguments.usage("unknown gate '" + name + "'", Nearest.advice(name, Measures.NAMES));
-            }
-            gates.put(name, limit(arguments, text, equals));
-        }
-        return gates;
-    }
-
-    private static double limit(Arguments arguments, String text, int equals) {
-        try {
-            double limit = Double.parseDouble(text.substring(equals + 1));
-            if (equals >= 0 && Double.isFinite(limit)) {
-                return limit;
-            }
-        } catch (NumberFormatException e) {
-            throw new InvalidOptionException(
-                    "--gate '" + text + "' has no number", "octet evaluate", "for example --gate cosine=0.997", e);
-        }
-        throw arguments.usage("--gate '" + text + "' has no number", "for example --gate cosine=0.997");
-    }
-
-    private static List<GateResult> check(Map<String, Double> gates, Measures measures) {
-        List<GateResult> results = new ArrayList<>();
-        gates.forEach((name, limit) -> {
-            double value = measures.value(name);
-            // a measure that is not a number passes no gate
-            results.add(new GateResult(name, limit, value, value >= limit));
-        });
-        return results;
     }
 
     private static String page(Answer answer) {
@@ -203,15 +161,10 @@ final class EvaluateCommand implements Command {
                             .text(0));
         }
         appendLayers(page, answer.layers());
-        for (GateResult gate : answer.gates()) {
-            page.append(String.format(
-                    Locale.ROOT,
-                    "%ngate %s: %.5f, wanted at least %s: %s%n",
-                    gate.measure(),
-                    gate.value(),
-                    gate.limit(),
-                    gate.passed() ? "passed" : "FAILED"));
+        if (!answer.gates().isEmpty()) {
+            page.append('\n');
         }
+        answer.gates().forEach(g -> page.append(g.line()));
         return page.toString();
     }
 

@@ -103,17 +103,7 @@ record Failure(ExitCode code, String what, String where, String fix) {
 
     /** Names from hostile files end up in messages: control characters would break the three lines (or a terminal). */
     private static String oneLine(String text) {
-        StringBuilder line = new StringBuilder(text.length());
-        text.codePoints().forEach(c -> {
-            if (c == '\n' || c == '\r' || c == '\t') {
-                line.append(' ');
-            } else if (Character.isISOControl(c)) {
-                line.append(String.format(Locale.ROOT, "\\u%04x", c));
-            } else {
-                line.appendCodePoint(c);
-            }
-        });
-        return line.toString();
+        return Printable.of(text.replaceAll("[\\n\\r\\t]", " "));
     }
 
     /** The three lines, without a line break at the end. */

@@ -12,7 +12,7 @@ final class Table {
     Table row(Object... cells) {
         List<String> row = new ArrayList<>();
         for (Object cell : cells) {
-            row.add(printable(cell.toString()));
+            row.add(Printable.of(cell.toString()));
         }
         rows.add(row);
         return this;
@@ -72,13 +72,5 @@ final class Table {
     /** A time as people read it. */
     static String seconds(double seconds) {
         return String.format(Locale.ROOT, "%.1f s", seconds);
-    }
-
-    /** Control characters of names in files must not steer the terminal. */
-    private static String printable(String text) {
-        return text.codePoints()
-                .mapToObj(c ->
-                        Character.isISOControl(c) ? String.format(Locale.ROOT, "\\u%04x", c) : Character.toString(c))
-                .reduce("", String::concat);
     }
 }
