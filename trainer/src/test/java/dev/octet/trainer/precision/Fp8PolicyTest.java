@@ -1,0 +1,393 @@
+package dev.octet.trainer.precision;
+
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Fp8Format;
+import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.quant.recipe.TrainingRecipe.BackwardOverride;
+import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
+import dev.octet.quant.recipe.TrainingRecipe.CurrentScaling;
+import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
+import dev.octet.quant.scale.AmaxHistory.Algorithm;
+import dev.octet.trainer.autodiff.Autodiff;
+import dev.octet.trainer.autodiff.ProgramOptions;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.op.fp8.Fp8Linear;
+import dev.octet.trainer.op.fp8.QuantizeFp8;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Step;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class Fp8PolicyTest {
+    private static final int ROWS = 6;
+    private static final int IN = 32;
+    private static final int OUT = 48;
+    private static final Arena ARENA = Arena.ofAuto();
+    private static final DelayedScaling DELAYED =
+            new DelayedScaling(0, Fp8Format.HYBRID, 4, Algorithm.MAX, true, true, false);
+
+    private static float[] random(int n, int seed) {
+        SplittableRandom random = new SplittableRandom(seed);
+        float[] x = new float[n];
+        for (int i = 0; i < n; i++) {
+            x[i] = (float) random.nextGaussian();
+        }
+        return x;
+    }
+
+    private static Fp8Policy policy(TrainingRecipe recipe) {
+        return new Fp8Policy(Autocast.fp32(), Fp8Settings.of(recipe));
+    }
+
+    private static Fp8Policy policy(TrainingRecipe recipe, Set<Product> highPrecision, boolean fake) {
+        return new Fp8Policy(
+                Autocast.fp32(),
+                new Fp8Settings(recipe, highPrecision, fake, true, false, false, LayerFilter.NONE, List.of()));
+    }
+
+    /** Output and gradients of one step from fresh state. */
+    private static Map<String, float[]> step(PrecisionPolicy policy, int threads) {
+        try (Device device = CpuDevice.of(threads);
+                OneLinear linear = new OneLinear(device, policy, ROWS, IN, OUT, true, true)) {
+            linear.prepare(random(IN * OUT, 1), random(OUT, 2));
+            float[] y = linear.forward(random(ROWS * IN, 3));
+            Map<String, float[]> all = new HashMap<>(linear.backward(random(ROWS * OUT, 4)));
+            all.put("y", y);
+            return all;
+        }
+    }
+
+    private static double distance(Map<String, float[]> a, Map<String, float[]> b, String name) {
+        double sum = 0;
+        double norm = 0;
+        for (int i = 0; i < a.get(name).length; i++) {
+            sum += Math.pow(a.get(name)[i] - b.get(name)[i], 2);
+            norm += Math.pow(b.get(name)[i], 2);
+        }
+        return Math.sqrt(sum / norm);
+    }
+
+    @Test
+    void products_in_high_precision_are_those_of_f32() {
+        Map<String, float[]> plain = step(PrecisionPolicy.FP32, 1);
+        Map<String, float[]> mixed = step(policy(CurrentScaling.DEFAULT, Set.of(Product.WGRAD), false), 1);
+        assertTrue(distance(mixed, plain, "w") < 1e-6);
+        assertTrue(distance(mixed, plain, "y") > 1e-3, "fprop is in FP8");
+        assertTrue(distance(mixed, plain, "x") > 1e-3, "dgrad is in FP8");
+        Map<String, float[]> forward = step(policy(CurrentScaling.DEFAULT, Set.of(Product.FPROP), false), 1);
+        assertTrue(distance(forward, plain, "y") < 1e-2, "but for the bias, which is BF16");
+        assertTrue(distance(forward, plain, "w") > 1e-3);
+    }
+
+    @Test
+    void fp8_is_near_f32() {
+        Map<String, float[]> plain = step(PrecisionPolicy.FP32, 1);
+        for (TrainingRecipe recipe : List.of(DELAYED, CurrentScaling.DEFAULT, BlockScaling.DEFAULT)) {
+            Map<String, float[]> fp8 = step(policy(recipe), 1);
+            for (String name : List.of("y", "x", "w")) {
+                double d = distance(fp8, plain, name);
+                assertTrue(d < 0.08, recipe.name() + " " + name + " " + d);
+            }
+        }
+    }
+
+    @Test
+    void fake_quantisation_computes_the_same_from_what_codes_stand_for() {
+        for (TrainingRecipe recipe : List.of(DELAYED, CurrentScaling.DEFAULT, BlockScaling.DEFAULT)) {
+            Map<String, float[]> real = step(policy(recipe), 1);
+            Map<String, float[]> fake = step(policy(recipe, Set.of(), true), 1);
+            for (String name : List.of("y", "x", "w")) {
+                assertTrue(distance(fake, real, name) < 1e-6, recipe.name() + " " + name);
+            }
+        }
+    }
+
+    @Test
+    void an_override_of_backward_takes_operands_unquantised_or_what_forwards_codes_stand_for() {
+        Map<String, float[]> plain = step(PrecisionPolicy.FP32, 1);
+        Map<String, float[]> high =
+                step(policy(new BlockScaling(false, Fp8Format.E4M3, 0, 1, 2, 1, BackwardOverride.HIGH_PRECISION)), 1);
+        assertTrue(distance(high, plain, "x") < 1e-6);
+        assertTrue(distance(high, plain, "w") < 1e-6);
+        Map<String, float[]> dequantized =
+                step(policy(new BlockScaling(false, Fp8Format.E4M3, 0, 1, 2, 1, BackwardOverride.DEQUANTIZED)), 1);
+        assertTrue(distance(dequantized, plain, "x") > 1e-3);
+        assertTrue(distance(dequantized, plain, "w") > 1e-3);
+    }
+
+    @Test
+    void any_number_of_threads_gives_the_same_bits() {
+        for (TrainingRecipe recipe : List.of(DELAYED, BlockScaling.DEFAULT)) {
+            Map<String, float[]> one = step(policy(recipe), 1);
+            Map<String, float[]> three = step(policy(recipe), 3);
+            one.forEach((name, values) -> assertArrayEquals(values, three.get(name), name));
+        }
+    }
+
+    @Test
+    void a_program_without_backward_reads_scales_and_changes_nothing() {
+        Program program = Autodiff.program(
+                OneLinear.model(ROWS, IN, OUT, true),
+                ProgramOptions.forward(List.of("y"), Set.of("w", "b"), policy(DELAYED)));
+        for (Step s : program.steps()) {
+            assertFalse(s.op().type().equals("AmaxUpdate"));
+            if (s.op() instanceof QuantizeFp8Delayed q) {
+                assertEquals(0, q.historyLength());
+            }
+        }
+        try (Device device = CpuDevice.of(1);
+                OneLinear linear = new OneLinear(device, policy(DELAYED), ROWS, IN, OUT, true, false)) {
+            linear.prepare(random(IN * OUT, 1), random(OUT, 2));
+            linear.forward(random(ROWS * IN, 3));
+            assertArrayEquals(new float[4], linear.lasting("fp8.layer.input.amax_history"));
+            assertEquals(1, linear.lasting("fp8.layer.input.quant_scale")[0]);
+        }
+    }
+
+    @Test
+    void a_nan_is_left_out_of_the_amax_of_transformer_engine() {
+        try (Device device = CpuDevice.of(2);
+                OneLinear linear = new OneLinear(device, policy(DELAYED), ROWS, IN, OUT, true, true)) {
+            linear.prepare(random(IN * OUT, 1), random(OUT, 2));
+            float[] x = new float[ROWS * IN];
+            x[5] = Float.NaN;
+            x[7] = -3;
+            assertTrue(Float.isNaN(linear.forward(x)[0]));
+            assertArrayEquals(new float[] {0, 0, 0, 3}, linear.lasting("fp8.layer.input.amax_history"));
+        }
+    }
+
+    // --- plans
+
+    private static GraphModel two(String... norms) {
+        List<Node> nodes = new ArrayList<>();
+        String x = "x";
+        for (String norm : norms) {
+            nodes.add(Node.of(norm, "LayerNormalization", List.of(x, "gamma"), List.of(norm + ":y")));
+            x = norm + ":y";
+        }
+        nodes.add(Node.of("first", "Linear", Node.OCTET_DOMAIN, List.of(x, "w1"), List.of("a")));
+        nodes.add(Node.of("second", "Linear", Node.OCTET_DOMAIN, List.of(x, "w2"), List.of("b")));
+        nodes.add(Node.of("third", "Linear", Node.OCTET_DOMAIN, List.of("a", "w3"), List.of("c")));
+        return GraphModel.of(
+                Graph.of(
+                        "g",
+                        nodes,
+                        List.of(weight("w1", 32, 48), weight("w2", 32, 40), weight("w3", 48, 32), gamma()),
+                        List.of(OneLinear.f32("x", ROWS, 32)),
+                        List.of(OneLinear.f32("b", ROWS, 40), OneLinear.f32("c", ROWS, 32))),
+                10,
+                21);
+    }
+
+    private static Initializer weight(String name, int in, int out) {
+        return Initializer.of(Tensor.ofFloats(ARENA, name, Shape.of(in, out), random(in * out, name.hashCode())));
+    }
+
+    private static Initializer gamma() {
+        float[] ones = new float[32];
+        Arrays.fill(ones, 1);
+        return Initializer.of(Tensor.ofFloats(ARENA, "gamma", Shape.of(32), ones));
+    }
+
+    private static Program program(GraphModel model, Fp8Policy policy) {
+        Set<String> weights = Set.of("w1", "w2", "w3", "gamma");
+        return Autodiff.program(
+                model, new ProgramOptions(List.of("b", "c"), null, Set.of("b", "c"), weights, weights, policy));
+    }
+
+    private static Fp8Policy policy(
+            TrainingRecipe recipe, boolean first, boolean last, LayerFilter filter, LayerOverride... overrides) {
+        return new Fp8Policy(
+                Autocast.bf16(),
+                new Fp8Settings(recipe, Set.of(), false, true, first, last, filter, List.of(overrides)));
+    }
+
+    private static LayerOverride override(String regex, boolean fp8, @Nullable TrainingRecipe recipe) {
+        return new LayerOverride(Pattern.compile(regex), fp8, recipe, null, null);
+    }
+
+    private static List<String> layers(Fp8Policy policy) {
+        return policy.layers(two().graph()).stream()
+                .map(l -> l.node() + " " + l.recipe().name() + " " + l.inputOwner())
+                .toList();
+    }
+
+    @Test
+    void first_and_last_layers_are_exempt_when_asked_for() {
+        assertEquals(List.of("second delayed second"), layers(policy(DELAYED, true, true, LayerFilter.NONE)));
+    }
+
+    @Test
+    void overrides_choose_layers_by_node_or_weight_and_the_first_counts() {
+        Fp8Policy policy = policy(
+                DELAYED,
+                false,
+                false,
+                LayerFilter.NONE,
+                override("thi", false, null),
+                override("w[23]", true, CurrentScaling.DEFAULT));
+        assertEquals(List.of("first delayed first", "second current second"), layers(policy));
+    }
+
+    @Test
+    void an_override_that_names_no_layer_is_refused() {
+        Fp8Policy policy = policy(DELAYED, false, false, LayerFilter.NONE, override("fourth", false, null));
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> policy.layers(two().graph()));
+        assertEquals("'fourth' is in the name of none of the 3 Linears", e.what());
+    }
+
+    @Test
+    void layers_of_other_sizes_than_multiples_of_16_are_left_alone_when_asked_for() {
+        assertEquals(
+                List.of("first delayed first", "third delayed third"),
+                layers(policy(DELAYED, false, false, LayerFilter.MULTIPLE_OF_16)));
+    }
+
+    @Test
+    void torchaos_filter_leaves_small_layers() {
+        assertFalse(LayerFilter.TORCHAO_ROWWISE.keeps(4096, 2048));
+        assertFalse(LayerFilter.TORCHAO_ROWWISE.keeps(2048, 4096));
+        assertTrue(LayerFilter.TORCHAO_ROWWISE.keeps(4096, 4096));
+        assertFalse(LayerFilter.TORCHAO_TENSORWISE.keeps(4096, 1024));
+        assertTrue(LayerFilter.TORCHAO_TENSORWISE.keeps(4096, 1040));
+        assertFalse(LayerFilter.TORCHAO_TENSORWISE.keeps(8200, 8192));
+    }
+
+    @Test
+    void an_input_of_two_layers_is_quantised_once() {
+        Program program = program(two(), policy(DELAYED, false, false, LayerFilter.NONE));
+        List<Step> inputs = program.steps(Phase.FORWARD).stream()
+                .filter(s -> s.op() instanceof QuantizeFp8Delayed)
+                .toList();
+        assertEquals(2, inputs.size(), "x and a");
+        long weights = program.steps(Phase.PREPARE).stream()
+                .filter(s -> s.op() instanceof QuantizeFp8Delayed)
+                .count();
+        assertEquals(3, weights);
+        long updates = program.steps().stream()
+                .filter(s -> s.op().type().equals("AmaxUpdate"))
+                .count();
+        assertEquals(2, updates, "one after forward, one after backward");
+    }
+
+    @Test
+    void a_normalisation_that_only_fp8_reads_hands_over_f32() {
+        Program delayed = program(two("norm"), policy(DELAYED, false, false, LayerFilter.NONE));
+        assertEquals(DType.F32, quantized(delayed).x().dtype());
+        Fp8Policy current = policy(CurrentScaling.DEFAULT, false, false, LayerFilter.NONE);
+        Program other = program(two("norm"), current);
+        QuantizeFp8 q = (QuantizeFp8) other.steps(Phase.FORWARD).stream()
+                .map(Step::op)
+                .filter(o -> o instanceof QuantizeFp8)
+                .findFirst()
+                .orElseThrow();
+        assertEquals(DType.BF16, q.x().dtype(), "current scaling sees the rounded tensor");
+        Fp8Policy mixed = policy(DELAYED, true, false, LayerFilter.NONE);
+        assertEquals(DType.BF16, quantized(program(two("norm"), mixed)).x().dtype(), "another reader wants BF16");
+    }
+
+    private static QuantizeFp8Delayed quantized(Program program) {
+        return (QuantizeFp8Delayed) program.steps(Phase.FORWARD).stream()
+                .map(Step::op)
+                .filter(o -> o instanceof QuantizeFp8Delayed)
+                .findFirst()
+                .orElseThrow();
+    }
+
+    @Test
+    void activations_wait_for_backward_as_codes_of_one_byte() {
+        Program program = program(two(), policy(DELAYED, false, false, LayerFilter.NONE));
+        for (Step s : program.steps(Phase.BACKWARD)) {
+            if (s.op() instanceof Fp8Linear) {
+                assertNull(s.inputs().get(Fp8Linear.X));
+                assertEquals(
+                        DType.F8_E4M3FN,
+                        requireNonNull(s.inputs().get(Fp8Linear.X_CODES)).type().dtype());
+            }
+        }
+    }
+
+    // --- what a run knows
+
+    @Test
+    void scales_are_read_from_the_states_of_a_run() {
+        try (Device device = CpuDevice.of(1);
+                OneLinear linear = new OneLinear(device, policy(DELAYED), ROWS, IN, OUT, true, true)) {
+            linear.prepare(random(IN * OUT, 1), random(OUT, 2));
+            List<Fp8Layer> layers =
+                    policy(DELAYED).layers(OneLinear.model(ROWS, IN, OUT, true).graph());
+            Fp8Scales before = Fp8Scales.of(layers, linear::lasting).getFirst();
+            assertNull(before.inputScale());
+            assertEquals("the run observed no input of this layer", before.reason());
+            float[] x = new float[ROWS * IN];
+            x[3] = -7;
+            linear.forward(x);
+            Fp8Scales after = Fp8Scales.of(layers, linear::lasting).getFirst();
+            assertEquals(7, after.inputAmax());
+            assertEquals(1 / 64f, after.inputScale());
+            assertEquals(64, after.transformerEngineForwardScale()[0]);
+            float[] history = after.transformerEngineForwardHistory();
+            assertEquals(4 * 3, history.length);
+            assertEquals(7, history[3 * 3], "newest row, column of the input");
+            assertEquals(0, history[3 * 3 + 2], "the output has no slot of its own");
+        }
+    }
+
+    @Test
+    void current_scaling_remembers_the_last_amax_and_blocks_have_no_fixed_scale() {
+        for (TrainingRecipe recipe : List.of(CurrentScaling.DEFAULT, BlockScaling.DEFAULT)) {
+            try (Device device = CpuDevice.of(1);
+                    OneLinear linear = new OneLinear(device, policy(recipe), ROWS, IN, OUT, true, true)) {
+                linear.prepare(random(IN * OUT, 1), random(OUT, 2));
+                float[] x = new float[ROWS * IN];
+                x[3] = -7;
+                linear.forward(x);
+                List<Fp8Layer> layers = policy(recipe)
+                        .layers(OneLinear.model(ROWS, IN, OUT, true).graph());
+                Fp8Scales scales = Fp8Scales.of(
+                                layers, name -> linear.states().contains(name) ? linear.lasting(name) : null)
+                        .getFirst();
+                assertEquals(7, scales.inputAmax());
+                if (recipe instanceof CurrentScaling) {
+                    assertEquals(1 / 64f, scales.inputScale());
+                } else {
+                    assertNull(scales.inputScale());
+                    assertEquals("the recipe finds scales anew for each part of an input", scales.reason());
+                }
+            }
+        }
+    }
+}
