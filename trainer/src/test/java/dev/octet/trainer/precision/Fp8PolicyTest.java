@@ -90,11 +90,13 @@ class Fp8PolicyTest {
     }
 
     private static double distance(Map<String, float[]> a, Map<String, float[]> b, String name) {
+        float[] is = requireNonNull(a.get(name));
+        float[] should = requireNonNull(b.get(name));
         double sum = 0;
         double norm = 0;
-        for (int i = 0; i < a.get(name).length; i++) {
-            sum += Math.pow(a.get(name)[i] - b.get(name)[i], 2);
-            norm += Math.pow(b.get(name)[i], 2);
+        for (int i = 0; i < is.length; i++) {
+            sum += Math.pow(is[i] - should[i], 2);
+            norm += Math.pow(should[i], 2);
         }
         return Math.sqrt(sum / norm);
     }

@@ -99,6 +99,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
      * @param scales those that the sums are yet to be multiplied by; null for none
      * @param blocks of the scales
      */
+    @SuppressWarnings("ArrayRecordComponent") // passed along, never compared
     record Operand(
             DType type,
             MemorySegment bytes,

@@ -195,7 +195,7 @@ final class MatrixCodes {
                 long start = (long) (first + r) * cols;
                 int size = groupSize(runRows(rows - r));
                 MemorySegment by = all.asSlice(
-                        (first + r) / blocks.blockRows() * blocks.gridCols() * 4L, Math.ceilDiv(n, size) * 4L);
+                        (long) (first + r) / blocks.blockRows() * blocks.gridCols() * 4, Math.ceilDiv(n, size) * 4L);
                 MemorySegment to = target.asSlice(start * width, (long) n * width);
                 CAST.decodeGroups(format, codes.asSlice(start, n), by, size, type, to);
             }
