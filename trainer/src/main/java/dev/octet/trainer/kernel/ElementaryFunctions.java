@@ -16,6 +16,8 @@ interface ElementaryFunctions {
 
     void softplus(float[] x, int from, float[] y, int to, int n);
 
+    void select(float[] mask, float[] a, float[] b, float[] y, int n);
+
     float sum(float[] x, int from, int n);
 
     float max(float[] x, int from, int n);

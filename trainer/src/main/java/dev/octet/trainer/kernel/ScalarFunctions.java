@@ -125,6 +125,13 @@ final class ScalarFunctions implements ElementaryFunctions {
     }
 
     @Override
+    public void select(float[] mask, float[] a, float[] b, float[] y, int n) {
+        for (int i = 0; i < n; i++) {
+            y[i] = mask[i] <= 0 ? b[i] : a[i];
+        }
+    }
+
+    @Override
     public float sum(float[] x, int from, int n) {
         float sum = 0;
         for (int i = from; i < from + n; i++) {

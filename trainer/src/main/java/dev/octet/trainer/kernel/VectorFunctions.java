@@ -263,6 +263,20 @@ final class VectorFunctions implements ElementaryFunctions {
     }
 
     @Override
+    public void select(float[] mask, float[] a, float[] b, float[] y, int n) {
+        int i = 0;
+        for (; i <= n - LANES; i += LANES) {
+            VectorMask<Float> takesB = FloatVector.fromArray(FLOATS, mask, i).compare(VectorOperators.LE, 0f);
+            FloatVector.fromArray(FLOATS, a, i)
+                    .blend(FloatVector.fromArray(FLOATS, b, i), takesB)
+                    .intoArray(y, i);
+        }
+        for (; i < n; i++) {
+            y[i] = mask[i] <= 0 ? b[i] : a[i];
+        }
+    }
+
+    @Override
     public float sum(float[] x, int from, int n) {
         FloatVector sums = FloatVector.zero(FLOATS);
         int i = 0;

@@ -63,6 +63,14 @@ public final class VectorMath {
         RUNS.softplus(x, from, y, to, n);
     }
 
+    /**
+     * {@code y = mask <= 0 ? b : a} of the first {@code n} elements; a NaN takes a. (The compiler makes no vectors of a loop that
+     * chooses between floats.)
+     */
+    public static void select(float[] mask, float[] a, float[] b, float[] y, int n) {
+        RUNS.select(mask, a, b, y, n);
+    }
+
     /** The sum of {@code n} elements. */
     public static float sum(float[] x, int from, int n) {
         return RUNS.sum(x, from, n);

@@ -15,8 +15,11 @@ import java.util.List;
  * <p>{@code dims} are the lengths of the result's axes; {@code steps} the elements of the source from one position of them to the next.
  */
 final class Permutation {
-    /** Side of a block: 32 rows of 32 elements of 4 bytes are 64 lines of cache on either side. */
-    private static final int BLOCK = 32;
+    /** Side of a block: its rows are whole lines of cache, and a block of 4-byte elements fills half of the first cache. */
+    private static final int BLOCK = 64;
+
+    /** Elements from one row of a block to the next: not a power of two, or a column would fall on few lines of the cache. */
+    private static final int PITCH = BLOCK + 1;
 
     private final long[] dims;
     private final long[] steps;
@@ -123,6 +126,7 @@ final class Permutation {
         long others = to.count() / dims[unit] / dims[last];
         long grain = Math.max(1, CpuContext.GRAIN / (BLOCK * dims[last]));
         parallel.ranges(others * strips, grain, (first, end) -> {
+            Blocks blocks = new Blocks(from.dtype().bits());
             for (long s = first; s < end; s++) {
                 long other = s / strips;
                 long row = s % strips * BLOCK;
@@ -131,22 +135,61 @@ final class Permutation {
                 long out = target(other, last, unit) + row * rowStride;
                 for (long column = 0; column < dims[last]; column += BLOCK) {
                     int columns = (int) Math.min(BLOCK, dims[last] - column);
-                    turn(from, in + column * steps[last], steps[last], to, out + column, rowStride, rows, columns);
+                    turn(
+                            from,
+                            in + column * steps[last],
+                            steps[last],
+                            to,
+                            out + column,
+                            rowStride,
+                            rows,
+                            columns,
+                            blocks);
                 }
             }
         });
     }
 
-    /** {@code to[out + r·toStride + c] = from[in + r + c·fromStride]}. */
+    /** {@code to[out + r·toStride + c] = from[in + r + c·fromStride]}, by way of a block in the first cache. */
     private static void turn(
-            CpuTensor from, long in, long fromStride, CpuTensor to, long out, long toStride, int rows, int columns) {
+            CpuTensor from,
+            long in,
+            long fromStride,
+            CpuTensor to,
+            long out,
+            long toStride,
+            int rows,
+            int columns,
+            Blocks blocks) {
         MemorySegment source = from.bytes();
         MemorySegment target = to.bytes();
-        int width = from.dtype().bits() / 8;
-        switch (width) {
-            case 4 -> turn4(source, in * 4, fromStride * 4, target, out * 4, toStride * 4, rows, columns);
-            case 2 -> turn2(source, in * 2, fromStride * 2, target, out * 2, toStride * 2, rows, columns);
+        switch (from.dtype().bits()) {
+            case 32 -> {
+                for (int c = 0; c < columns; c++) {
+                    long at = (in + c * fromStride) * 4;
+                    MemorySegment.copy(source, Tensor.I32_LE, at, blocks.ints, c * PITCH, rows);
+                }
+                for (int r = 0; r < rows; r++) {
+                    for (int c = 0; c < columns; c++) {
+                        blocks.intRow[c] = blocks.ints[c * PITCH + r];
+                    }
+                    MemorySegment.copy(blocks.intRow, 0, target, Tensor.I32_LE, (out + r * toStride) * 4, columns);
+                }
+            }
+            case 16 -> {
+                for (int c = 0; c < columns; c++) {
+                    long at = (in + c * fromStride) * 2;
+                    MemorySegment.copy(source, Tensor.I16_LE, at, blocks.shorts, c * PITCH, rows);
+                }
+                for (int r = 0; r < rows; r++) {
+                    for (int c = 0; c < columns; c++) {
+                        blocks.shortRow[c] = blocks.shorts[c * PITCH + r];
+                    }
+                    MemorySegment.copy(blocks.shortRow, 0, target, Tensor.I16_LE, (out + r * toStride) * 2, columns);
+                }
+            }
             default -> {
+                int width = from.dtype().bits() / 8;
                 for (int r = 0; r < rows; r++) {
                     for (int c = 0; c < columns; c++) {
                         long at = (in + r + c * fromStride) * width;
@@ -157,41 +200,18 @@ final class Permutation {
         }
     }
 
-    private static void turn4(
-            MemorySegment source,
-            long in,
-            long fromStride,
-            MemorySegment target,
-            long out,
-            long toStride,
-            int rows,
-            int columns) {
-        for (int r = 0; r < rows; r++) {
-            for (int c = 0; c < columns; c++) {
-                target.set(
-                        Tensor.I32_LE,
-                        out + r * toStride + c * 4L,
-                        source.get(Tensor.I32_LE, in + r * 4L + c * fromStride));
-            }
-        }
-    }
+    /** A block as it lies in the source, and a row of its turned form. */
+    private static final class Blocks {
+        private final int[] ints;
+        private final int[] intRow;
+        private final short[] shorts;
+        private final short[] shortRow;
 
-    private static void turn2(
-            MemorySegment source,
-            long in,
-            long fromStride,
-            MemorySegment target,
-            long out,
-            long toStride,
-            int rows,
-            int columns) {
-        for (int r = 0; r < rows; r++) {
-            for (int c = 0; c < columns; c++) {
-                target.set(
-                        Tensor.I16_LE,
-                        out + r * toStride + c * 2L,
-                        source.get(Tensor.I16_LE, in + r * 2L + c * fromStride));
-            }
+        Blocks(int bits) {
+            ints = new int[bits == 32 ? BLOCK * PITCH : 0];
+            intRow = new int[bits == 32 ? BLOCK : 0];
+            shorts = new short[bits == 16 ? BLOCK * PITCH : 0];
+            shortRow = new short[bits == 16 ? BLOCK : 0];
         }
     }
 }

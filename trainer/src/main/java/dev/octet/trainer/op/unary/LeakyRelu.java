@@ -2,6 +2,7 @@ package dev.octet.trainer.op.unary;
 
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.kernel.VectorMath;
 
 /** {@code y = x} where x is positive, else {@code alpha·x}. At 0 the slope is alpha, as in torch. */
 public record LeakyRelu(OperandType x, float alpha) implements UnaryOp {
@@ -40,7 +41,8 @@ public record LeakyRelu(OperandType x, float alpha) implements UnaryOp {
     @Override
     public void gradient(float[] g, float[] kept, float[] dx, int n) {
         for (int i = 0; i < n; i++) {
-            dx[i] = kept[i] > 0 ? g[i] : alpha * g[i];
+            dx[i] = alpha * g[i];
         }
+        VectorMath.select(kept, g, dx, dx, n);
     }
 }

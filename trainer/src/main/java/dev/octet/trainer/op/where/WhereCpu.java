@@ -6,6 +6,7 @@ import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.RepeatedGradient;
+import dev.octet.trainer.kernel.VectorMath;
 
 /** Tile by tile; wide integers and F64, which are rare and small, one by one. */
 public final class WhereCpu implements CpuKernel<Where> {
@@ -32,9 +33,7 @@ public final class WhereCpu implements CpuKernel<Where> {
                 broadcast.read(0, condition, at, tc, n);
                 broadcast.read(1, a, at, ta, n);
                 broadcast.read(2, b, at, tb, n);
-                for (int i = 0; i < n; i++) {
-                    ta[i] = tc[i] != 0 ? ta[i] : tb[i];
-                }
+                VectorMath.select(tc, ta, tb, ta, n); // truth values are 0 and 1
                 y.write(at, ta, 0, n);
             }
         });
@@ -50,10 +49,9 @@ public final class WhereCpu implements CpuKernel<Where> {
             float[] tc = scratch[1];
             g.read(from, up, 0, n);
             broadcast.read(0, condition, from, tc, n);
-            for (int i = 0; i < n; i++) {
-                gradients[1][i] = tc[i] != 0 ? up[i] : 0;
-                gradients[2][i] = tc[i] != 0 ? 0 : up[i];
-            }
+            float[] zeros = scratch[3]; // as it was made
+            VectorMath.select(tc, up, zeros, gradients[1], n);
+            VectorMath.select(tc, zeros, up, gradients[2], n);
         });
     }
 }
