@@ -204,7 +204,8 @@ final class BackwardPass {
 
         void emit() {
             Op op = step.op();
-            List<@Nullable Value> inputs = kept(step.inputs(), op::backwardReadsInput);
+            List<@Nullable Value> inputs =
+                    kept(step.inputs(), i -> op.backwardReadsInput(i, k -> targets.get(k) != null));
             List<@Nullable Value> outputs =
                     kept(step.outputs(), j -> j >= op.outputs().size() || op.backwardReadsOutput(j));
             builder.add(new Step(Phase.BACKWARD, step.node(), op, true, inputs, outputs, upstream, targets, added));

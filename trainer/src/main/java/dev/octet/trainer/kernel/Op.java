@@ -1,6 +1,7 @@
 package dev.octet.trainer.kernel;
 
 import java.util.List;
+import java.util.function.IntPredicate;
 
 /**
  * One operator with its attributes, at concrete shapes and element types: immutable, a record, whose {@code toString} is what a
@@ -31,6 +32,16 @@ public interface Op {
 
     /** Whether backward reads the value of input {@code i}; what nobody reads is not kept. */
     boolean backwardReadsInput(int i);
+
+    /**
+     * Whether backward reads the value of input {@code i} when only wanted gradients are computed: the gradient of a value that is
+     * multiplied by a constant needs the constant only, and the value need not be kept.
+     *
+     * @param wanted numbers of the inputs whose gradient is computed
+     */
+    default boolean backwardReadsInput(int i, IntPredicate wanted) {
+        return backwardReadsInput(i);
+    }
 
     /** Whether backward reads output {@code j}, counting {@link #saved()} on from the node's outputs. Saved values are always kept. */
     boolean backwardReadsOutput(int j);

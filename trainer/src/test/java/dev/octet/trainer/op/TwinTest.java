@@ -354,7 +354,7 @@ public abstract class TwinTest {
                 double[] x = c.inputs().get(i);
                 CpuTensor input = t == null || x == null ? null : tensor(arena, t, x);
                 inputs.add(input);
-                kept.add(c.op().backwardReadsInput(i) ? input : null);
+                kept.add(c.op().backwardReadsInput(i, asked) ? input : null);
                 gradients.add(
                         t == null || !asked.test(i)
                                 ? null

@@ -4,6 +4,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
+import java.util.function.IntPredicate;
 
 /**
  * {@code y = f(a, b)} element by element. An operator is a record with its operands; it gives the function and its derivatives once in
@@ -49,7 +50,12 @@ public interface BinaryOp extends Op {
 
     @Override
     default boolean backwardReadsInput(int i) {
-        return (isDifferentiable(0) && reads(0, i)) || (isDifferentiable(1) && reads(1, i));
+        return backwardReadsInput(i, this::isDifferentiable);
+    }
+
+    @Override
+    default boolean backwardReadsInput(int i, IntPredicate wanted) {
+        return (wanted.test(0) && reads(0, i)) || (wanted.test(1) && reads(1, i));
     }
 
     @Override
