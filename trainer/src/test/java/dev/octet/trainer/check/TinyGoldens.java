@@ -6,16 +6,27 @@ import dev.octet.converter.Converter;
 import dev.octet.converter.pass.ImportPasses;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Programs;
 import dev.octet.trainer.autodiff.Ties;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
 
@@ -39,14 +50,17 @@ final class TinyGoldens implements AutoCloseable {
             "vit_eager_dynamo18",
             "vit_eager_dynamo23");
 
+    private static final Arena ARENA = Arena.ofAuto();
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models");
 
     private final ModelFile model;
     private final ModelFile file;
     private final Converter converter;
     private final GraphModel graph;
+    private final boolean isCausal;
 
-    private TinyGoldens(ModelFile model, ModelFile file, Converter converter) {
+    private TinyGoldens(boolean isCausal, ModelFile model, ModelFile file, Converter converter) {
+        this.isCausal = isCausal;
         this.model = model;
         this.file = file;
         this.converter = converter;
@@ -65,7 +79,7 @@ final class TinyGoldens implements AutoCloseable {
         String architecture = name.substring(0, name.indexOf('_'));
         ModelFile model = ModelFile.open(MODELS.resolve("tiny-onnx/" + name + ".onnx"));
         ModelFile file = ModelFile.open(MODELS.resolve("tiny-hf/" + architecture + "/golden.safetensors"));
-        return new TinyGoldens(model, file, Converter.of(model.model()));
+        return new TinyGoldens(Set.of("gpt2", "llama").contains(architecture), model, file, Converter.of(model.model()));
     }
 
     /** The graph at the golden sizes, without a loss, its ties restored. */
@@ -73,12 +87,41 @@ final class TinyGoldens implements AutoCloseable {
         return graph;
     }
 
+    /** The graph with the loss of its architecture behind the logits, as a value called {@code loss}. */
+    GraphModel withLoss() {
+        GraphEdit edit = GraphEdit.of(graph.graph());
+        Shape logits = tensor("out.logits").shape();
+        long classes = logits.dim(-1);
+        Tensor rows = Tensor.ofLongs(ARENA, "loss_rows", Shape.of(2), -1, classes);
+        edit.putInitializer(Initializer.of(rows));
+        edit.putInitializer(Initializer.of(Tensor.ofLongs(ARENA, "loss_labels", Shape.of(1), -1)));
+        List<ValueInfo> inputs = new ArrayList<>(edit.inputs());
+        List<Dim> dims = new ArrayList<>();
+        for (long d : tensor("in.labels").shape().toArray()) {
+            dims.add(Dim.of(d));
+        }
+        inputs.add(new ValueInfo("labels", new TensorType(DType.I64, dims)));
+        edit.setInputs(inputs);
+        edit.append(
+                Node.of("loss_rows", "Reshape", List.of("logits", "loss_rows"), List.of("flat_logits")),
+                Node.of("loss_labels", "Reshape", List.of("labels", "loss_labels"), List.of("flat_labels")),
+                Node.of(
+                        "loss",
+                        "SoftmaxCrossEntropyLoss",
+                        List.of("flat_logits", "flat_labels"),
+                        List.of("loss"),
+                        Attribute.of("reduction", "mean"),
+                        Attribute.of("ignore_index", -100L)));
+        return graph.withGraph(edit.build());
+    }
+
     Tensor tensor(String name) {
         return requireNonNull(file.model().tensors().get(name), name);
     }
 
     Golden golden() {
-        return Golden.of(file.model().tensors(), "golden.safetensors");
+        Golden golden = Golden.of(file.model().tensors(), "golden.safetensors");
+        return isCausal ? golden.withNextTokenLabels("labels", -100) : golden;
     }
 
     /** The graph's name of each gradient that has another one: by the module that torch exported, and where a tied weight got another owner. */

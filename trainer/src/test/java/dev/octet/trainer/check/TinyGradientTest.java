@@ -1,0 +1,59 @@
+package dev.octet.trainer.check;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.abort;
+
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.reference.ReferenceDevice;
+import java.io.IOException;
+import java.util.List;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Whole models: logits, loss and the gradient of every parameter as torch computes them in F32. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class TinyGradientTest {
+    static List<String> names() {
+        return TinyGoldens.NAMES;
+    }
+
+    private static void check(String name, Device device) throws IOException {
+        try (TinyGoldens tiny = TinyGoldens.open(name)) {
+            List<Difference> all;
+            try {
+                GradientCheck check = new GradientCheck(tiny.withLoss(), "loss", tiny.golden(), tiny.renamed());
+                assertEquals(tiny.golden().gradients().size(), check.program().gradients().size());
+                all = check.run(device);
+            } catch (UnsupportedModelException e) {
+                abort(e.what());
+                return;
+            }
+            assertTrue(all.size() > 20, "logits, loss and many gradients");
+            for (Difference d : all) {
+                // torch's own F32 is this far from exact: two layers of sums of up to 128 terms
+                assertTrue(d.error() <= 1e-5, d.toString());
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("names")
+    void the_cpu_computes_what_torch_does(String name) throws IOException {
+        try (Device cpu = CpuDevice.of(2)) {
+            check(name, cpu);
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("names")
+    void the_reference_computes_what_torch_does(String name) throws IOException {
+        try (Device reference = new ReferenceDevice()) {
+            check(name, reference);
+        }
+    }
+}
