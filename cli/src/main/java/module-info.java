@@ -2,8 +2,10 @@
 module dev.octet.cli {
     requires transitive org.jspecify;
     requires dev.octet.converter;
+    requires dev.octet.trainer;
     requires org.apache.commons.cli;
     requires me.tongfei.progressbar;
+    requires com.fasterxml.jackson.annotation;
     requires com.fasterxml.jackson.databind;
 
     exports dev.octet.cli;

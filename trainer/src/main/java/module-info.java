@@ -16,4 +16,8 @@ module dev.octet.trainer {
     exports dev.octet.trainer.optimizer;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
+
+    // the command line prints these records as JSON
+    opens dev.octet.trainer.check to
+            com.fasterxml.jackson.databind;
 }

@@ -1,11 +1,16 @@
 package dev.octet.cli;
 
+import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import dev.octet.converter.Converter;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.autodiff.Parameter;
+import dev.octet.trainer.autodiff.Parameters;
 import java.io.IOException;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -15,6 +20,28 @@ import org.apache.commons.cli.Option;
 /** {@code octet inspect MODEL}: what is in a file. */
 final class InspectCommand implements Command {
     private static final int SHOWN_VALUE_LENGTH = 100;
+    private static final Option PARAMETERS =
+            Flags.flag("parameters", "list the parameters that training may change (--json always does)");
+
+    /**
+     * What {@code --json} prints: the facts, and what training may change.
+     *
+     * @param parameters of the canonical graph; empty without a graph
+     */
+    record Answer(@JsonUnwrapped Inspection facts, List<ParameterFact> parameters) {}
+
+    /** One parameter: {@code use} is weight, bias, embedding, norm or token. */
+    record ParameterFact(String name, String dtype, List<Long> shape, long elements, String use) {
+        static ParameterFact of(Parameter p) {
+            Tensor t = p.tensor();
+            return new ParameterFact(
+                    p.name(),
+                    t.dtype().name(),
+                    Arrays.stream(t.shape().toArray()).boxed().toList(),
+                    t.shape().elementCount(),
+                    p.use().text());
+        }
+    }
 
     @Override
     public String name() {
@@ -33,35 +60,65 @@ final class InspectCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of();
+        return List.of(PARAMETERS);
     }
 
     @Override
     public List<String> examples() {
-        return List.of("octet inspect model.onnx", "octet inspect --json model.safetensors");
+        return List.of(
+                "octet inspect model.onnx",
+                "octet inspect --parameters model.onnx",
+                "octet inspect --json model.safetensors");
     }
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         try (ModelFile file = ModelFile.open(arguments.operand(0))) {
-            Inspection facts = Inspection.of(file, canonical(file));
-            screen.out().print(arguments.has(Flags.JSON) ? Json.page(facts) + "\n" : page(facts));
+            if (file.model().graph().isEmpty()) {
+                print(new Answer(Inspection.of(file, Optional.empty()), List.of()), arguments, screen);
+                return ExitCode.OK;
+            }
+            try (Converter converter = Converter.of(file.model())) {
+                GraphModel canonical = converter.canonical();
+                List<ParameterFact> parameters = Parameters.of(canonical.graph()).all().stream()
+                        .map(ParameterFact::of)
+                        .toList();
+                print(new Answer(Inspection.of(file, Optional.of(canonical)), parameters), arguments, screen);
+            } catch (UnsupportedModelException e) {
+                // a model that cannot be imported is still worth looking at
+                System.getLogger(InspectCommand.class.getName())
+                        .log(System.Logger.Level.DEBUG, "layers are counted by name", e);
+                print(new Answer(Inspection.of(file, Optional.empty()), List.of()), arguments, screen);
+            }
         }
         return ExitCode.OK;
     }
 
-    /** The graph as the converter sees it; a model that cannot be imported is still worth looking at. */
-    private static Optional<GraphModel> canonical(ModelFile file) {
-        if (file.model().graph().isEmpty()) {
-            return Optional.empty();
+    private static void print(Answer answer, Arguments arguments, Screen screen) {
+        screen.out()
+                .print(
+                        arguments.has(Flags.JSON)
+                                ? Json.page(answer) + "\n"
+                                : page(answer.facts()) + parameters(answer.parameters(), arguments.has(PARAMETERS)));
+    }
+
+    /** Their number, and the list when it is asked for. */
+    private static String parameters(List<ParameterFact> all, boolean listed) {
+        if (all.isEmpty()) {
+            return "";
         }
-        try (Converter converter = Converter.of(file.model())) {
-            return Optional.of(converter.canonical());
-        } catch (UnsupportedModelException e) {
-            System.getLogger(InspectCommand.class.getName())
-                    .log(System.Logger.Level.DEBUG, "layers are counted by name", e);
-            return Optional.empty();
+        long elements = all.stream().mapToLong(ParameterFact::elements).sum();
+        StringBuilder text = new StringBuilder("\nparameters\n  ")
+                .append(all.size())
+                .append(" that training may change, ")
+                .append(elements)
+                .append(" elements\n");
+        if (listed) {
+            Table table = new Table().row("name", "use", "dtype", "shape");
+            all.forEach(p -> table.row(p.name(), p.use(), p.dtype(), p.shape()));
+            text.append(table.text(2));
         }
+        return text.toString();
     }
 
     private static String page(Inspection facts) {

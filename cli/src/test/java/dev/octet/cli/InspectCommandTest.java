@@ -45,6 +45,17 @@ class InspectCommandTest {
     }
 
     @Test
+    void the_parameters_of_a_graph_are_listed() throws IOException {
+        Path model = TESTDATA.resolve("models/tiny-onnx/llama_eager_script17.onnx");
+        JsonNode parameters = json(model).get("parameters");
+        assertEquals(21, parameters.size());
+        CommandLine run = CommandLine.run("inspect", "--parameters", model.toString());
+        for (JsonNode p : parameters) {
+            assertTrue(run.out().contains("  " + p.get("name").asText() + " "), run.out());
+        }
+    }
+
+    @Test
     void the_table_shows_what_the_json_says() throws IOException {
         Path model = TESTDATA.resolve("golden/safetensors/every_dtype.safetensors");
         CommandLine run = CommandLine.run("inspect", model.toString());

@@ -1,5 +1,6 @@
 package dev.octet.converter.pass;
 
+import dev.octet.converter.infer.Analysis;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Graph;
@@ -90,7 +91,21 @@ public final class ImportPasses {
         for (Pass pass : AFTER_FIXING) {
             result = pass.apply(result, log);
         }
-        return result;
+        return withDerivedOutputs(result);
+    }
+
+    /** Exporters declare outputs with symbols of their own ({@code Addlogits_dim_0}), which follow from the inputs' sizes all the same. */
+    private static GraphModel withDerivedOutputs(GraphModel model) {
+        Analysis analysis = Analysis.of(model);
+        GraphEdit edit = GraphEdit.of(model.graph());
+        edit.setOutputs(model.graph().outputs().stream()
+                .map(v -> {
+                    TensorType derived = analysis.type(v.name());
+                    boolean open = dims(v).stream().anyMatch(d -> !d.isKnown());
+                    return open && derived != null ? v.withType(derived) : v;
+                })
+                .toList());
+        return model.withGraph(edit.build());
     }
 
     private static List<Dim> dims(ValueInfo v) {

@@ -330,6 +330,16 @@ public final class Ops {
         return OpEntry.octet(kind.type(), RowLoss.class, reader, new RowLossReference(), new RowLossCpu());
     }
 
+    /** Operators of nodes that can be trained, by the alphabet. */
+    public static List<String> names() {
+        return ALL.stream()
+                .filter(e -> e.domain() != null)
+                .map(OpEntry::type)
+                .distinct()
+                .sorted()
+                .toList();
+    }
+
     /** The row of a node's operator; empty when it cannot be trained. */
     public static Optional<OpEntry<?>> of(Node node) {
         return Optional.ofNullable(BY_NODE.get(node.domain() + ":" + node.opType()));

@@ -23,6 +23,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -58,9 +59,11 @@ final class TinyGoldens implements AutoCloseable {
     private final Converter converter;
     private final GraphModel graph;
     private final boolean isCausal;
+    private final boolean isPadded;
 
-    private TinyGoldens(boolean isCausal, ModelFile model, ModelFile file, Converter converter) {
-        this.isCausal = isCausal;
+    private TinyGoldens(String architecture, ModelFile model, ModelFile file, Converter converter) {
+        this.isCausal = Set.of("gpt2", "llama").contains(architecture);
+        this.isPadded = architecture.equals("bert");
         this.model = model;
         this.file = file;
         this.converter = converter;
@@ -79,7 +82,7 @@ final class TinyGoldens implements AutoCloseable {
         String architecture = name.substring(0, name.indexOf('_'));
         ModelFile model = ModelFile.open(MODELS.resolve("tiny-onnx/" + name + ".onnx"));
         ModelFile file = ModelFile.open(MODELS.resolve("tiny-hf/" + architecture + "/golden.safetensors"));
-        return new TinyGoldens(Set.of("gpt2", "llama").contains(architecture), model, file, Converter.of(model.model()));
+        return new TinyGoldens(architecture, model, file, Converter.of(model.model()));
     }
 
     /** The graph at the golden sizes, without a loss, its ties restored. */
@@ -90,6 +93,9 @@ final class TinyGoldens implements AutoCloseable {
     /** The graph with the loss of its architecture behind the logits, as a value called {@code loss}. */
     GraphModel withLoss() {
         GraphEdit edit = GraphEdit.of(graph.graph());
+        edit.nodes().stream()
+                .filter(n -> n.is("Gather") && n.input(1).equals("input_ids") && isPadded)
+                .forEach(n -> stopAtPadding(edit, n));
         Shape logits = tensor("out.logits").shape();
         long classes = logits.dim(-1);
         Tensor rows = Tensor.ofLongs(ARENA, "loss_rows", Shape.of(2), -1, classes);
@@ -113,6 +119,29 @@ final class TinyGoldens implements AutoCloseable {
                         Attribute.of("reduction", "mean"),
                         Attribute.of("ignore_index", -100L)));
         return graph.withGraph(edit.build());
+    }
+
+    /**
+     * What torch's {@code padding_idx=0} does and exports do not say: looking token 0 up leaves its row without a gradient. Here the row of
+     * such positions comes from a constant.
+     */
+    private static void stopAtPadding(GraphEdit edit, Node lookup) {
+        Tensor table =
+                requireNonNull(edit.initializer(lookup.input(0))).tensor().orElseThrow();
+        float[] first = Arrays.copyOf(table.toFloats(), (int) table.shape().dim(1));
+        edit.putInitializer(Initializer.of(Tensor.ofFloats(ARENA, "padding_row", Shape.of(first.length), first)));
+        edit.putInitializer(Initializer.of(Tensor.ofLongs(ARENA, "padding_id", Shape.SCALAR, 0)));
+        edit.putInitializer(Initializer.of(Tensor.ofLongs(ARENA, "padding_axis", Shape.of(1), -1)));
+        edit.replace(
+                lookup,
+                lookup.withOutputs(List.of("looked_up")),
+                Node.of("is_padding", "Equal", List.of("input_ids", "padding_id"), List.of("is_padding")),
+                Node.of("padding_rows", "Unsqueeze", List.of("is_padding", "padding_axis"), List.of("padding_rows")),
+                Node.of(
+                        "stop",
+                        "Where",
+                        List.of("padding_rows", "padding_row", "looked_up"),
+                        List.of(lookup.output())));
     }
 
     Tensor tensor(String name) {
