@@ -6,14 +6,30 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.VectorMath;
 
-/** Tile by tile. */
+/**
+ * Tile by tile, with one exponential for each element.
+ *
+ * <p>Exact: with e = exp(-x²/2), the tail q = 1 - Φ(|x|) is e · t · P(t) / 2 for t = 1 / (1 + 0.3275911 |x| / √2) and a polynomial P
+ * (Abramowitz and Stegun, 7.1.26), off by at most 7.5e-8. Then y = max(x, 0) - |x| q, which needs no branch; and backward uses e again,
+ * for the density.
+ */
 public final class GeluCpu implements CpuKernel<Gelu> {
     /** Elements of a piece. */
     private static final long GRAIN = 8L * CpuContext.TILE;
 
-    private static final float SQRT_HALF = (float) Math.sqrt(0.5);
     /** Density of the normal distribution at 0. */
     private static final float DENSITY = (float) (1 / Math.sqrt(2 * Math.PI));
+
+    /** 0.3275911 / √2. */
+    private static final float T_SLOPE = (float) (0.3275911 * Math.sqrt(0.5));
+
+    /** Halves of the coefficients of P. */
+    private static final float P_1 = 0.5f * 0.254829592f;
+
+    private static final float P_2 = 0.5f * -0.284496736f;
+    private static final float P_3 = 0.5f * 1.421413741f;
+    private static final float P_4 = 0.5f * -1.453152027f;
+    private static final float P_5 = 0.5f * 1.061405429f;
 
     private static final float SLOPE = (float) Gelu.SLOPE;
     private static final float CUBE = (float) Gelu.CUBE;
@@ -28,27 +44,46 @@ public final class GeluCpu implements CpuKernel<Gelu> {
             for (long at = from; at < to; at += CpuContext.TILE) {
                 int n = (int) Math.min(CpuContext.TILE, to - at);
                 x.read(at, tile, 0, n);
-                function(op, tile, function, n);
-                for (int i = 0; i < n; i++) {
-                    tile[i] = 0.5f * tile[i] * (1 + function[i]);
+                if (op.tanh()) {
+                    tanh(tile, function, n);
+                    halves(tile, function, n);
+                } else {
+                    bell(tile, function, n);
+                    withoutTail(tile, function, n);
                 }
                 y.write(at, tile, 0, n);
             }
         });
     }
 
-    /** erf(x / √2), or the tanh that takes its place. */
-    private static void function(Gelu op, float[] x, float[] to, int n) {
-        if (op.tanh()) {
-            for (int i = 0; i < n; i++) {
-                to[i] = SLOPE * (x[i] + CUBE * x[i] * x[i] * x[i]);
-            }
-            VectorMath.tanh(to, 0, to, 0, n);
-        } else {
-            for (int i = 0; i < n; i++) {
-                to[i] = SQRT_HALF * x[i];
-            }
-            VectorMath.erf(to, 0, to, 0, n);
+    /** tanh(√(2/π) (x + 0.044715 x³)). */
+    private static void tanh(float[] x, float[] to, int n) {
+        for (int i = 0; i < n; i++) {
+            to[i] = SLOPE * (x[i] + CUBE * x[i] * x[i] * x[i]);
+        }
+        VectorMath.tanh(to, 0, to, 0, n);
+    }
+
+    private static void halves(float[] x, float[] tanh, int n) {
+        for (int i = 0; i < n; i++) {
+            x[i] = 0.5f * x[i] * (1 + tanh[i]);
+        }
+    }
+
+    /** exp(-x²/2). */
+    private static void bell(float[] x, float[] to, int n) {
+        for (int i = 0; i < n; i++) {
+            to[i] = -0.5f * x[i] * x[i];
+        }
+        VectorMath.exp(to, 0, to, 0, n);
+    }
+
+    private static void withoutTail(float[] x, float[] bell, int n) {
+        for (int i = 0; i < n; i++) {
+            float a = Math.abs(x[i]);
+            float t = 1 / (1 + T_SLOPE * a);
+            float q = ((((P_5 * t + P_4) * t + P_3) * t + P_2) * t + P_1) * t * bell[i];
+            x[i] = Math.max(x[i], 0) - a * q;
         }
     }
 
@@ -65,11 +100,12 @@ public final class GeluCpu implements CpuKernel<Gelu> {
                 int n = (int) Math.min(CpuContext.TILE, to - at);
                 x.read(at, tile, 0, n);
                 dy.read(at, up, 0, n);
-                function(op, tile, function, n);
                 if (op.tanh()) {
+                    tanh(tile, function, n);
                     throughTanh(tile, function, up, n);
                 } else {
-                    throughErf(tile, function, up, n);
+                    bell(tile, function, n);
+                    throughTail(tile, function, up, n);
                 }
                 dx.write(at, up, 0, n);
             }
@@ -84,14 +120,12 @@ public final class GeluCpu implements CpuKernel<Gelu> {
         }
     }
 
-    private static void throughErf(float[] x, float[] erf, float[] up, int n) {
-        float[] density = new float[n];
+    /** Φ(x) = 1/2 ± (1/2 - q), by the sign of x. */
+    private static void throughTail(float[] x, float[] bell, float[] up, int n) {
         for (int i = 0; i < n; i++) {
-            density[i] = -0.5f * x[i] * x[i];
-        }
-        VectorMath.exp(density, 0, density, 0, n);
-        for (int i = 0; i < n; i++) {
-            up[i] *= 0.5f * (1 + erf[i]) + x[i] * DENSITY * density[i];
+            float t = 1 / (1 + T_SLOPE * Math.abs(x[i]));
+            float q = ((((P_5 * t + P_4) * t + P_3) * t + P_2) * t + P_1) * t * bell[i];
+            up[i] *= 0.5f + Math.signum(x[i]) * (0.5f - q) + x[i] * DENSITY * bell[i];
         }
     }
 }

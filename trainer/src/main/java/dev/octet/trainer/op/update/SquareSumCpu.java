@@ -4,9 +4,15 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.kernel.VectorMath;
 
-/** Tile by tile, tiles added in order. */
+/** Tile by tile, tiles added in order in F64. The sum of a tile is F32 where that can neither overflow nor vanish. */
 public final class SquareSumCpu extends UpdateCpu<SquareSum> {
+    /** Sums of a tile's squares between these bounds are exact enough in F32: what is lost in smaller squares is far below them. */
+    private static final float SMALLEST = 1e-25f;
+
+    private static final float LARGEST = 1e30f;
+
     @Override
     public void forward(SquareSum op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor g = frame.input(0);
@@ -25,8 +31,13 @@ public final class SquareSumCpu extends UpdateCpu<SquareSum> {
         frame.output(0).bytes().set(Tensor.F64_LE, 0, sum);
     }
 
-    /** Four chains of additions, element {@code i} in chain {@code i mod 4}. */
     private static double squares(float[] x, int n) {
+        float sum = VectorMath.dot(x, 0, x, 0, n);
+        return sum > SMALLEST && sum < LARGEST ? sum : wideSquares(x, n);
+    }
+
+    /** Four chains of additions, element {@code i} in chain {@code i mod 4}. */
+    private static double wideSquares(float[] x, int n) {
         double a = 0;
         double b = 0;
         double c = 0;

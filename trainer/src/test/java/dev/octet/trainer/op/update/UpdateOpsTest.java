@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.update;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 
 import dev.octet.formats.tensor.DType;
@@ -45,6 +46,15 @@ class UpdateOpsTest extends TwinTest {
         return new Case(name, op, types, List.copyOf(inputs));
     }
 
+    private static Case squares(String name, double size) {
+        Case drawn = Case.normal(name, new SquareSum(MANY), MANY);
+        double[] g = Arrays.stream(requireNonNull(drawn.inputs().getFirst()))
+                .map(x -> x * size)
+                .toArray();
+        List<double[]> inputs = List.of(g);
+        return new Case(name, drawn.op(), drawn.types(), List.copyOf(inputs));
+    }
+
     private static Case check(String name, double maxNorm, double... squares) {
         Op op = new GradientCheck(squares.length, maxNorm);
         List<double[]> inputs = new ArrayList<>(List.of(new double[] {0.5}, new double[] {7}));
@@ -69,6 +79,8 @@ class UpdateOpsTest extends TwinTest {
                 sgd("SGD, Nesterov, many", MANY, 0.5, true, 3, 0),
                 sgd("SGD, left out", f32(7), 0.5, false, 3, 1),
                 Case.normal("squares", new SquareSum(MANY), MANY),
+                squares("squares beyond F32", 0x1p80),
+                squares("squares summed in F64", 0x1p-48),
                 check("clipped", 1, 9, 16),
                 check("short enough", 3, 9, 16),
                 check("not clipped", Double.POSITIVE_INFINITY, 9, 16));
