@@ -5,19 +5,26 @@ module dev.octet.trainer {
     requires com.fasterxml.jackson.core;
     requires com.fasterxml.jackson.databind;
     requires com.fasterxml.jackson.dataformat.yaml;
+    requires com.google.protobuf;
     requires static jdk.incubator.vector;
 
     exports dev.octet.trainer.autodiff;
     exports dev.octet.trainer.check;
+    exports dev.octet.trainer.checkpoint;
+    exports dev.octet.trainer.config;
+    exports dev.octet.trainer.data;
     exports dev.octet.trainer.device;
     exports dev.octet.trainer.device.cpu;
     exports dev.octet.trainer.device.reference;
+    exports dev.octet.trainer.device;
+    exports dev.octet.trainer.hook;
     exports dev.octet.trainer.kernel;
     exports dev.octet.trainer.optimizer;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
 
-    // the command line prints these records as JSON
-    opens dev.octet.trainer.check to
             com.fasterxml.jackson.databind;
+    // the command line prints these records as JSON
+    exports dev.octet.trainer.yaml;
+    opens dev.octet.trainer.check to
 }

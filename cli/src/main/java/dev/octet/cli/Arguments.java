@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.Nearest;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;

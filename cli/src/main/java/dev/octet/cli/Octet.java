@@ -2,6 +2,7 @@ package dev.octet.cli;
 
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.Nearest;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;

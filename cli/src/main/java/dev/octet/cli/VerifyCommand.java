@@ -6,6 +6,7 @@ import dev.octet.converter.verify.Rule;
 import dev.octet.converter.verify.Verification;
 import dev.octet.converter.verify.Verifier;
 import dev.octet.converter.verify.VerifyOptions;
+import dev.octet.formats.error.Nearest;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -1,6 +1,7 @@
 package dev.octet.converter.data;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.Sha256;
 import java.io.IOException;
 import java.util.Objects;
 

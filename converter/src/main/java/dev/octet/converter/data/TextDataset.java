@@ -2,6 +2,7 @@ package dev.octet.converter.data;
 
 import ai.djl.huggingface.tokenizers.Encoding;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;

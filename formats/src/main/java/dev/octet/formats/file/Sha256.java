@@ -1,4 +1,4 @@
-package dev.octet.converter.data;
+package dev.octet.formats.file;
 
 import java.io.IOException;
 import java.io.InputStream;
@@ -32,7 +32,7 @@ public final class Sha256 {
     }
 
     /** Digest of some texts; told apart from any other split of the same letters. */
-    static String of(String... parts) {
+    public static String of(String... parts) {
         MessageDigest digest = newDigest();
         for (String part : parts) {
             byte[] bytes = part.getBytes(StandardCharsets.UTF_8);

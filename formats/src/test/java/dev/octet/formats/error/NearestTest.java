@@ -1,4 +1,4 @@
-package dev.octet.cli;
+package dev.octet.formats.error;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 

@@ -1,4 +1,4 @@
-package dev.octet.cli;
+package dev.octet.formats.error;
 
 import java.util.Collection;
 import java.util.Comparator;
@@ -7,13 +7,13 @@ import java.util.Locale;
 import java.util.stream.Collectors;
 
 /** The valid names that a mistyped one was probably meant to be. */
-final class Nearest {
+public final class Nearest {
     private static final int SHOWN = 3;
 
     private Nearest() {}
 
     /** Up to three of {@code valid} whose edit distance to {@code typed} is small, nearest first; empty when none is near. */
-    static List<String> names(String typed, Collection<String> valid) {
+    public static List<String> names(String typed, Collection<String> valid) {
         String wanted = typed.toLowerCase(Locale.ROOT);
         // half of the letters may be wrong: enough for typing errors, too little for another word
         int limit = Math.max(2, wanted.length() / 2);
@@ -26,7 +26,7 @@ final class Nearest {
     }
 
     /** A sentence for the line {@code fix:}: the nearest names, or all of them when none is near. */
-    static String advice(String typed, Collection<String> valid) {
+    public static String advice(String typed, Collection<String> valid) {
         List<String> near = names(typed, valid);
         return near.isEmpty()
                 ? "valid: " + valid.stream().sorted().collect(Collectors.joining(", "))

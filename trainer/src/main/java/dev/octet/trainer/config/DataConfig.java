@@ -1,0 +1,57 @@
+package dev.octet.trainer.config;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.yaml.Section;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * Samples to train and evaluate on.
+ *
+ * @param train file of samples
+ * @param eval file of other samples, for evaluations
+ * @param shuffle whether each epoch has an order of its own, made from the seed
+ * @param sequence tokens of a sample of a {@code .bin} file; 0 where none is given
+ * @param tokenType U16 or U32: how tokens lie in a {@code .bin} file
+ * @param tokenizer {@code tokenizer.json} for texts; empty for the one beside the model
+ * @param maxLength tokens after which a text is cut
+ * @param padMultiple batches of text are padded to a multiple of so many tokens, {@code maxLength} at most: programs are made per length
+ */
+public record DataConfig(
+        Path train,
+        Optional<Path> eval,
+        boolean shuffle,
+        int sequence,
+        DType tokenType,
+        Optional<Path> tokenizer,
+        int maxLength,
+        int padMultiple) {
+    private static final int LONGEST = 1 << 20;
+
+    static DataConfig read(Section s, Path folder) {
+        DataConfig data = new DataConfig(
+                folder.resolve(s.requiredText("train")),
+                s.text("eval").map(folder::resolve),
+                s.flag("shuffle", true),
+                (int) s.whole("sequence", 0, 1, LONGEST),
+                s.choice("token_type", Map.of("uint16", DType.U16, "uint32", DType.U32), DType.U16),
+                s.text("tokenizer").map(folder::resolve),
+                (int) s.whole("max_length", 256, 2, LONGEST),
+                (int) s.whole("pad_multiple", 16, 1, LONGEST));
+        boolean tokens = data.train.toString().endsWith(".bin");
+        if (tokens && data.sequence == 0) {
+            throw s.error(
+                    "sequence",
+                    "a .bin file is a stream of tokens; nothing says how many make a sample",
+                    "add sequence: 1024");
+        }
+        if (!tokens && data.sequence != 0) {
+            throw s.error(
+                    "sequence",
+                    "only .bin files are cut into sequences",
+                    "leave the key out, or use max_length for texts");
+        }
+        return data;
+    }
+}

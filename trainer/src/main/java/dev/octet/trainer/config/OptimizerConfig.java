@@ -1,0 +1,58 @@
+package dev.octet.trainer.config;
+
+import dev.octet.trainer.yaml.Section;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+
+/**
+ * How gradients change parameters; maths and defaults of torch.
+ *
+ * @param lr highest learning rate of the schedule
+ * @param momentum SGD only
+ * @param beta1 decay of Adam's first moment
+ * @param beta2 decay of Adam's second moment
+ * @param eps added to the root of Adam's second moment
+ * @param noDecay parameters matching one of these (anywhere in the name) have no weight decay
+ */
+public record OptimizerConfig(
+        Type type,
+        double lr,
+        double momentum,
+        double beta1,
+        double beta2,
+        double eps,
+        double weightDecay,
+        List<Pattern> noDecay) {
+    /** Kinds of optimizer. */
+    public enum Type {
+        SGD,
+        ADAM,
+        ADAMW
+    }
+
+    private static final Map<String, Type> TYPES = Map.of("sgd", Type.SGD, "adam", Type.ADAM, "adamw", Type.ADAMW);
+
+    /** Largest number below one: a decay of 1 would never forget. */
+    private static final double BELOW_ONE = Math.nextDown(1.0);
+
+    static OptimizerConfig read(Section s) {
+        Type type = s.choice("type", TYPES, Type.ADAMW);
+        List<Double> betas = s.numbers("betas", List.of(0.9, 0.999), 2, 0, BELOW_ONE);
+        OptimizerConfig optimizer = new OptimizerConfig(
+                type,
+                s.number("lr", 1e-3, 0, Double.MAX_VALUE),
+                s.number("momentum", 0, 0, BELOW_ONE),
+                betas.getFirst(),
+                betas.getLast(),
+                s.number("eps", 1e-8, 0, Double.MAX_VALUE),
+                s.number("weight_decay", type == Type.ADAMW ? 0.01 : 0, 0, Double.MAX_VALUE),
+                s.patterns("no_decay"));
+        for (String key : type == Type.SGD ? List.of("betas", "eps") : List.of("momentum")) {
+            if (s.has(key)) {
+                throw s.error(key, type + " has no " + key, "leave the key out, or choose another type");
+            }
+        }
+        return optimizer;
+    }
+}

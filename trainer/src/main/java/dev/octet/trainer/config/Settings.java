@@ -1,0 +1,69 @@
+package dev.octet.trainer.config;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.RecordComponent;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+
+/** Configurations as dotted keys and plain values, defaults included: for manifests, and to tell two runs apart field by field. */
+public final class Settings {
+    private Settings() {}
+
+    /** Every component of a record and of the records in it, as {@code optimizer.weight_decay = 0.01}. */
+    public static Map<String, String> of(Record config) {
+        Map<String, String> settings = new LinkedHashMap<>();
+        add(settings, "", config);
+        return settings;
+    }
+
+    private static void add(Map<String, String> settings, String path, @Nullable Object value) {
+        switch (value) {
+            case null -> settings.put(path, "");
+            case Optional<?> o -> add(settings, path, o.orElse(null));
+            case OptionalDouble o -> settings.put(path, o.isPresent() ? String.valueOf(o.getAsDouble()) : "");
+            case Pattern p -> settings.put(path, p.pattern());
+            case Enum<?> e -> settings.put(path, e.name().toLowerCase(Locale.ROOT));
+            case Path p -> settings.put(path, p.toString());
+            case List<?> list
+            when list.stream().anyMatch(Record.class::isInstance) -> {
+                for (int i = 0; i < list.size(); i++) {
+                    add(settings, path + "[" + i + "]", list.get(i));
+                }
+            }
+            case List<?> list ->
+                settings.put(
+                        path,
+                        list.stream()
+                                .map(e -> e instanceof Pattern p ? p.pattern() : String.valueOf(e))
+                                .toList()
+                                .toString());
+            case Record r -> addComponents(settings, path, r);
+            default -> settings.put(path, value.toString());
+        }
+    }
+
+    private static void addComponents(Map<String, String> settings, String path, Record record) {
+        for (RecordComponent c : record.getClass().getRecordComponents()) {
+            String key = snakeCase(c.getName());
+            try {
+                add(
+                        settings,
+                        path.isEmpty() ? key : path + "." + key,
+                        c.getAccessor().invoke(record));
+            } catch (IllegalAccessException | InvocationTargetException e) {
+                throw new IllegalStateException("a configuration's component cannot be read: " + c, e);
+            }
+        }
+    }
+
+    private static String snakeCase(String name) {
+        return name.replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
+    }
+}

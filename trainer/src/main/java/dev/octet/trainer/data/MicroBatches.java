@@ -1,0 +1,77 @@
+package dev.octet.trainer.data;
+
+import dev.octet.formats.error.InvalidDataException;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+
+/**
+ * Samples as micro-batches of equal size, epoch after epoch, numbered over the whole run. Any number can be asked for at any time: which
+ * samples it has follows from the seed. An incomplete batch at the end of an epoch is dropped.
+ */
+public final class MicroBatches {
+    private final Samples samples;
+    private final int size;
+    private final boolean shuffle;
+    private final long seed;
+    private final long perEpoch;
+
+    private long epoch = -1;
+    private Permutation order;
+
+    /**
+     * @param size samples of each
+     * @param shuffle whether each epoch has an order of its own; else that of the file
+     * @throws InvalidDataException when there are fewer samples than one batch takes
+     */
+    public MicroBatches(Samples samples, int size, boolean shuffle, long seed) {
+        if (samples.count() < size) {
+            throw new InvalidDataException(
+                    "there are " + samples.count() + " samples, a batch takes " + size,
+                    samples.name(),
+                    "give more data, or a batch_size of at most " + samples.count());
+        }
+        this.samples = samples;
+        this.size = size;
+        this.shuffle = shuffle;
+        this.seed = seed;
+        this.perEpoch = samples.count() / size;
+        this.order = new Permutation(samples.count(), seed);
+    }
+
+    /** Micro-batches of one epoch. */
+    public long perEpoch() {
+        return perEpoch;
+    }
+
+    /** Samples of each. */
+    public int size() {
+        return size;
+    }
+
+    /**
+     * Micro-batch {@code number}, from 0.
+     *
+     * @param arena where its tensors live
+     * @throws InvalidDataException when a sample does not fit or is not a number
+     * @throws IOException when the data cannot be read any more
+     */
+    public MicroBatch at(long number, Arena arena) throws IOException {
+        long[] rows = rows(number);
+        return new MicroBatch(number, rows, samples.gather(rows, arena));
+    }
+
+    /** Numbers of the samples of micro-batch {@code number}. */
+    long[] rows(long number) {
+        long wanted = number / perEpoch;
+        if (wanted != epoch) {
+            epoch = wanted;
+            order = new Permutation(samples.count(), Permutation.mix(seed) ^ Permutation.mix(~wanted));
+        }
+        long first = number % perEpoch * size;
+        long[] rows = new long[size];
+        for (int i = 0; i < size; i++) {
+            rows[i] = shuffle ? order.at(first + i) : first + i;
+        }
+        return rows;
+    }
+}

@@ -1,0 +1,61 @@
+package dev.octet.trainer.data;
+
+import dev.octet.formats.file.Sha256;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.util.Map;
+
+/**
+ * Texts, each batch padded to its longest rounded up to a multiple: a program is made for each length, so that there are few of them.
+ */
+public final class TextSamples implements Samples {
+    private final Texts texts;
+    private final TokenRows rows;
+    private final int maxLength;
+    private final int padMultiple;
+
+    /**
+     * @param file for messages
+     * @param maxLength no batch is longer, whatever the multiple
+     * @throws dev.octet.formats.error.InvalidDataException when text cannot feed the model
+     */
+    public TextSamples(Texts texts, String file, Feed feed, int maxLength, int padMultiple) {
+        this.texts = texts;
+        this.rows = new TokenRows(feed, file, "texts");
+        this.maxLength = maxLength;
+        this.padMultiple = padMultiple;
+    }
+
+    @Override
+    public String name() {
+        return texts.name();
+    }
+
+    @Override
+    public long count() {
+        return texts.count();
+    }
+
+    @Override
+    public String digest() {
+        return Sha256.of(texts.digest(), String.valueOf(maxLength), String.valueOf(padMultiple));
+    }
+
+    @Override
+    public Map<String, Tensor> gather(long[] numbers, Arena arena) throws IOException {
+        long[][] tokens = new long[numbers.length][];
+        int longest = 1;
+        for (int i = 0; i < numbers.length; i++) {
+            tokens[i] = texts.tokens(numbers[i]);
+            longest = Math.max(longest, tokens[i].length);
+        }
+        int padded = Math.ceilDiv(longest, padMultiple) * padMultiple;
+        return rows.tensors(tokens, Math.max(longest, Math.min(padded, maxLength)), arena);
+    }
+
+    @Override
+    public void close() throws IOException {
+        texts.close();
+    }
+}

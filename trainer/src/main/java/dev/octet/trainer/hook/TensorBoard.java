@@ -1,0 +1,55 @@
+package dev.octet.trainer.hook;
+
+import dev.octet.trainer.tensorboard.EventFile;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Clock;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** Scalars of each step and evaluation in event files, for {@code tensorboard --logdir RUN}. */
+public final class TensorBoard implements TrainingHook {
+    private final Path folder;
+    private @Nullable EventFile file;
+
+    /** @param folder event files are written to */
+    public TensorBoard(Path folder) {
+        this.folder = folder;
+    }
+
+    @Override
+    public void runStarted(RunStart start, RunControl control) throws IOException {
+        file = EventFile.create(folder, start.firstStep(), Clock.systemUTC());
+    }
+
+    @Override
+    public void afterStep(StepReport r) throws IOException {
+        Map<String, Double> values = new LinkedHashMap<>();
+        values.put("train/loss", r.loss());
+        values.put("train/lr", r.lr());
+        values.put("train/grad_norm", r.gradNorm());
+        values.put("train/loss_scale", r.lossScale());
+        values.put("time/tokens_per_second", r.tokens() / r.seconds());
+        values.put("time/data_seconds", r.dataSeconds());
+        write(r.step(), values);
+    }
+
+    @Override
+    public void evaluated(EvaluationReport r) throws IOException {
+        write(r.step(), Map.of("eval/loss", r.loss()));
+    }
+
+    private void write(long step, Map<String, Double> values) throws IOException {
+        if (file != null) {
+            file.scalars(step, values);
+        }
+    }
+
+    @Override
+    public void runEnded(RunEnd end) throws IOException {
+        if (file != null) {
+            file.close();
+        }
+    }
+}

@@ -1,0 +1,81 @@
+package dev.octet.trainer.hook;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Map;
+
+/**
+ * Called while a run goes on, in the run's thread, hooks in the order given. Every method does nothing unless overridden. An exception
+ * ends the run.
+ */
+public interface TrainingHook {
+    /** Before the first step. */
+    default void runStarted(RunStart start, RunControl control) throws IOException {}
+
+    /** Before a step reads its data. */
+    default void beforeStep(long step) throws IOException {}
+
+    /** After all micro-batches of a step, before gradients are clipped and used. */
+    default void afterBackward(long step, Gradients gradients) throws IOException {}
+
+    /** After a step with FP8: the largest magnitude a tensor had. Reading it from the device takes time; see {@link #watchesScales()}. */
+    default void amaxRecorded(long step, String slot, float amax) throws IOException {}
+
+    /** After a step with FP8 that changed a tensor's scale. As {@link #amaxRecorded}. */
+    default void scaleUpdated(long step, String slot, float before, float after) throws IOException {}
+
+    /** After a step that changed the loss scale. */
+    default void lossScaleChanged(long step, double before, double after) throws IOException {}
+
+    /** After a step whose loss or gradients were not finite, before it is skipped or the run ends. */
+    default void nonFiniteSeen(NonFinite seen) throws IOException {}
+
+    /** After a step, used or skipped. */
+    default void afterStep(StepReport report) throws IOException {}
+
+    /** After an evaluation. */
+    default void evaluated(EvaluationReport report) throws IOException {}
+
+    /** After a checkpoint lies under its final name. */
+    default void checkpointWritten(CheckpointReport report) throws IOException {}
+
+    /** After the last step, or when the run ends before it; also when it failed. */
+    default void runEnded(RunEnd end) throws IOException {}
+
+    /** What a resumed run must be told through {@link #recall}, by name; goes into checkpoints. */
+    default Map<String, String> remembered() {
+        return Map.of();
+    }
+
+    /** Before {@link #runStarted} of a resumed run: what {@link #remembered} said when the checkpoint was written. */
+    default void recall(Map<String, String> remembered) {}
+
+    /** Whether {@link #amaxRecorded} and {@link #scaleUpdated} are wanted. */
+    default boolean watchesScales() {
+        return false;
+    }
+
+    /** Whether {@link #afterBackward} is wanted. */
+    default boolean watchesGradients() {
+        return false;
+    }
+
+    /**
+     * What a run is about to do.
+     *
+     * @param firstStep first step it will do, from 1; above 1 when it was resumed
+     * @param lastStep last step it will do
+     * @param plan what it trains, on what, in how much memory
+     */
+    record RunStart(Path folder, long firstStep, long lastStep, RunPlan plan) {}
+
+    /**
+     * An evaluation.
+     *
+     * @param loss mean over the batches
+     */
+    record EvaluationReport(long step, double loss, long samples, double seconds) {}
+
+    /** A checkpoint that was written. */
+    record CheckpointReport(long step, Path folder, long bytes, double seconds) {}
+}

@@ -1,0 +1,264 @@
+package dev.octet.trainer.yaml;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.Nearest;
+import dev.octet.trainer.yaml.Entry.Scalar;
+import dev.octet.trainer.yaml.Entry.Sequence;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeSet;
+import java.util.function.Function;
+import java.util.regex.Pattern;
+import java.util.regex.PatternSyntaxException;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A mapping of a YAML file. Every key that means something is asked for, once; {@link #end} then refuses those nobody asked for, with
+ * the nearest name that was. Getters throw {@link InvalidOptionException} naming file, line and key.
+ */
+public final class Section implements Entry {
+    private final String file;
+    private final String path;
+    private final int line;
+    private final Map<String, Entry> entries;
+    private final Map<String, Integer> lines;
+    private final TreeSet<String> asked = new TreeSet<>();
+
+    Section(String file, String path, int line, Map<String, Entry> entries, Map<String, Integer> lines) {
+        this.file = file;
+        this.path = path;
+        this.line = line;
+        this.entries = new LinkedHashMap<>(entries);
+        this.lines = new LinkedHashMap<>(lines);
+    }
+
+    @Override
+    public int line() {
+        return line;
+    }
+
+    /** Whether the key is there and not null. */
+    public boolean has(String key) {
+        asked.add(key);
+        Entry e = entries.get(key);
+        return e != null && !(e instanceof Scalar s && s.isNull());
+    }
+
+    /** Text behind a key. */
+    public Optional<String> text(String key) {
+        return scalar(key).map(Scalar::text);
+    }
+
+    /** Text behind a key that must be there. */
+    public String requiredText(String key) {
+        return text(key).orElseThrow(() -> missing(key));
+    }
+
+    /** A whole number from {@code min} to {@code max}. */
+    public long whole(String key, long fallback, long min, long max) {
+        Optional<Scalar> scalar = scalar(key);
+        if (scalar.isEmpty()) {
+            return fallback;
+        }
+        try {
+            long value = Long.parseLong(scalar.get().text().replace("_", ""));
+            if (value >= min && value <= max) {
+                return value;
+            }
+        } catch (NumberFormatException e) {
+            throw broken(key, "'" + scalar.get().text() + "' is not a whole number", range(min, max), e);
+        }
+        throw broken(key, scalar.get().text() + " is out of range", range(min, max), null);
+    }
+
+    /** A whole number that must be there. */
+    public long requiredWhole(String key, long min, long max) {
+        if (!has(key)) {
+            throw missing(key);
+        }
+        return whole(key, min, min, max);
+    }
+
+    private static String range(long min, long max) {
+        return "give a whole number " + (max == Long.MAX_VALUE ? "of at least " + min : "from " + min + " to " + max);
+    }
+
+    /** A finite number from {@code min} to {@code max}. */
+    public double number(String key, double fallback, double min, double max) {
+        return optionalNumber(key, min, max).orElse(fallback);
+    }
+
+    /** A finite number from {@code min} to {@code max}, where the key is there. */
+    public Optional<Double> optionalNumber(String key, double min, double max) {
+        return scalar(key).map(s -> number(key, s, min, max));
+    }
+
+    private double number(String key, Scalar scalar, double min, double max) {
+        String fix = "give a number " + (max == Double.MAX_VALUE ? "of at least " + min : "from " + min + " to " + max);
+        try {
+            double value = Double.parseDouble(scalar.text());
+            if (value >= min && value <= max) {
+                return value;
+            }
+        } catch (NumberFormatException e) {
+            throw broken(key, "'" + scalar.text() + "' is not a number", fix, e);
+        }
+        throw broken(key, scalar.text() + " is out of range", fix, null);
+    }
+
+    /** Numbers in brackets, exactly {@code count} of them. */
+    public List<Double> numbers(String key, List<Double> fallback, int count, double min, double max) {
+        if (!has(key)) {
+            return fallback;
+        }
+        List<Scalar> scalars = scalars(key);
+        if (scalars.size() != count) {
+            throw broken(key, scalars.size() + " numbers are given", "give " + count + ", as " + fallback, null);
+        }
+        return scalars.stream().map(s -> number(key, s, min, max)).toList();
+    }
+
+    /** {@code true} or {@code false}. */
+    public boolean flag(String key, boolean fallback) {
+        return choice(key, Map.of("true", true, "false", false), fallback);
+    }
+
+    /** One of {@code choices} by its name. */
+    public <T> T choice(String key, Map<String, T> choices, T fallback) {
+        Optional<String> text = text(key);
+        if (text.isEmpty()) {
+            return fallback;
+        }
+        T chosen = choices.get(text.get());
+        if (chosen == null) {
+            throw broken(key, "unknown value '" + text.get() + "'", Nearest.advice(text.get(), choices.keySet()), null);
+        }
+        return chosen;
+    }
+
+    /** One of {@code choices} by its name; the key must be there. */
+    public <T> T requiredChoice(String key, Map<String, T> choices) {
+        if (!has(key)) {
+            throw broken(key, "the key is missing", Nearest.advice("", choices.keySet()), null);
+        }
+        return choice(key, choices, choices.values().iterator().next());
+    }
+
+    /** Regular expressions, one or several. */
+    public List<Pattern> patterns(String key) {
+        return scalars(key).stream().map(s -> pattern(key, s)).toList();
+    }
+
+    private Pattern pattern(String key, Scalar scalar) {
+        try {
+            return Pattern.compile(scalar.text());
+        } catch (PatternSyntaxException e) {
+            throw broken(
+                    key,
+                    "'" + scalar.text() + "' is no regular expression: " + e.getDescription(),
+                    "mend it; a dot stands for any character, .* for any text",
+                    e);
+        }
+    }
+
+    /** Texts, one or several. */
+    public List<String> texts(String key) {
+        return scalars(key).stream().map(Scalar::text).toList();
+    }
+
+    private List<Scalar> scalars(String key) {
+        if (!has(key)) {
+            return List.of();
+        }
+        Entry e = entries.get(key);
+        List<Scalar> scalars = new ArrayList<>();
+        for (Entry each : e instanceof Sequence s ? s.entries() : List.of(e)) {
+            if (!(each instanceof Scalar scalar)) {
+                throw broken(key, "a list of values is wanted here", "write them in brackets: [a, b]", null);
+            }
+            scalars.add(scalar);
+        }
+        return scalars;
+    }
+
+    /** The mapping behind a key; an empty one where the key is not there. */
+    public Section section(String key) {
+        if (!has(key)) {
+            return new Section(file, child(key), line, Map.of(), Map.of());
+        }
+        if (entries.get(key) instanceof Section section) {
+            return section;
+        }
+        throw broken(key, "keys and values are wanted here", "write them in braces: {name: value}", null);
+    }
+
+    /** The mappings behind a key, in order. */
+    public List<Section> sections(String key) {
+        if (!has(key)) {
+            return List.of();
+        }
+        List<Section> sections = new ArrayList<>();
+        Entry e = entries.get(key);
+        for (Entry each : e instanceof Sequence s ? s.entries() : List.of(e)) {
+            if (!(each instanceof Section section)) {
+                throw broken(key, "a list of mappings is wanted here", "write each in braces: {name: value}", null);
+            }
+            sections.add(section);
+        }
+        return sections;
+    }
+
+    /** Names of all keys, in the file's order. */
+    public List<String> keys() {
+        return List.copyOf(entries.keySet());
+    }
+
+    /** Reads this section with {@code reader}, then refuses the keys it did not ask for. */
+    public <T> T read(Function<Section, T> reader) {
+        T value = reader.apply(this);
+        end();
+        return value;
+    }
+
+    /** Refuses the keys that nobody asked for. */
+    public void end() {
+        for (String key : entries.keySet()) {
+            if (!asked.contains(key)) {
+                throw broken(key, "unknown key '" + child(key) + "'", Nearest.advice(key, asked), null);
+            }
+        }
+    }
+
+    private Optional<Scalar> scalar(String key) {
+        if (!has(key)) {
+            return Optional.empty();
+        }
+        if (entries.get(key) instanceof Scalar scalar) {
+            return Optional.of(scalar);
+        }
+        throw broken(key, "one value is wanted here", "write a single value", null);
+    }
+
+    private String child(String key) {
+        return path.isEmpty() ? key : path + "." + key;
+    }
+
+    private InvalidOptionException missing(String key) {
+        return broken(key, "the key is missing", "add " + child(key) + ": ...", null);
+    }
+
+    /** An error about a key of this section. */
+    public InvalidOptionException error(String key, String what, String fix) {
+        return broken(key, what, fix, null);
+    }
+
+    private InvalidOptionException broken(String key, String what, String fix, @Nullable Throwable cause) {
+        String where = file + ", line " + lines.getOrDefault(key, line) + ", key " + child(key);
+        return cause == null
+                ? new InvalidOptionException(what, where, fix)
+                : new InvalidOptionException(what, where, fix, cause);
+    }
+}

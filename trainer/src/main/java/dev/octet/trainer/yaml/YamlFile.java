@@ -1,0 +1,142 @@
+package dev.octet.trainer.yaml;
+
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.dataformat.yaml.YAMLFactory;
+import com.fasterxml.jackson.dataformat.yaml.YAMLParser;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.yaml.Entry.Scalar;
+import dev.octet.trainer.yaml.Entry.Sequence;
+import java.io.IOException;
+import java.nio.charset.MalformedInputException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Reads a YAML file of one mapping. Keys may come once; aliases and several documents are not for configurations. */
+public final class YamlFile {
+    /** Deeper files are no configuration. */
+    private static final int MAX_DEPTH = 16;
+
+    /** A configuration is read as a whole. */
+    private static final long MAX_BYTES = 1 << 20;
+
+    private static final YAMLFactory YAML = new YAMLFactory();
+
+    private final String name;
+    private final YAMLParser parser;
+
+    private YamlFile(String name, YAMLParser parser) {
+        this.name = name;
+        this.parser = parser;
+    }
+
+    /**
+     * Reads a file.
+     *
+     * @throws InvalidOptionException when it is not YAML, not a mapping, or names a key twice
+     * @throws IOException when it cannot be read
+     */
+    public static Section read(Path file) throws IOException {
+        if (Files.size(file) > MAX_BYTES) {
+            throw new InvalidOptionException(
+                    "the configuration has " + Files.size(file) + " bytes, the limit is " + MAX_BYTES,
+                    file.toString(),
+                    "give the YAML file, not the data");
+        }
+        try {
+            return parse(Files.readString(file), file.toString());
+        } catch (MalformedInputException e) {
+            throw new InvalidOptionException("the file is no text in UTF-8", file.toString(), "save it as UTF-8", e);
+        }
+    }
+
+    /**
+     * Reads text.
+     *
+     * @param name what to call it in messages
+     * @throws InvalidOptionException as {@link #read}
+     */
+    public static Section parse(String text, String name) {
+        try (YAMLParser parser = YAML.createParser(text)) {
+            return new YamlFile(name, parser).document();
+        } catch (JsonProcessingException e) {
+            int line = e.getLocation() == null ? 1 : e.getLocation().getLineNr();
+            throw new InvalidOptionException(
+                    "not YAML: " + firstLine(e.getOriginalMessage()),
+                    name + ", line " + line,
+                    "mend the line; indent with blanks, a blank follows each colon",
+                    e);
+        } catch (IOException e) {
+            throw new IllegalStateException("text in memory cannot fail to be read", e);
+        }
+    }
+
+    private static String firstLine(String message) {
+        return message.lines().findFirst().orElse("");
+    }
+
+    private Section document() throws IOException {
+        if (parser.nextToken() != JsonToken.START_OBJECT) {
+            throw refused("the file holds no keys and values", "write lines of 'key: value'");
+        }
+        Section section = mapping("", 1);
+        if (parser.nextToken() != null) {
+            throw refused("something follows the configuration", "write one document only");
+        }
+        return section;
+    }
+
+    private Section mapping(String path, int depth) throws IOException {
+        if (depth > MAX_DEPTH) {
+            throw refused("more than " + MAX_DEPTH + " levels", "write a flatter configuration");
+        }
+        int line = line();
+        Map<String, Entry> entries = new LinkedHashMap<>();
+        Map<String, Integer> lines = new LinkedHashMap<>();
+        while (parser.nextToken() != JsonToken.END_OBJECT) {
+            String key = parser.currentName();
+            Integer earlier = lines.put(key, line());
+            if (earlier != null) {
+                throw refused("key '" + key + "' was given before, in line " + earlier, "keep one of them");
+            }
+            parser.nextToken();
+            entries.put(key, entry(path.isEmpty() ? key : path + "." + key, depth));
+        }
+        return new Section(name, path, line, entries, lines);
+    }
+
+    private Entry entry(String path, int depth) throws IOException {
+        if (parser.isCurrentAlias()) {
+            throw refused("aliases are not supported", "write the value out");
+        }
+        JsonToken token = parser.currentToken();
+        return switch (token) {
+            case START_OBJECT -> mapping(path, depth + 1);
+            case START_ARRAY -> sequence(path, depth + 1);
+            case VALUE_NULL -> new Scalar(line(), "", true);
+            default -> new Scalar(line(), parser.getText(), false);
+        };
+    }
+
+    private Sequence sequence(String path, int depth) throws IOException {
+        int line = line();
+        List<Entry> entries = new ArrayList<>();
+        while (parser.nextToken() != JsonToken.END_ARRAY) {
+            entries.add(entry(path + "[" + entries.size() + "]", depth));
+        }
+        return new Sequence(line, entries);
+    }
+
+    private int line() {
+        return ((JsonParser) parser).currentTokenLocation().getLineNr();
+    }
+
+    private InvalidOptionException refused(String what, String fix) {
+        return new InvalidOptionException(what, name + ", line " + line(), fix);
+    }
+}

@@ -1,0 +1,164 @@
+package dev.octet.trainer.config;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.yaml.YamlFile;
+import java.nio.file.Path;
+import java.util.Map;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class TrainingConfigTest {
+    private static final String SMALL = """
+        data: {train: a.npz}
+        loss: {type: mse}
+        steps: 10
+        """;
+
+    private static final String WHOLE = """
+        data:      {train: train.npz, eval: eval.npz, shuffle: true}
+        loss:      {type: causal-lm, output: logits, labels: labels, ignore_index: -100}
+        batch_size: 8
+        gradient_accumulation: 1
+        steps: 1000
+        seed: 1
+        optimizer: {type: adamw, lr: 1.0e-4, betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.01}
+        schedule:  {type: linear, warmup: 100}
+        clip_grad_norm: 1.0
+        freeze:    [ "embeddings.*" ]
+        checkpoint: {every: 100, keep: 3}
+        eval_every: 100
+        """;
+
+    private static TrainingConfig parse(String text) {
+        return TrainingConfig.of(YamlFile.parse(text, "c.yaml"), Path.of("runs"));
+    }
+
+    private static InvalidOptionException refused(String text) {
+        return assertThrows(InvalidOptionException.class, () -> parse(text));
+    }
+
+    @Test
+    void every_key_is_read() {
+        TrainingConfig c = parse(WHOLE);
+        assertEquals(Path.of("runs/train.npz"), c.data().train());
+        assertEquals(Path.of("runs/eval.npz"), c.data().eval().orElseThrow());
+        assertEquals(LossConfig.Type.CAUSAL_LM, c.loss().type());
+        assertEquals("logits", c.loss().output().orElseThrow());
+        assertEquals(-100, c.loss().ignoreIndex());
+        assertEquals(8, c.batchSize());
+        assertEquals(1000, c.steps());
+        assertEquals(OptimizerConfig.Type.ADAMW, c.optimizer().type());
+        assertEquals(1e-4, c.optimizer().lr());
+        assertEquals(1e-8, c.optimizer().eps()); // YAML 1.1 takes 1e-8 for text
+        assertEquals(ScheduleConfig.Type.LINEAR, c.schedule().type());
+        assertEquals(100, c.schedule().warmup());
+        assertEquals(1.0, c.clipGradNorm().orElseThrow());
+        assertEquals("embeddings.*", c.freeze().getFirst().pattern());
+        assertEquals(3, c.checkpoint().keep());
+        assertEquals(100, c.evalEvery());
+    }
+
+    @Test
+    void what_is_not_said_has_the_defaults_of_torch() {
+        TrainingConfig c = parse(SMALL);
+        assertEquals(
+                "OptimizerConfig[type=ADAMW, lr=0.001, momentum=0.0, beta1=0.9, beta2=0.999, eps=1.0E-8,"
+                        + " weightDecay=0.01, noDecay=[]]",
+                c.optimizer().toString());
+        assertEquals(0, parse(SMALL + "optimizer: {type: adam}").optimizer().weightDecay());
+        assertEquals(NonFinitePolicy.SKIP, c.onNonFinite());
+        assertTrue(c.clipGradNorm().isEmpty());
+        assertTrue(c.data().shuffle());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "step: 3                              | unknown key 'step'                 | steps",
+                "optimizer: {learning_rate: 1}        | unknown key 'optimizer.learning_rate' | valid",
+                "optimizer: {weight_deacy: 1}         | unknown key 'optimizer.weight_deacy'  | weight_decay",
+                "freze: [a]                           | unknown key 'freze'                | freeze",
+            })
+    void an_unknown_key_is_refused_with_the_nearest_and_its_line(String line, String what, String fix) {
+        InvalidOptionException e = refused(SMALL + line);
+        assertEquals(what, e.what());
+        assertTrue(e.fix().contains(fix), e.fix());
+        assertTrue(e.where().contains("line 4"), e.where());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "batch_size: 0                                   | out of range",
+                "batch_size: many                                | not a whole number",
+                "optimizer: {lr: -1}                             | out of range",
+                "optimizer: {lr: .nan}                           | not a number",
+                "optimizer: {betas: [0.9]}                       | 1 numbers",
+                "optimizer: {betas: [0.9, 1.0]}                  | out of range",
+                "optimizer: {type: sgd, betas: [0.9, 0.99]}      | SGD has no betas",
+                "optimizer: {momentum: 0.9}                      | ADAMW has no momentum",
+                "optimizer: [adamw]                              | keys and values",
+                "schedule: {type: linear, warmup: 11}            | longer than the run",
+                "schedule: {type: liner}                         | unknown value 'liner'",
+                "freeze: [\"(\"]                                 | no regular expression",
+                "eval_every: 5                                   | no data to evaluate on",
+                "divergence: {factor: 1}                         | end the run",
+                "checkpoint: {keep: 0}                           | out of range",
+                "steps: 11                                       | given before, in line 3",
+                "seed: *x                                        | not supported",
+            })
+    void a_value_out_of_place_is_refused(String line, String what) {
+        InvalidOptionException e = refused(SMALL + line);
+        assertTrue(e.what().contains(what), e.what());
+        assertTrue(e.where().contains("line 4") || line.startsWith("seed"), e.where());
+    }
+
+    @Test
+    void contradictions_between_data_and_keys_are_refused() {
+        String rest = "\nloss: {type: causal-lm}\nsteps: 1";
+        assertTrue(refused("data: {train: a.bin}" + rest).what().contains("stream of tokens"));
+        assertTrue(refused("data: {train: a.npz, sequence: 8}" + rest).what().contains("only .bin"));
+        assertTrue(refused("data: {train: a.npz}\nsteps: 1\nloss: {type: mse, ignore_index: 1}")
+                .what()
+                .contains("ignore labels"));
+        assertTrue(refused("data: {train: a.npz}\nsteps: 1\nloss: {type: causal-lm, distillation: {teacher: t.onnx}}")
+                .what()
+                .contains("matched by mse or cosine"));
+    }
+
+    @Test
+    void what_must_be_said_is_asked_for() {
+        assertTrue(refused("steps: 1").where().contains("data.train"));
+        assertTrue(refused("data: {train: a.npz}\nsteps: 1").where().contains("loss.type"));
+        assertTrue(refused("data: {train: a.npz}\nloss: {type: mse}").where().contains("steps"));
+        assertTrue(refused("").what().contains("no keys and values"));
+        assertTrue(refused("- a").what().contains("no keys and values"));
+    }
+
+    @Test
+    void what_is_no_yaml_is_refused_with_its_line() {
+        InvalidOptionException e = refused("data: {train: a.npz\nsteps: 1\n");
+        assertTrue(e.what().startsWith("not YAML"), e.what());
+        assertTrue(e.where().contains("line "), e.where());
+    }
+
+    @Test
+    void settings_list_every_value_with_the_defaults() {
+        Map<String, String> settings = Settings.of(parse(WHOLE));
+        assertEquals("1.0E-4", settings.get("optimizer.lr"));
+        assertEquals("causal_lm", settings.get("loss.type"));
+        assertEquals("[embeddings.*]", settings.get("freeze"));
+        assertEquals("1.0", settings.get("clip_grad_norm"));
+        assertEquals("skip", settings.get("on_non_finite"));
+    }
+}
