@@ -56,7 +56,7 @@ public final class ArraySamples implements Samples {
             for (String name : feed.names()) {
                 arrays.put(name, file.read(name, arena));
             }
-            ArraySamples samples = of(path, arrays, feed, arena::close);
+            ArraySamples samples = of(path, arrays, feed, arena);
             opened = true;
             return samples;
         } finally {
