@@ -30,7 +30,7 @@ public record LossConfig(
      * Labels made by another model from the same inputs.
      *
      * @param teacher the model's file
-     * @param weight share of this loss beside that of the data's labels, above 0 to 1; at 1 no labels are needed
+     * @param weight 1: the teacher's output alone is matched, and the data needs no labels
      */
     public record Distillation(Path teacher, double weight) {}
 
@@ -41,8 +41,7 @@ public record LossConfig(
         Optional<Distillation> distillation = s.has("distillation")
                 ? Optional.of(s.section("distillation")
                         .read(d -> new Distillation(
-                                folder.resolve(d.requiredText("teacher")),
-                                d.number("weight", 1.0, Double.MIN_VALUE, 1.0))))
+                                folder.resolve(d.requiredText("teacher")), d.number("weight", 1.0, 1.0, 1.0))))
                 : Optional.empty();
         LossConfig loss = new LossConfig(
                 s.requiredChoice("type", TYPES),

@@ -69,6 +69,7 @@ public final class MetricsFile implements TrainingHook {
         put(line, "seconds", r.seconds());
         put(line, "data_seconds", r.dataSeconds());
         put(line, "tokens_per_second", r.tokens() / r.seconds());
+        line.put("memory_bytes", r.memoryBytes());
         write(line);
     }
 

@@ -6,5 +6,5 @@ public interface RunControl {
     void stop(RunEnd.Reason reason, String message);
 
     /** Writes a checkpoint after the step that is being done. */
-    void checkpoint();
+    void requestCheckpoint();
 }

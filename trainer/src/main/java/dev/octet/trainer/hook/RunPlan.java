@@ -6,7 +6,6 @@ import java.util.List;
  * A run before its first step.
  *
  * @param device as {@code cpu}, and what computes on it
- * @param threads that share the work
  * @param precision name of the policy
  * @param trained parameters that are trained
  * @param trainedElements elements of these
@@ -17,7 +16,6 @@ import java.util.List;
  */
 public record RunPlan(
         String device,
-        int threads,
         String precision,
         List<String> trained,
         long trainedElements,

@@ -13,6 +13,7 @@ package dev.octet.trainer.hook;
  * @param tokens in it, padding counted; the number of samples for data without a second axis
  * @param seconds it took, all counted
  * @param dataSeconds of these reading samples
+ * @param memoryBytes on the device
  */
 public record StepReport(
         long step,
@@ -24,4 +25,5 @@ public record StepReport(
         long samples,
         long tokens,
         double seconds,
-        double dataSeconds) {}
+        double dataSeconds,
+        long memoryBytes) {}

@@ -22,7 +22,7 @@ class BuiltInHooksTest {
     @TempDir
     Path folder;
 
-    private static final RunPlan PLAN = new RunPlan("cpu", 1, "fp32", List.of("w"), 4, 0, 16, 16, List.of());
+    private static final RunPlan PLAN = new RunPlan("cpu", "fp32", List.of("w"), 4, 0, 16, 16, List.of());
     private static final RunEnd END =
             new RunEnd(RunEnd.Reason.COMPLETED, 3, "", new RunEnd.Totals(3, 0, 1, 1, 0, 0, 0, 0));
 
@@ -37,7 +37,7 @@ class BuiltInHooksTest {
         }
 
         @Override
-        public void checkpoint() {}
+        public void requestCheckpoint() {}
     }
 
     private TrainingHook.RunStart start(long firstStep) {
@@ -45,7 +45,7 @@ class BuiltInHooksTest {
     }
 
     private static StepReport report(long step, double loss) {
-        return new StepReport(step, loss, 0.1, Double.NaN, false, 1, 8, 64, 0.5, 0.1);
+        return new StepReport(step, loss, 0.1, Double.NaN, false, 1, 8, 64, 0.5, 0.1, 99);
     }
 
     private void steps(long from, long to) throws IOException {
@@ -68,7 +68,7 @@ class BuiltInHooksTest {
         assertEquals(4, lines().size());
         assertEquals(
                 "{\"step\":2,\"loss\":0.5,\"lr\":0.1,\"grad_norm\":\"NaN\",\"loss_scale\":1.0,\"skipped\":false,\"samples\":8,"
-                    + "\"tokens\":64,\"seconds\":0.5,\"data_seconds\":0.1,\"tokens_per_second\":128.0}",
+                    + "\"tokens\":64,\"seconds\":0.5,\"data_seconds\":0.1,\"tokens_per_second\":128.0,\"memory_bytes\":99}",
                 lines().get(1));
         assertTrue(lines().getLast().startsWith("{\"step\":3,\"eval_loss\":0.25"));
     }

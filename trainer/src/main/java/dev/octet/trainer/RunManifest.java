@@ -1,0 +1,63 @@
+package dev.octet.trainer;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.SerializationFeature;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.OctetVersion;
+import dev.octet.formats.file.AtomicFile;
+import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.TrainingHook.RunStart;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.Map;
+
+/** {@code run.json}: what the run was told to do and on what, and for each time it was started, by whom and with what. */
+final class RunManifest {
+    private static final String NAME = "run.json";
+    private static final String SESSIONS = "sessions";
+    private static final ObjectMapper MAPPER =
+            JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
+
+    private RunManifest() {}
+
+    static void write(Path folder, Map<String, String> settings, RunOptions options, RunStart start)
+            throws IOException {
+        Path file = folder.resolve(NAME);
+        ObjectNode run = MAPPER.createObjectNode();
+        ObjectNode told = run.putObject("settings");
+        settings.forEach(told::put);
+        ArrayNode sessions = run.putArray(SESSIONS);
+        if (options.resume() && Files.exists(file)) {
+            MAPPER.readTree(file.toFile()).path(SESSIONS).forEach(sessions::add);
+        }
+        session(sessions.addObject(), options, start);
+        try (AtomicFile out = AtomicFile.create(file)) {
+            out.write(ByteBuffer.wrap((MAPPER.writeValueAsString(run) + "\n").getBytes(StandardCharsets.UTF_8)));
+            out.commit();
+        }
+    }
+
+    private static void session(ObjectNode session, RunOptions options, RunStart start) {
+        RunPlan plan = start.plan();
+        session.put("started", Instant.now().truncatedTo(ChronoUnit.SECONDS).toString())
+                .put("first_step", start.firstStep())
+                .put("last_step", start.lastStep())
+                .put("octet", OctetVersion.current())
+                .put("java", Runtime.version().toString())
+                .put("system", System.getProperty("os.name") + " " + System.getProperty("os.arch"))
+                .put("device", plan.device())
+                .put("precision", plan.precision())
+                .put("trained_parameters", plan.trainedElements())
+                .put("frozen_parameters", plan.frozenElements())
+                .put("lasting_bytes", plan.lastingBytes())
+                .put("temporary_bytes", plan.temporaryBytes());
+        options.manifest().forEach(session::put);
+    }
+}

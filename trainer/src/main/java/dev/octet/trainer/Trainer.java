@@ -1,0 +1,281 @@
+package dev.octet.trainer;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.file.FolderLock;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.data.MicroBatch;
+import dev.octet.trainer.data.MicroBatches;
+import dev.octet.trainer.data.Samples;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.loss.LossGraph;
+import dev.octet.trainer.optimizer.Optimizer;
+import dev.octet.trainer.optimizer.Schedule;
+import dev.octet.trainer.step.ParameterChoice;
+import dev.octet.trainer.step.StepResult;
+import dev.octet.trainer.step.Teacher;
+import dev.octet.trainer.step.TrainingSession;
+import dev.octet.trainer.step.TrainingSetup;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Trains a model. Either step by step:
+ *
+ * <pre>{@code
+ * try (Trainer trainer = Trainer.of(parts, device)) {
+ *     for (long step = 1; step <= 100; step++) {
+ *         StepResult result = trainer.step(step);
+ *     }
+ * }
+ * }</pre>
+ *
+ * or as a run in a folder, with metrics and checkpoints, {@link #run}. Equal parts give equal bits, on any number of threads, whether a
+ * run was interrupted or not. Not thread-safe.
+ */
+public final class Trainer implements AutoCloseable {
+    private static final String LOCK = ".octet-lock";
+
+    private final TrainingParts parts;
+    private final Device device;
+    private final Set<String> trained;
+    private final TrainingSession session;
+    private final @Nullable Teacher teacher;
+    private final MicroBatches batches;
+    private final @Nullable MicroBatches evalBatches;
+    private final Schedule schedule;
+    private double dataSeconds;
+
+    private Trainer(TrainingParts parts, Device device) {
+        TrainingConfig config = parts.config();
+        this.parts = parts;
+        this.device = device;
+        this.trained = ParameterChoice.trained(parts.parameters(), config.freeze(), config.trainOnly());
+        config.optimizer().noDecay().forEach(p -> ParameterChoice.requireMatch(p, "no_decay", parts.parameters()));
+        this.batches = new MicroBatches(
+                parts.train(), config.batchSize(), config.data().shuffle(), config.seed());
+        this.evalBatches = parts.eval()
+                .map(e -> new MicroBatches(e, (int) Math.min(config.batchSize(), e.count()), false, 0))
+                .orElse(null);
+        this.schedule = schedule(config);
+        this.session = new TrainingSession(setup(parts, trained), device);
+        this.teacher = parts.teacher()
+                .map(t -> new Teacher(t, LossGraph.outputOf(parts.model().graph(), config.loss()), device))
+                .orElse(null);
+    }
+
+    /**
+     * A trainer with the model's weights.
+     *
+     * @throws InvalidOptionException when a pattern of the configuration matches nothing
+     * @throws dev.octet.formats.error.InvalidDataException when there is less data than one batch
+     */
+    public static Trainer of(TrainingParts parts, Device device) {
+        return new Trainer(parts, device);
+    }
+
+    private static TrainingSetup setup(TrainingParts parts, Set<String> trained) {
+        TrainingConfig config = parts.config();
+        return new TrainingSetup(
+                parts.model(),
+                parts.parameters(),
+                trained,
+                config.loss(),
+                parts.policy(),
+                parts.scaling(),
+                optimizer(config),
+                config.optimizer().noDecay(),
+                config.clipGradNorm().orElse(Double.POSITIVE_INFINITY));
+    }
+
+    private static Optimizer optimizer(TrainingConfig config) {
+        var o = config.optimizer();
+        return switch (o.type()) {
+            case SGD -> new Optimizer.Sgd(o.momentum(), 0, o.weightDecay(), false);
+            case ADAM -> new Optimizer.Adam(o.beta1(), o.beta2(), o.eps(), o.weightDecay(), false);
+            case ADAMW -> new Optimizer.Adam(o.beta1(), o.beta2(), o.eps(), o.weightDecay(), true);
+        };
+    }
+
+    private static Schedule schedule(TrainingConfig config) {
+        Schedule.Shape shape = switch (config.schedule().type()) {
+            case CONSTANT -> Schedule.Shape.CONSTANT;
+            case LINEAR -> Schedule.Shape.LINEAR;
+            case COSINE -> Schedule.Shape.COSINE;
+        };
+        return new Schedule(shape, config.schedule().warmup(), config.steps());
+    }
+
+    /** What it is made of. */
+    TrainingParts parts() {
+        return parts;
+    }
+
+    /** The model on its device. */
+    TrainingSession session() {
+        return session;
+    }
+
+    /** Learning rate of a step, from 1. */
+    public double learningRate(long step) {
+        return parts.config().optimizer().lr() * schedule.factor(step - 1);
+    }
+
+    /**
+     * Makes the programs of the first step and says what they take.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when an operator cannot be trained
+     * @throws IOException when data cannot be read
+     */
+    public RunPlan plan() throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            session.prepare(draw(batches, 0, arena));
+        }
+        long trainedElements = 0;
+        long frozenElements = 0;
+        Map<String, Shape> shapes = session.parameterShapes();
+        for (Map.Entry<String, Shape> p : shapes.entrySet()) {
+            long n = p.getValue().elementCount();
+            trainedElements += trained.contains(p.getKey()) ? n : 0;
+            frozenElements += trained.contains(p.getKey()) ? 0 : n;
+        }
+        Set<String> used = new TreeSet<>(trained);
+        used.retainAll(shapes.keySet());
+        return new RunPlan(
+                device.name(),
+                parts.policy().name(),
+                List.copyOf(used),
+                trainedElements,
+                frozenElements,
+                session.lastingBytes(),
+                session.temporaryBytes(),
+                notes(used));
+    }
+
+    private List<String> notes(Set<String> used) {
+        Set<String> idle = new TreeSet<>(trained);
+        idle.removeAll(used);
+        return idle.isEmpty() ? List.of() : List.of("the loss does not depend on " + String.join(", ", idle));
+    }
+
+    /**
+     * Does a step with the data that follows from its number.
+     *
+     * @param step from 1
+     * @throws dev.octet.formats.error.InvalidDataException when a sample does not fit
+     * @throws IOException when data cannot be read
+     */
+    public StepResult step(long step) throws IOException {
+        return step(step, null).result();
+    }
+
+    /** A step and how much data it took. */
+    record Done(StepResult result, long samples, long tokens, double dataSeconds) {}
+
+    Done step(long step, @Nullable Consumer<Gradients> afterBackward) throws IOException {
+        int accumulation = parts.config().gradientAccumulation();
+        try (Arena arena = Arena.ofConfined()) {
+            dataSeconds = 0;
+            List<MicroBatch> drawn = new ArrayList<>();
+            for (int i = 0; i < accumulation; i++) {
+                drawn.add(draw(batches, (step - 1) * accumulation + i, arena));
+            }
+            StepResult result = session.step(drawn, learningRate(step), afterBackward);
+            long samples = drawn.stream().mapToLong(MicroBatch::size).sum();
+            return new Done(
+                    result, samples, drawn.stream().mapToLong(this::tokens).sum(), dataSeconds);
+        }
+    }
+
+    /** Rows times columns of the first input that has them. */
+    private long tokens(MicroBatch batch) {
+        String first = parts.model().graph().graph().requiredInputs().getFirst().name();
+        Tensor input = batch.tensors().get(first);
+        boolean sequences =
+                input != null && input.shape().rank() == 2 && !input.dtype().isFloat();
+        return sequences ? input.shape().elementCount() : batch.size();
+    }
+
+    private MicroBatch draw(MicroBatches from, long number, Arena arena) throws IOException {
+        long start = System.nanoTime();
+        MicroBatch batch = from.at(number, arena);
+        dataSeconds += (System.nanoTime() - start) / 1e9;
+        return teacher == null
+                ? batch
+                : teacher.label(batch, parts.config().loss().labels(), arena);
+    }
+
+    /**
+     * Mean loss over the evaluation data, in whole batches.
+     *
+     * @throws IllegalStateException when there is none
+     * @throws IOException when data cannot be read
+     */
+    public double evaluate() throws IOException {
+        MicroBatches from = evalBatches;
+        if (from == null) {
+            throw new IllegalStateException("there is no data to evaluate on");
+        }
+        double sum = 0;
+        for (long i = 0; i < from.perEpoch(); i++) {
+            try (Arena arena = Arena.ofConfined()) {
+                sum += session.evaluate(draw(from, i, arena));
+            }
+        }
+        return sum / from.perEpoch();
+    }
+
+    /** Samples that {@link #evaluate} looks at. */
+    long evaluationSamples() {
+        return evalBatches == null ? 0 : evalBatches.perEpoch() * evalBatches.size();
+    }
+
+    /** Copies of all weights as they are. */
+    public Map<String, Tensor> parameters(Arena arena) {
+        return session.parameters(arena);
+    }
+
+    /**
+     * Does a run, or goes on with one: steps, evaluations, checkpoints, metrics, all in a folder.
+     *
+     * @param folder made if it is not there
+     * @throws InvalidOptionException when the folder has a run and it is not to be resumed, or it was started with something else
+     * @throws dev.octet.formats.error.MalformedModelException when the checkpoint is damaged
+     * @throws IOException when something cannot be read or written
+     */
+    public RunEnd run(Path folder, RunOptions options) throws IOException {
+        Files.createDirectories(folder);
+        try (FolderLock lock = FolderLock.of(folder, LOCK)) {
+            return new TrainingRun(this, folder, options).run();
+        }
+    }
+
+    @Override
+    public void close() {
+        session.close();
+        if (teacher != null) {
+            teacher.close();
+        }
+    }
+
+    /** What data the run reads, for its settings. */
+    Map<String, String> dataDigests() {
+        Samples eval = parts.eval().orElse(null);
+        return eval == null
+                ? Map.of("data.train", parts.train().digest())
+                : Map.of("data.train", parts.train().digest(), "data.eval", eval.digest());
+    }
+}

@@ -1,0 +1,40 @@
+package dev.octet.trainer;
+
+import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.data.Samples;
+import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.step.GraphSource;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+
+/**
+ * What a run is made of. Whoever opened the parts closes them.
+ *
+ * @param model what is trained
+ * @param parameters its weights, by the graph's names
+ * @param teacher whose output is matched; where the configuration says so
+ * @param train samples to train on
+ * @param eval samples to evaluate on; empty for none
+ * @param policy which number type each operator computes in
+ * @param scaling by what the loss is multiplied
+ * @param inputs digests of what was read, by name such as {@code model}; a run goes on only with the same
+ */
+public record TrainingParts(
+        TrainingConfig config,
+        GraphSource model,
+        Set<String> parameters,
+        Optional<GraphSource> teacher,
+        Samples train,
+        Optional<Samples> eval,
+        PrecisionPolicy policy,
+        LossScaling scaling,
+        Map<String, String> inputs) {
+    public TrainingParts {
+        parameters = new TreeSet<>(parameters);
+        inputs = new TreeMap<>(inputs);
+    }
+}

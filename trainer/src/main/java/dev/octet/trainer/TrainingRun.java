@@ -1,0 +1,321 @@
+package dev.octet.trainer;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.checkpoint.Sameness;
+import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.config.NonFinitePolicy;
+import dev.octet.trainer.config.ScheduleConfig;
+import dev.octet.trainer.config.Settings;
+import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.DivergenceStop;
+import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.MetricsFile;
+import dev.octet.trainer.hook.NonFinite;
+import dev.octet.trainer.hook.RunControl;
+import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.hook.StepReport;
+import dev.octet.trainer.hook.TensorBoard;
+import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.step.StepResult;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** One go at a run in its folder: what is started, done after each step, and written at the end. */
+final class TrainingRun implements RunControl {
+    private static final String HOOK = "hook.";
+
+    private final Trainer trainer;
+    private final TrainingConfig config;
+    private final Path folder;
+    private final RunOptions options;
+    private final CheckpointFolder checkpoints;
+    private final Map<String, String> settings;
+    private final List<TrainingHook> hooks = new ArrayList<>();
+    private final AtomicReference<@Nullable Stop> stop = new AtomicReference<>();
+    private final AtomicBoolean checkpointWanted = new AtomicBoolean();
+
+    private long done;
+    private long lastCheckpoint;
+    private long steps;
+    private long skipped;
+    private double best = Double.NaN;
+    private double last = Double.NaN;
+    private double computeSeconds;
+    private double dataSeconds;
+    private double checkpointSeconds;
+    private double evaluationSeconds;
+
+    private record Stop(RunEnd.Reason reason, String message) {}
+
+    /** What hooks do; they may fail as files do. */
+    private interface Call {
+        void on(TrainingHook hook) throws IOException;
+    }
+
+    TrainingRun(Trainer trainer, Path folder, RunOptions options) {
+        this.trainer = trainer;
+        this.config = trainer.parts().config();
+        this.folder = folder;
+        this.options = options;
+        this.checkpoints = new CheckpointFolder(folder);
+        this.settings = settings(trainer);
+        hooks.add(new MetricsFile(folder.resolve("metrics.jsonl")));
+        hooks.add(new TensorBoard(folder.resolve("tensorboard")));
+        hooks.add(new DivergenceStop(config.divergence()));
+        hooks.addAll(options.hooks());
+    }
+
+    /** What must be the same for a run to go on: the configuration, and digests of what it reads instead of names of files. */
+    private static Map<String, String> settings(Trainer trainer) {
+        Map<String, String> settings = new TreeMap<>(Settings.of(trainer.parts().config()));
+        trainer.parts().inputs().forEach((name, digest) -> settings.put("sha256." + name, digest));
+        trainer.dataDigests().forEach((name, digest) -> settings.put("sha256." + name, digest));
+        settings.put("precision.policy", trainer.parts().policy().name());
+        return settings;
+    }
+
+    /** Keys that may change from one go to the next: names of files whose digest counts, and what does not change the numbers. */
+    private boolean isFree(String key) {
+        return key.equals("data.train")
+                || key.contains("data.eval")
+                || key.equals("loss.distillation.teacher")
+                || key.equals("data.tokenizer")
+                || key.equals("eval_every")
+                || key.equals("on_non_finite")
+                || key.startsWith("checkpoint.")
+                || key.startsWith("divergence.")
+                || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT);
+    }
+
+    RunEnd run() throws IOException {
+        start();
+        long first = done + 1;
+        long end = options.maxSteps() >= config.steps() - done ? config.steps() : done + options.maxSteps();
+        TrainingHook.RunStart start = new TrainingHook.RunStart(folder, first, end, trainer.plan());
+        RunManifest.write(folder, settings, options, start);
+        boolean ended = false;
+        try {
+            each(h -> h.runStarted(start, this));
+            while (done < end && stop.get() == null) {
+                step(done + 1);
+            }
+            Stop why = stop.get();
+            boolean good = why == null || why.reason() == RunEnd.Reason.INTERRUPTED;
+            if (good && done > lastCheckpoint) {
+                checkpoint();
+            }
+            RunEnd.Reason unfinished = done < config.steps() ? RunEnd.Reason.INTERRUPTED : RunEnd.Reason.COMPLETED;
+            RunEnd how = why == null ? end(unfinished, "") : end(why.reason(), why.message());
+            ended = true;
+            each(h -> h.runEnded(how));
+            return how;
+        } finally {
+            if (!ended) {
+                each(h -> h.runEnded(end(RunEnd.Reason.FAILED, "an error ended the run")));
+            }
+        }
+    }
+
+    private RunEnd end(RunEnd.Reason reason, String message) {
+        return new RunEnd(
+                reason,
+                done,
+                message,
+                new RunEnd.Totals(
+                        steps, skipped, best, last, computeSeconds, dataSeconds, checkpointSeconds, evaluationSeconds));
+    }
+
+    private void start() throws IOException {
+        if (!options.resume()) {
+            if (!checkpoints.steps().isEmpty()) {
+                throw new InvalidOptionException(
+                        "there is a run in the folder, up to step "
+                                + checkpoints.steps().getLast(),
+                        folder.toString(),
+                        "go on with --resume, or choose another folder");
+            }
+            return;
+        }
+        checkpoints.sweep();
+        try (CheckpointFile file =
+                options.fromStep() == 0 ? checkpoints.openNewest() : checkpoints.open(options.fromStep())) {
+            restore(file.state());
+        }
+    }
+
+    private void restore(TrainingState state) {
+        String where = checkpoints.path(state.step()).toString();
+        Sameness.require(state.settings(), settings, this::isFree, where);
+        if (state.step() >= config.steps()) {
+            throw new InvalidOptionException(
+                    "all " + config.steps() + " steps are done",
+                    where,
+                    "raise steps: in the configuration (with a constant schedule), or start a new run");
+        }
+        trainer.session().restore(state.parameters(), state.state(), ScaleText.read(state.numbers()));
+        for (TrainingHook hook : hooks) {
+            String prefix = prefix(hook);
+            Map<String, String> own = new TreeMap<>();
+            state.numbers().forEach((key, value) -> {
+                if (key.startsWith(prefix)) {
+                    own.put(key.substring(prefix.length()), value);
+                }
+            });
+            if (!own.isEmpty()) {
+                hook.recall(own);
+            }
+        }
+        done = state.step();
+        lastCheckpoint = done;
+    }
+
+    private static String prefix(TrainingHook hook) {
+        return HOOK + hook.getClass().getSimpleName() + ".";
+    }
+
+    private void step(long step) throws IOException {
+        each(h -> h.beforeStep(step));
+        long from = System.nanoTime();
+        double lr = trainer.learningRate(step);
+        Trainer.Done d = trainer.step(step, gradientWatcher(step));
+        double seconds = (System.nanoTime() - from) / 1e9;
+        StepResult r = d.result();
+        done = step;
+        steps++;
+        skipped += r.skipped() ? 1 : 0;
+        last = r.loss();
+        best = Double.isNaN(best) ? r.loss() : Math.min(best, Double.isNaN(r.loss()) ? best : r.loss());
+        dataSeconds += d.dataSeconds();
+        computeSeconds += seconds - d.dataSeconds();
+        if (r.skipped()) {
+            nonFinite(step, r);
+        }
+        if (r.lossScale() != r.nextLossScale()) {
+            each(h -> h.lossScaleChanged(step, r.lossScale(), r.nextLossScale()));
+        }
+        StepReport report = new StepReport(
+                step,
+                r.loss(),
+                lr,
+                r.gradNorm(),
+                r.skipped(),
+                r.lossScale(),
+                d.samples(),
+                d.tokens(),
+                seconds,
+                d.dataSeconds(),
+                trainer.session().lastingBytes() + trainer.session().temporaryBytes());
+        each(h -> h.afterStep(report));
+        evaluateAndKeep(step);
+    }
+
+    private void evaluateAndKeep(long step) throws IOException {
+        if (config.evalEvery() > 0 && step % config.evalEvery() == 0) {
+            long from = System.nanoTime();
+            double loss = trainer.evaluate();
+            double seconds = (System.nanoTime() - from) / 1e9;
+            evaluationSeconds += seconds;
+            each(h -> h.evaluated(new TrainingHook.EvaluationReport(step, loss, trainer.evaluationSamples(), seconds)));
+        }
+        long every = config.checkpoint().every();
+        boolean due = every > 0 && step % every == 0;
+        if (stop.get() == null && (checkpointWanted.getAndSet(false) || due)) {
+            checkpoint();
+        }
+    }
+
+    private void nonFinite(long step, StepResult r) throws IOException {
+        // with a loss scale that moves, overflows belong to the search for the right one
+        boolean expected =
+                trainer.parts().scaling().isDynamic() && !r.nonFinite().equals("loss");
+        boolean stops = config.onNonFinite() == NonFinitePolicy.STOP && !expected;
+        NonFinite seen = new NonFinite(step, r.nonFinite(), r.where(), !stops);
+        each(h -> h.nonFiniteSeen(seen));
+        if (stops) {
+            String where = r.where().isEmpty() ? "" : ", first in " + r.where();
+            stop(RunEnd.Reason.NON_FINITE, "the " + r.nonFinite() + " is not finite" + where);
+        }
+    }
+
+    private @Nullable Consumer<Gradients> gradientWatcher(long step) {
+        List<TrainingHook> watching =
+                hooks.stream().filter(TrainingHook::watchesGradients).toList();
+        return watching.isEmpty()
+                ? null
+                : gradients -> {
+                    try {
+                        for (TrainingHook hook : watching) {
+                            hook.afterBackward(step, gradients);
+                        }
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                };
+    }
+
+    private void checkpoint() throws IOException {
+        long from = System.nanoTime();
+        Path written;
+        try (Arena arena = Arena.ofConfined()) {
+            Map<String, String> numbers =
+                    new TreeMap<>(ScaleText.of(trainer.session().scale()));
+            for (TrainingHook hook : hooks) {
+                hook.remembered().forEach((key, value) -> numbers.put(prefix(hook) + key, value));
+            }
+            TrainingState state = new TrainingState(
+                    done,
+                    done * config.gradientAccumulation(),
+                    settings,
+                    numbers,
+                    trainer.session().parameters(arena),
+                    trainer.session().state(arena));
+            written = checkpoints.write(state, config.checkpoint().keep());
+        }
+        lastCheckpoint = done;
+        double seconds = (System.nanoTime() - from) / 1e9;
+        checkpointSeconds += seconds;
+        TrainingHook.CheckpointReport report =
+                new TrainingHook.CheckpointReport(done, written, bytes(written), seconds);
+        each(h -> h.checkpointWritten(report));
+    }
+
+    private static long bytes(Path folder) throws IOException {
+        long sum = 0;
+        try (Stream<Path> files = Files.list(folder)) {
+            for (Path file : files.toList()) {
+                sum += Files.size(file);
+            }
+        }
+        return sum;
+    }
+
+    private void each(Call call) throws IOException {
+        for (TrainingHook hook : hooks) {
+            call.on(hook);
+        }
+    }
+
+    @Override
+    public void stop(RunEnd.Reason reason, String message) {
+        stop.compareAndSet(null, new Stop(reason, message));
+    }
+
+    @Override
+    public void requestCheckpoint() {
+        checkpointWanted.set(true);
+    }
+}

@@ -1,0 +1,34 @@
+package dev.octet.trainer.step;
+
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+
+/** Single F32 numbers to and from a device. */
+final class Scalars implements AutoCloseable {
+    private final Arena arena = Arena.ofShared();
+    private final MemorySegment bytes = arena.allocate(Float.BYTES, Float.BYTES);
+
+    void write(Memory memory, Value value, float x) {
+        bytes.set(Tensor.F32_LE, 0, x);
+        memory.write(value, bytes);
+    }
+
+    float read(Memory memory, Value value) {
+        memory.read(value, bytes);
+        return bytes.get(Tensor.F32_LE, 0);
+    }
+
+    float read(Executable executable, Value value) {
+        executable.read(value, bytes);
+        return bytes.get(Tensor.F32_LE, 0);
+    }
+
+    @Override
+    public void close() {
+        arena.close();
+    }
+}

@@ -1,0 +1,21 @@
+package dev.octet.trainer.step;
+
+/**
+ * What a step did.
+ *
+ * @param loss mean over its micro-batches, without loss scale
+ * @param gradNorm norm of all gradients together before clipping, loss scale taken out
+ * @param skipped whether parameters stayed as they were, because something was not finite
+ * @param nonFinite what was not finite: {@code loss}, or the gradients' parameters; empty when all was finite
+ * @param where the program's first step whose result was not finite; empty when it was not searched for
+ * @param lossScale what the loss was multiplied with
+ * @param nextLossScale what the next one will be
+ */
+public record StepResult(
+        double loss,
+        double gradNorm,
+        boolean skipped,
+        String nonFinite,
+        String where,
+        double lossScale,
+        double nextLossScale) {}

@@ -1,0 +1,318 @@
+package dev.octet.trainer.step;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.autodiff.Autodiff;
+import dev.octet.trainer.autodiff.ProgramOptions;
+import dev.octet.trainer.data.MicroBatch;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.loss.LossGraph;
+import dev.octet.trainer.optimizer.UpdateProgram;
+import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Role;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A model on a device with all that training it needs. Programs are made when the shapes of a micro-batch first come; those of the
+ * {@value #MAX_PROGRAMS} shapes used last are kept. Not thread-safe.
+ */
+public final class TrainingSession implements AutoCloseable {
+    static final int MAX_PROGRAMS = 32;
+
+    private final TrainingSetup setup;
+    private final Device device;
+    private final LastingMemory memory;
+    private final Scalars scalars = new Scalars();
+    private final Map<Key, Loaded> programs = new LinkedHashMap<>(16, 0.75f, true);
+    private @Nullable Update update;
+    private LossScaling.State scale;
+
+    private record Key(Map<String, Shape> shapes, boolean trains) {}
+
+    private record Loaded(Executable executable, Value loss) {}
+
+    private record Update(UpdateProgram program, Executable executable) {}
+
+    /** A session with the weights of the model. */
+    public TrainingSession(TrainingSetup setup, Device device) {
+        this.setup = setup;
+        this.device = device;
+        this.memory = new LastingMemory(device);
+        this.scale = setup.scaling().initial();
+        memory.offer(weights(setup));
+    }
+
+    private static Map<String, Tensor> weights(TrainingSetup setup) {
+        Graph graph = setup.source().graph().graph();
+        Map<String, Tensor> weights = new TreeMap<>();
+        for (String name : setup.parameters()) {
+            Initializer weight = graph.initializers().get(name);
+            if (weight != null && weight.tensor().isPresent()) {
+                weights.put(name, inF32(weight.tensor().get().withName(name)));
+            }
+        }
+        return weights;
+    }
+
+    private static Tensor inF32(Tensor tensor) {
+        if (tensor.dtype() == DType.F32) {
+            return tensor;
+        }
+        Tensor wide = Tensor.allocate(Arena.ofAuto(), new TensorSpec(tensor.name(), DType.F32, tensor.shape()));
+        CpuTensor from = new CpuTensor(new OperandType(tensor.dtype(), tensor.shape()), tensor.bytes());
+        CpuTensor to = new CpuTensor(new OperandType(DType.F32, tensor.shape()), wide.bytes());
+        float[] chunk = new float[1 << 14];
+        for (long at = 0; at < from.count(); at += chunk.length) {
+            int n = (int) Math.min(chunk.length, from.count() - at);
+            from.read(at, chunk, 0, n);
+            to.write(at, chunk, 0, n);
+        }
+        return wide;
+    }
+
+    /** Makes the programs for micro-batches like this one, so that what cannot be trained is known before the first step. */
+    public void prepare(MicroBatch like) {
+        loaded(like, true);
+    }
+
+    /** The program for micro-batches like this one. */
+    public Program program(MicroBatch like) {
+        return loaded(like, true).executable().program();
+    }
+
+    /** Shapes of the weights that programs so far use. */
+    public Map<String, Shape> parameterShapes() {
+        return memory.shapes(Role.PARAMETER);
+    }
+
+    /** Bytes of parameters, gradients, moments and other state so far. */
+    public long lastingBytes() {
+        return memory.bytes();
+    }
+
+    /** Bytes of inputs, constants and temporaries of all programs so far. */
+    public long temporaryBytes() {
+        return programs.values().stream().mapToLong(l -> l.executable().bytes()).sum();
+    }
+
+    private Loaded loaded(MicroBatch batch, boolean trains) {
+        Key key = new Key(batch.shapes(), trains);
+        Loaded loaded = programs.get(key);
+        if (loaded == null) {
+            if (programs.size() == MAX_PROGRAMS) {
+                Key oldest = programs.keySet().iterator().next();
+                Objects.requireNonNull(programs.remove(oldest)).executable().close();
+            }
+            loaded = make(batch, trains);
+            programs.put(key, loaded);
+        }
+        return loaded;
+    }
+
+    private Loaded make(MicroBatch batch, boolean trains) {
+        Tensor labels = batch.tensors().get(setup.loss().labels());
+        if (labels == null) {
+            throw new InvalidDataException(
+                    "there are no labels '" + setup.loss().labels() + "'",
+                    "data with " + batch.tensors().keySet(),
+                    "add an array of this name, or name another one in loss: {labels: ...}");
+        }
+        LossGraph graph = LossGraph.of(
+                setup.source().at(batch.shapes()), setup.loss(), new OperandType(labels.dtype(), labels.shape()));
+        ProgramOptions options = trains
+                ? ProgramOptions.training(graph.loss(), setup.trained(), setup.parameters(), setup.policy())
+                : ProgramOptions.forward(List.of(graph.loss()), setup.parameters(), setup.policy());
+        Program program = Autodiff.program(graph.model(), options);
+        Executable executable = memory.load(program);
+        if (trains && update == null) {
+            UpdateProgram made = UpdateProgram.of(program, setup.optimizer(), setup.noDecay(), setup.maxNorm());
+            update = new Update(made, memory.load(made.program()));
+        }
+        Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
+        return new Loaded(executable, loss);
+    }
+
+    private Update update() {
+        return Objects.requireNonNull(update, "no program was made yet");
+    }
+
+    /**
+     * One step.
+     *
+     * @param batches the micro-batches it has
+     * @param lr learning rate
+     * @param afterBackward sees the gradients before they are used; null for nobody
+     */
+    public StepResult step(List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward) {
+        batches.forEach(this::prepare);
+        Set<Executable> prepared = new HashSet<>();
+        memory.zeroGradients();
+        double sum = 0;
+        for (MicroBatch batch : batches) {
+            Loaded loaded = loaded(batch, true);
+            if (prepared.add(loaded.executable())) {
+                memory.writeLossGradient(loaded.executable().program(), scale.scale() / batches.size());
+                loaded.executable().run(Phase.PREPARE);
+            }
+            sum += forward(loaded, batch);
+            loaded.executable().run(Phase.BACKWARD);
+        }
+        double loss = sum / batches.size();
+        if (afterBackward != null) {
+            afterBackward.accept(gradients());
+        }
+        return use(batches, loss, lr);
+    }
+
+    private double forward(Loaded loaded, MicroBatch batch) {
+        Executable executable = loaded.executable();
+        executable.program().inputs().forEach((name, value) -> {
+            Tensor tensor = batch.tensors().get(name);
+            if (tensor != null) {
+                executable.feed(value, tensor.bytes());
+            }
+        });
+        executable.run(Phase.FORWARD);
+        return scalars.read(executable, loaded.loss());
+    }
+
+    private StepResult use(List<MicroBatch> batches, double loss, double lr) {
+        UpdateProgram program = update().program();
+        double before = scale.scale();
+        double norm = Double.NaN;
+        String bad = Double.isFinite(loss) ? "" : "loss";
+        if (bad.isEmpty()) {
+            scalars.write(memory.memory(), program.learningRate(), (float) lr);
+            scalars.write(memory.memory(), program.unscale(), setup.scaling().inverse(scale));
+            update().executable().run(Phase.UPDATE);
+            norm = scalars.read(memory.memory(), program.norm());
+            if (scalars.read(memory.memory(), program.nonFinite()) != 0) {
+                bad = badGradients(program);
+            }
+        }
+        // with a scale that moves an overflow is expected and says nothing of the model
+        boolean searched =
+                !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
+        String where = searched ? search(batches) : "";
+        scale = setup.scaling().next(scale, !bad.isEmpty());
+        return new StepResult(loss, norm, !bad.isEmpty(), bad, where, before, scale.scale());
+    }
+
+    private String badGradients(UpdateProgram program) {
+        List<String> bad = new ArrayList<>();
+        program.squares().forEach((name, value) -> {
+            if (!Double.isFinite(memory.readNumber(value))) {
+                bad.add(name);
+            }
+        });
+        int shown = Math.min(3, bad.size());
+        String more = bad.size() > shown ? " and " + (bad.size() - shown) + " more" : "";
+        return bad.isEmpty()
+                ? "norm of all gradients"
+                : "gradient of " + String.join(", ", bad.subList(0, shown)) + more;
+    }
+
+    /** Runs the micro-batches again, watched; what recipes remember is put back afterwards. */
+    private String search(List<MicroBatch> batches) {
+        try (Arena arena = Arena.ofConfined()) {
+            Map<String, Tensor> states = memory.copies(Role.STATE, arena);
+            String where = "";
+            for (MicroBatch batch : batches) {
+                Loaded loaded = loaded(batch, true);
+                NonFiniteSearch search = new NonFiniteSearch();
+                loaded.executable().observe(search);
+                loaded.executable().run(Phase.PREPARE);
+                forward(loaded, batch);
+                loaded.executable().run(Phase.BACKWARD);
+                loaded.executable().observe(null);
+                where = search.where().orElse("");
+                if (!where.isEmpty()) {
+                    break;
+                }
+            }
+            memory.restore(states);
+            return where;
+        }
+    }
+
+    private Gradients gradients() {
+        Map<String, Value> values = update().program().squares();
+        float inverse = setup.scaling().inverse(scale);
+        return new Gradients() {
+            @Override
+            public List<String> names() {
+                return List.copyOf(values.keySet());
+            }
+
+            @Override
+            public float[] read(String parameter) {
+                return memory.readGradient(parameter, inverse);
+            }
+        };
+    }
+
+    /** Mean loss of a micro-batch with the weights as they are; changes nothing. */
+    public double evaluate(MicroBatch batch) {
+        Loaded loaded = loaded(batch, false);
+        loaded.executable().run(Phase.PREPARE);
+        return forward(loaded, batch);
+    }
+
+    /** What the next loss will be multiplied with, and what else loss scaling remembers. */
+    public LossScaling.State scale() {
+        return scale;
+    }
+
+    /** Master weights, copied. */
+    public Map<String, Tensor> parameters(Arena arena) {
+        return memory.copies(Role.PARAMETER, arena);
+    }
+
+    /** Moments, scales, histories and the like, copied. */
+    public Map<String, Tensor> state(Arena arena) {
+        return memory.copies(Role.STATE, arena);
+    }
+
+    /**
+     * Goes on from a checkpoint.
+     *
+     * @throws InvalidDataException when something has another type or shape
+     */
+    public void restore(Map<String, Tensor> parameters, Map<String, Tensor> state, LossScaling.State lossScale) {
+        memory.restore(parameters);
+        memory.restore(state);
+        scale = lossScale;
+    }
+
+    @Override
+    public void close() {
+        programs.values().forEach(l -> l.executable().close());
+        if (update != null) {
+            update.executable().close();
+        }
+        memory.close();
+        scalars.close();
+    }
+}
