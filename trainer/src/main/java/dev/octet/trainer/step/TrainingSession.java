@@ -263,7 +263,7 @@ public final class TrainingSession implements AutoCloseable {
         return new Gradients() {
             @Override
             public List<String> names() {
-                return List.copyOf(values.keySet());
+                return values.keySet().stream().sorted().toList();
             }
 
             @Override

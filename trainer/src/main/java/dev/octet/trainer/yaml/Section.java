@@ -9,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Function;
 import java.util.regex.Pattern;
@@ -211,9 +212,20 @@ public final class Section implements Entry {
         return sections;
     }
 
-    /** Names of all keys, in the file's order. */
-    public List<String> keys() {
-        return List.copyOf(entries.keySet());
+    /** All that is written here, keys in order. */
+    @Override
+    public String toString() {
+        List<String> all = new ArrayList<>();
+        new TreeMap<>(entries).forEach((key, entry) -> all.add(key + ": " + text(entry)));
+        return "{" + String.join(", ", all) + "}";
+    }
+
+    private static String text(Entry entry) {
+        return switch (entry) {
+            case Scalar s -> s.text();
+            case Sequence s -> s.entries().stream().map(Section::text).toList().toString();
+            case Section s -> s.toString();
+        };
     }
 
     /** Reads this section with {@code reader}, then refuses the keys it did not ask for. */

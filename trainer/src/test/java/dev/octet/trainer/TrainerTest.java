@@ -1,0 +1,515 @@
+package dev.octet.trainer;
+
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.NonFinite;
+import dev.octet.trainer.hook.RunControl;
+import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.hook.StepReport;
+import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.precision.ApexLevel;
+import dev.octet.trainer.precision.Autocast;
+import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class TrainerTest {
+    @TempDir
+    Path folder;
+
+    private static RunEnd run(TrainingParts parts, Path folder, RunOptions options) throws IOException {
+        return run(parts, folder, options, 1);
+    }
+
+    private static RunEnd run(TrainingParts parts, Path folder, RunOptions options, int threads) throws IOException {
+        try (Device device = CpuDevice.of(threads);
+                Trainer trainer = Trainer.of(parts, device)) {
+            return trainer.run(folder, options);
+        }
+    }
+
+    private static Map<String, byte[]> files(Path run, long step) throws IOException {
+        Map<String, byte[]> files = new TreeMap<>();
+        try (Stream<Path> all = Files.list(new CheckpointFolder(run).path(step))) {
+            for (Path file : all.toList()) {
+                files.put(file.getFileName().toString(), Files.readAllBytes(file));
+            }
+        }
+        return files;
+    }
+
+    private static void assertSameCheckpoint(Path a, Path b, long step) throws IOException {
+        Map<String, byte[]> first = files(a, step);
+        Map<String, byte[]> second = files(b, step);
+        assertEquals(first.keySet(), second.keySet());
+        first.forEach((name, bytes) -> assertArrayEquals(bytes, second.get(name), name));
+    }
+
+    private static List<Double> losses(Path run) throws IOException {
+        List<Double> losses = new ArrayList<>();
+        for (String line : Files.readAllLines(run.resolve("metrics.jsonl"))) {
+            JsonNode node = new ObjectMapper().readTree(line);
+            if (node.has("loss")) {
+                losses.add(node.get("loss").asDouble());
+            }
+        }
+        return losses;
+    }
+
+    static Stream<Arguments> modes() {
+        return Stream.of(
+                Arguments.of(PrecisionPolicy.FP32, LossScaling.Fixed.NONE),
+                Arguments.of(Autocast.bf16(), LossScaling.Fixed.NONE),
+                Arguments.of(Autocast.fp16(), new LossScaling.GradScaler(65536, 2, 0.5f, 5)),
+                Arguments.of(Autocast.fp16(), LossScaling.DeepSpeedScaler.DEFAULT),
+                Arguments.of(ApexLevel.O1.policy(), LossScaling.ApexScaler.DEFAULT),
+                Arguments.of(ApexLevel.O2.policy(), LossScaling.ApexScaler.DEFAULT));
+    }
+
+    @ParameterizedTest
+    @MethodSource("modes")
+    void the_loss_falls(PrecisionPolicy policy, LossScaling scaling) throws IOException {
+        RunEnd end = run(SmallRun.parts(SmallRun.CONFIG, policy, scaling), folder, RunOptions.NEW);
+        assertEquals(RunEnd.Reason.COMPLETED, end.reason());
+        List<Double> losses = losses(folder);
+        assertEquals(40, losses.size());
+        assertTrue(losses.getFirst() > 0.8 && losses.getLast() < 0.35, losses.toString());
+    }
+
+    @ParameterizedTest
+    @MethodSource("modes")
+    void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(PrecisionPolicy policy, LossScaling scaling)
+            throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 2"), policy, scaling);
+        Path whole = folder.resolve("whole");
+        run(parts, whole, RunOptions.NEW);
+        Path pieces = folder.resolve("pieces");
+        SplittableRandom random = new SplittableRandom(11);
+        RunEnd end = run(parts, pieces, RunOptions.NEW.withMaxSteps(1 + random.nextInt(12)));
+        while (end.reason() == RunEnd.Reason.INTERRUPTED) {
+            end = run(parts, pieces, RunOptions.NEW.resuming().withMaxSteps(1 + random.nextInt(12)));
+        }
+        assertSameCheckpoint(whole, pieces, 40);
+        assertEquals(losses(whole), losses(pieces));
+    }
+
+    @Test
+    void any_number_of_threads_gives_the_same_bytes() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
+        for (int threads = 1; threads <= 3; threads++) {
+            run(parts, folder.resolve("t" + threads), RunOptions.NEW, threads);
+        }
+        assertSameCheckpoint(folder.resolve("t1"), folder.resolve("t2"), 40);
+        assertSameCheckpoint(folder.resolve("t1"), folder.resolve("t3"), 40);
+    }
+
+    @Test
+    void evaluations_and_checkpoints_change_nothing() throws IOException {
+        Path plain = folder.resolve("plain");
+        run(SmallRun.parts(SmallRun.with("data: {train: made, eval: more}")), plain, RunOptions.NEW);
+        Path watched = folder.resolve("watched");
+        String yaml =
+                SmallRun.with("data: {train: made, eval: more}", "eval_every: 7", "checkpoint: {every: 3, keep: 2}");
+        List<Double> evaluations = new ArrayList<>();
+        run(SmallRun.parts(yaml), watched, RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+            @Override
+            public void evaluated(EvaluationReport report) {
+                evaluations.add(report.loss());
+            }
+        })));
+        assertEquals(5, evaluations.size());
+        assertTrue(evaluations.getLast() < evaluations.getFirst(), evaluations.toString());
+        assertEquals(List.of(39L, 40L), new CheckpointFolder(watched).steps());
+        assertEquals(losses(plain), losses(watched));
+        assertArrayEquals(
+                files(plain, 40).get("parameters.safetensors"),
+                files(watched, 40).get("parameters.safetensors"));
+    }
+
+    @Test
+    void two_micro_batches_are_the_mean_of_both() throws IOException {
+        try (Device device = CpuDevice.of(1);
+                Trainer one = Trainer.of(
+                        SmallRun.parts(SmallRun.with("data: {train: made, shuffle: false}", "batch_size: 16")),
+                        device);
+                Trainer two = Trainer.of(
+                        SmallRun.parts(SmallRun.with(
+                                "data: {train: made, shuffle: false}", "batch_size: 8", "gradient_accumulation: 2")),
+                        device)) {
+            for (int step = 1; step <= 4; step++) {
+                double norm = one.step(step).gradNorm();
+                // sums of 16 in another order, each within 2^-24: some 1e-6 of the norm
+                assertEquals(norm, two.step(step).gradNorm(), 1e-5 * norm);
+            }
+        }
+    }
+
+    @Test
+    void frozen_parameters_stay_and_their_moments_are_not_kept() throws IOException {
+        run(SmallRun.parts(SmallRun.with("freeze: [\"1$\"]")), folder, RunOptions.NEW);
+        try (CheckpointFile file = new CheckpointFolder(folder).openNewest()) {
+            TrainingState state = file.state();
+            for (String name : List.of("w1", "b1", "w2", "b2")) {
+                boolean frozen = name.endsWith("1");
+                float[] before = requireNonNull(SmallRun.source(SmallRun.HIDDEN)
+                                .graph()
+                                .graph()
+                                .initializers()
+                                .get(name))
+                        .tensor()
+                        .orElseThrow()
+                        .toFloats();
+                float[] after = requireNonNull(state.parameters().get(name)).toFloats();
+                assertEquals(frozen, Arrays.equals(before, after), name);
+                assertEquals(frozen, state.state().keySet().stream().noneMatch(k -> k.endsWith(":" + name)), name);
+            }
+        }
+    }
+
+    @Test
+    void patterns_that_match_nothing_are_refused() {
+        for (String line : List.of(
+                "freeze: [w3]", "train_only: [x]", "optimizer: {type: adamw, lr: 0.01, no_decay: [layernorm]}")) {
+            InvalidOptionException e = assertThrows(
+                    InvalidOptionException.class,
+                    () -> run(SmallRun.parts(SmallRun.with(line)), folder, RunOptions.NEW),
+                    line);
+            assertTrue(e.what().contains("matches none of the 4 parameters"), e.what());
+        }
+        assertThrows(
+                InvalidOptionException.class,
+                () -> run(SmallRun.parts(SmallRun.with("freeze: [\".\"]")), folder, RunOptions.NEW));
+    }
+
+    @Test
+    void a_run_is_not_started_over_and_not_resumed_from_nothing() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
+        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW.resuming()));
+        run(parts, folder, RunOptions.NEW.withMaxSteps(3));
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW));
+        assertEquals("there is a run in the folder, up to step 3", e.what());
+        run(parts, folder, RunOptions.NEW.resuming());
+        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW.resuming()));
+    }
+
+    @Test
+    void resuming_with_another_configuration_model_or_data_says_which() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
+        run(parts, folder, RunOptions.NEW.withMaxSteps(3));
+        refuses(
+                SmallRun.parts(SmallRun.with("optimizer: {type: adamw, lr: 0.02}")),
+                "optimizer.lr was 0.01 and is 0.02");
+        refuses(SmallRun.parts(SmallRun.with("batch_size: 4")), "batch_size was 8 and is 4");
+        refuses(SmallRun.parts(SmallRun.with("steps: 50")), "steps was 40 and is 50");
+        refuses(
+                SmallRun.parts(SmallRun.CONFIG, Autocast.bf16(), LossScaling.Fixed.NONE),
+                "precision.policy was fp32 and is bf16");
+        TrainingParts otherModel = new TrainingParts(
+                parts.config(),
+                parts.model(),
+                parts.parameters(),
+                Optional.empty(),
+                parts.train(),
+                Optional.empty(),
+                parts.policy(),
+                parts.scaling(),
+                Map.of("model", "def"));
+        refuses(otherModel, "sha256.model was abc and is def");
+        TrainingParts otherData = new TrainingParts(
+                parts.config(),
+                parts.model(),
+                parts.parameters(),
+                Optional.empty(),
+                SmallRun.samples(9),
+                Optional.empty(),
+                parts.policy(),
+                parts.scaling(),
+                parts.inputs());
+        refuses(otherData, "sha256.data.train was made-5 and is made-9");
+        run(
+                SmallRun.parts(SmallRun.with("checkpoint: {every: 5}", "on_non_finite: stop")),
+                folder,
+                RunOptions.NEW.resuming());
+    }
+
+    private void refuses(TrainingParts parts, String what) {
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW.resuming()), what);
+        assertTrue(e.what().contains(what), e.what());
+    }
+
+    @Test
+    void state_for_another_shape_is_refused() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
+        run(parts, folder, RunOptions.NEW.withMaxSteps(3));
+        TrainingParts wider = new TrainingParts(
+                parts.config(),
+                SmallRun.source(20),
+                parts.parameters(),
+                Optional.empty(),
+                parts.train(),
+                Optional.empty(),
+                parts.policy(),
+                parts.scaling(),
+                parts.inputs());
+        InvalidDataException e =
+                assertThrows(InvalidDataException.class, () -> run(wider, folder, RunOptions.NEW.resuming()));
+        assertTrue(e.what().contains("F32 [8, 16], the program wants F32 [8, 20]"), e.what());
+    }
+
+    @Test
+    void a_damaged_checkpoint_is_refused_and_the_one_before_works() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.with("checkpoint: {every: 10}"));
+        Path whole = folder.resolve("whole");
+        run(parts, whole, RunOptions.NEW);
+        Path damaged = folder.resolve("damaged");
+        run(parts, damaged, RunOptions.NEW.withMaxSteps(25));
+        Path state = new CheckpointFolder(damaged).path(25).resolve("state.safetensors");
+        byte[] bytes = Files.readAllBytes(state);
+        bytes[bytes.length / 2] ^= 1;
+        Files.write(state, bytes);
+        MalformedModelException e =
+                assertThrows(MalformedModelException.class, () -> run(parts, damaged, RunOptions.NEW.resuming()));
+        assertEquals("step-20 is good: resume with --from-step 20", e.fix());
+        run(parts, damaged, new RunOptions(true, 20, Long.MAX_VALUE, List.of(), Map.of()));
+        assertSameCheckpoint(whole, damaged, 40);
+        assertEquals(losses(whole), losses(damaged));
+    }
+
+    /** Makes a weight infinite before a step. */
+    private static TrainingParts withBrokenWeight(String yaml) {
+        TrainingParts parts = SmallRun.parts(yaml);
+        Tensor w = requireNonNull(parts.model().graph().graph().initializers().get("w2"))
+                .tensor()
+                .orElseThrow();
+        w.bytes().set(Tensor.F32_LE, 4, Float.NaN);
+        return parts;
+    }
+
+    @Test
+    void a_number_that_is_not_finite_stops_the_run_and_names_layer_and_product() throws IOException {
+        RunEnd end = run(withBrokenWeight(SmallRun.with("on_non_finite: stop")), folder, RunOptions.NEW);
+        assertEquals(RunEnd.Reason.NON_FINITE, end.reason());
+        assertEquals(1, end.step());
+        assertEquals("the loss is not finite, first in node 'second', Linear, forward (fprop): NaN", end.message());
+        assertTrue(new CheckpointFolder(folder).steps().isEmpty());
+    }
+
+    @Test
+    void or_is_skipped_step_by_step_never_silently() throws IOException {
+        List<NonFinite> seen = new ArrayList<>();
+        RunEnd end = run(
+                withBrokenWeight(SmallRun.with("steps: 5")),
+                folder,
+                RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+                    @Override
+                    public void nonFiniteSeen(NonFinite what) {
+                        seen.add(what);
+                    }
+                })));
+        assertEquals(RunEnd.Reason.COMPLETED, end.reason());
+        assertEquals(5, end.totals().skipped());
+        assertEquals(5, seen.size());
+        assertTrue(seen.getFirst().skipped());
+    }
+
+    @Test
+    void an_overflow_of_the_loss_scale_skips_a_step_and_halves_the_scale() throws IOException {
+        List<String> events = new ArrayList<>();
+        LossScaling huge = new LossScaling.GradScaler(0x1p30f, 2, 0.5f, 2000);
+        RunEnd end = run(
+                SmallRun.parts(SmallRun.with("on_non_finite: stop"), Autocast.fp16(), huge),
+                folder,
+                RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+                    @Override
+                    public void lossScaleChanged(long step, double before, double after) {
+                        events.add(step + ": " + before / after);
+                    }
+                })));
+        assertEquals(RunEnd.Reason.COMPLETED, end.reason());
+        assertEquals("1: 2.0", events.getFirst());
+        assertEquals(events.size(), end.totals().skipped());
+        assertTrue(losses(folder).getLast() < 0.7, losses(folder).toString());
+    }
+
+    @Test
+    void a_learning_rate_far_too_high_ends_as_diverged_without_a_checkpoint() throws IOException {
+        String yaml = SmallRun.with(
+                "optimizer: {type: sgd, lr: 0.05}",
+                "schedule: {type: constant}",
+                "steps: 200",
+                "checkpoint: {every: 10}",
+                "divergence: {factor: 3}");
+        TrainingHook poison = new TrainingHook() {
+            private RunControlHolder control = RunControlHolder.NONE;
+
+            @Override
+            public void runStarted(RunStart start, RunControl c) {
+                control = new RunControlHolder(c);
+            }
+
+            @Override
+            public void afterStep(StepReport report) {
+                if (report.step() == 33) {
+                    control.stop(RunEnd.Reason.DIVERGED, "as asked");
+                }
+            }
+        };
+        RunEnd end = run(SmallRun.parts(yaml), folder, RunOptions.NEW.withHooks(List.of(poison)));
+        assertEquals(RunEnd.Reason.DIVERGED, end.reason());
+        assertEquals("as asked", end.message());
+        assertEquals(List.of(10L, 20L, 30L), new CheckpointFolder(folder).steps());
+    }
+
+    private record RunControlHolder(@Nullable RunControl control) {
+        private static final RunControlHolder NONE = new RunControlHolder(null);
+
+        void stop(RunEnd.Reason reason, String message) {
+            requireNonNull(control).stop(reason, message);
+        }
+    }
+
+    /** Notes the order in which it is called. */
+    private static final class Diary implements TrainingHook {
+        private final List<String> lines = new ArrayList<>();
+
+        @Override
+        public void runStarted(RunStart start, RunControl control) {
+            lines.add("start " + start.firstStep() + ".." + start.lastStep());
+        }
+
+        @Override
+        public void beforeStep(long step) {
+            lines.add("before " + step);
+        }
+
+        @Override
+        public boolean watchesGradients() {
+            return true;
+        }
+
+        @Override
+        public void afterBackward(long step, Gradients gradients) {
+            float[] g = gradients.read("b2");
+            lines.add("gradients " + gradients.names() + " " + g.length);
+        }
+
+        @Override
+        public void afterStep(StepReport report) {
+            lines.add("after " + report.step());
+        }
+
+        @Override
+        public void checkpointWritten(CheckpointReport report) {
+            lines.add("checkpoint " + report.step());
+        }
+
+        @Override
+        public void runEnded(RunEnd end) {
+            lines.add("end " + end.reason());
+        }
+    }
+
+    @Test
+    void hooks_are_called_in_order() throws IOException {
+        Diary diary = new Diary();
+        run(
+                SmallRun.parts(SmallRun.with("checkpoint: {every: 1}")),
+                folder,
+                RunOptions.NEW.withMaxSteps(1).withHooks(List.of(diary)));
+        assertEquals(
+                List.of(
+                        "start 1..1",
+                        "before 1",
+                        "gradients [b1, b2, w1, w2] 3",
+                        "after 1",
+                        "checkpoint 1",
+                        "end INTERRUPTED"),
+                diary.lines);
+    }
+
+    @Test
+    void hooks_are_told_when_an_error_ends_the_run() {
+        Diary diary = new Diary();
+        TrainingHook failing = new TrainingHook() {
+            @Override
+            public void afterStep(StepReport report) throws IOException {
+                throw new IOException("no");
+            }
+        };
+        assertThrows(
+                IOException.class,
+                () -> run(SmallRun.parts(SmallRun.CONFIG), folder, RunOptions.NEW.withHooks(List.of(diary, failing))));
+        assertEquals("end FAILED", diary.lines.getLast());
+    }
+
+    @Test
+    void the_manifest_names_settings_and_each_go() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
+        RunOptions first = new RunOptions(false, 0, 3, List.of(), Map.of("command", "octet train"));
+        run(parts, folder, first);
+        run(parts, folder, RunOptions.NEW.resuming());
+        JsonNode run = new ObjectMapper().readTree(folder.resolve("run.json").toFile());
+        assertEquals("0.01", run.at("/settings/optimizer.lr").asText());
+        assertEquals("abc", run.at("/settings/sha256.model").asText());
+        assertEquals(2, run.get("sessions").size());
+        assertEquals("octet train", run.at("/sessions/0/command").asText());
+        assertEquals(4, run.at("/sessions/1/first_step").asInt());
+        assertEquals(
+                8 * 16 + 16 + 16 * 3 + 3,
+                run.at("/sessions/1/trained_parameters").asInt());
+    }
+
+    @Test
+    void labels_that_are_no_class_are_refused_before_anything_changes() {
+        // three classes of labels for a model of two
+        TrainingParts parts = SmallRun.parts(SmallRun.with("loss: {type: cross-entropy, output: h}"));
+        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW));
+    }
+
+    @Test
+    void weights_can_be_read_between_steps() throws IOException {
+        try (Device device = CpuDevice.of(1);
+                Trainer trainer = Trainer.of(SmallRun.parts(SmallRun.CONFIG), device);
+                Arena arena = Arena.ofConfined()) {
+            trainer.step(1);
+            assertEquals(SmallRun.PARAMETERS, trainer.parameters(arena).keySet());
+        }
+    }
+}
