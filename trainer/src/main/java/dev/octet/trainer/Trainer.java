@@ -94,8 +94,8 @@ public final class Trainer implements AutoCloseable {
                 parts.parameters(),
                 trained,
                 config.loss(),
-                parts.policy(),
-                parts.scaling(),
+                config.precision().policy(),
+                config.precision().scaling(),
                 optimizer(config),
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY));
@@ -156,7 +156,7 @@ public final class Trainer implements AutoCloseable {
         used.retainAll(shapes.keySet());
         return new RunPlan(
                 device.name(),
-                parts.policy().name(),
+                parts.config().precision().policy().name(),
                 List.copyOf(used),
                 trainedElements,
                 frozenElements,

@@ -2,8 +2,6 @@ package dev.octet.trainer;
 
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Samples;
-import dev.octet.trainer.precision.LossScaling;
-import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.GraphSource;
 import java.util.Map;
 import java.util.Optional;
@@ -19,8 +17,6 @@ import java.util.TreeSet;
  * @param teacher whose output is matched; where the configuration says so
  * @param train samples to train on
  * @param eval samples to evaluate on; empty for none
- * @param policy which number type each operator computes in
- * @param scaling by what the loss is multiplied
  * @param inputs digests of what was read, by name such as {@code model}; a run goes on only with the same
  */
 public record TrainingParts(
@@ -30,8 +26,6 @@ public record TrainingParts(
         Optional<GraphSource> teacher,
         Samples train,
         Optional<Samples> eval,
-        PrecisionPolicy policy,
-        LossScaling scaling,
         Map<String, String> inputs) {
     public TrainingParts {
         parameters = new TreeSet<>(parameters);

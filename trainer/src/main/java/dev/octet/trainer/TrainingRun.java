@@ -84,7 +84,6 @@ final class TrainingRun implements RunControl {
         Map<String, String> settings = new TreeMap<>(Settings.of(trainer.parts().config()));
         trainer.parts().inputs().forEach((name, digest) -> settings.put("sha256." + name, digest));
         trainer.dataDigests().forEach((name, digest) -> settings.put("sha256." + name, digest));
-        settings.put("precision.policy", trainer.parts().policy().name());
         return settings;
     }
 
@@ -241,7 +240,7 @@ final class TrainingRun implements RunControl {
     private void nonFinite(long step, StepResult r) throws IOException {
         // with a loss scale that moves, overflows belong to the search for the right one
         boolean expected =
-                trainer.parts().scaling().isDynamic() && !r.nonFinite().equals("loss");
+                config.precision().scaling().isDynamic() && !r.nonFinite().equals("loss");
         boolean stops = config.onNonFinite() == NonFinitePolicy.STOP && !expected;
         NonFinite seen = new NonFinite(step, r.nonFinite(), r.where(), !stops);
         each(h -> h.nonFiniteSeen(seen));

@@ -13,8 +13,6 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Samples;
-import dev.octet.trainer.precision.LossScaling;
-import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.yaml.YamlFile;
 import java.lang.foreign.Arena;
@@ -156,10 +154,6 @@ final class SmallRun {
     }
 
     static TrainingParts parts(String yaml) {
-        return parts(yaml, PrecisionPolicy.FP32, LossScaling.Fixed.NONE);
-    }
-
-    static TrainingParts parts(String yaml, PrecisionPolicy policy, LossScaling scaling) {
         TrainingConfig config = config(yaml);
         return new TrainingParts(
                 config,
@@ -168,8 +162,6 @@ final class SmallRun {
                 Optional.empty(),
                 samples(5),
                 config.data().eval().map(e -> samples(6)),
-                policy,
-                scaling,
                 Map.of("model", "abc"));
     }
 }

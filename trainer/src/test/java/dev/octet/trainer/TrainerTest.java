@@ -23,10 +23,6 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
-import dev.octet.trainer.precision.ApexLevel;
-import dev.octet.trainer.precision.Autocast;
-import dev.octet.trainer.precision.LossScaling;
-import dev.octet.trainer.precision.PrecisionPolicy;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -45,8 +41,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.Arguments;
-import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class TrainerTest {
@@ -92,20 +87,18 @@ class TrainerTest {
         return losses;
     }
 
-    static Stream<Arguments> modes() {
-        return Stream.of(
-                Arguments.of(PrecisionPolicy.FP32, LossScaling.Fixed.NONE),
-                Arguments.of(Autocast.bf16(), LossScaling.Fixed.NONE),
-                Arguments.of(Autocast.fp16(), new LossScaling.GradScaler(65536, 2, 0.5f, 5)),
-                Arguments.of(Autocast.fp16(), LossScaling.DeepSpeedScaler.DEFAULT),
-                Arguments.of(ApexLevel.O1.policy(), LossScaling.ApexScaler.DEFAULT),
-                Arguments.of(ApexLevel.O2.policy(), LossScaling.ApexScaler.DEFAULT));
-    }
-
     @ParameterizedTest
-    @MethodSource("modes")
-    void the_loss_falls(PrecisionPolicy policy, LossScaling scaling) throws IOException {
-        RunEnd end = run(SmallRun.parts(SmallRun.CONFIG, policy, scaling), folder, RunOptions.NEW);
+    @ValueSource(
+            strings = {
+                "{mode: fp32}",
+                "{mode: bf16}",
+                "{mode: fp16, loss_scale: {type: torch, growth_interval: 5}}",
+                "{mode: fp16, loss_scale: {type: deepspeed}}",
+                "{mode: O1}",
+                "{mode: O2}"
+            })
+    void the_loss_falls(String precision) throws IOException {
+        RunEnd end = run(SmallRun.parts(SmallRun.with("precision: " + precision)), folder, RunOptions.NEW);
         assertEquals(RunEnd.Reason.COMPLETED, end.reason());
         List<Double> losses = losses(folder);
         assertEquals(40, losses.size());
@@ -113,10 +106,17 @@ class TrainerTest {
     }
 
     @ParameterizedTest
-    @MethodSource("modes")
-    void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(PrecisionPolicy policy, LossScaling scaling)
-            throws IOException {
-        TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 2"), policy, scaling);
+    @ValueSource(
+            strings = {
+                "{mode: fp32}",
+                "{mode: bf16}",
+                "{mode: fp16, loss_scale: {type: torch, growth_interval: 5}}",
+                "{mode: fp16, loss_scale: {type: deepspeed}}",
+                "{mode: O1}",
+                "{mode: O2}"
+            })
+    void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(String precision) throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision));
         Path whole = folder.resolve("whole");
         run(parts, whole, RunOptions.NEW);
         Path pieces = folder.resolve("pieces");
@@ -237,9 +237,7 @@ class TrainerTest {
                 "optimizer.lr was 0.01 and is 0.02");
         refuses(SmallRun.parts(SmallRun.with("batch_size: 4")), "batch_size was 8 and is 4");
         refuses(SmallRun.parts(SmallRun.with("steps: 50")), "steps was 40 and is 50");
-        refuses(
-                SmallRun.parts(SmallRun.CONFIG, Autocast.bf16(), LossScaling.Fixed.NONE),
-                "precision.policy was fp32 and is bf16");
+        refuses(SmallRun.parts(SmallRun.with("precision: {mode: bf16}")), "precision.mode was fp32 and is bf16");
         TrainingParts otherModel = new TrainingParts(
                 parts.config(),
                 parts.model(),
@@ -247,8 +245,6 @@ class TrainerTest {
                 Optional.empty(),
                 parts.train(),
                 Optional.empty(),
-                parts.policy(),
-                parts.scaling(),
                 Map.of("model", "def"));
         refuses(otherModel, "sha256.model was abc and is def");
         TrainingParts otherData = new TrainingParts(
@@ -258,8 +254,6 @@ class TrainerTest {
                 Optional.empty(),
                 SmallRun.samples(9),
                 Optional.empty(),
-                parts.policy(),
-                parts.scaling(),
                 parts.inputs());
         refuses(otherData, "sha256.data.train was made-5 and is made-9");
         run(
@@ -285,8 +279,6 @@ class TrainerTest {
                 Optional.empty(),
                 parts.train(),
                 Optional.empty(),
-                parts.policy(),
-                parts.scaling(),
                 parts.inputs());
         InvalidDataException e =
                 assertThrows(InvalidDataException.class, () -> run(wider, folder, RunOptions.NEW.resuming()));
@@ -352,9 +344,10 @@ class TrainerTest {
     @Test
     void an_overflow_of_the_loss_scale_skips_a_step_and_halves_the_scale() throws IOException {
         List<String> events = new ArrayList<>();
-        LossScaling huge = new LossScaling.GradScaler(0x1p30f, 2, 0.5f, 2000);
         RunEnd end = run(
-                SmallRun.parts(SmallRun.with("on_non_finite: stop"), Autocast.fp16(), huge),
+                SmallRun.parts(SmallRun.with(
+                        "on_non_finite: stop",
+                        "precision: {mode: fp16, loss_scale: {type: torch, init_scale: 1073741824}}")),
                 folder,
                 RunOptions.NEW.withHooks(List.of(new TrainingHook() {
                     @Override

@@ -1,5 +1,6 @@
 package dev.octet.trainer.config;
 
+import dev.octet.trainer.precision.PrecisionPolicy;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.RecordComponent;
 import java.nio.file.Path;
@@ -44,6 +45,7 @@ public final class Settings {
                                 .map(e -> e instanceof Pattern p ? p.pattern() : String.valueOf(e))
                                 .toList()
                                 .toString());
+            case PrecisionPolicy p when !(p instanceof Record) -> settings.put(path, p.name());
             case Record r -> addComponents(settings, path, r);
             default -> settings.put(path, value.toString());
         }

@@ -32,7 +32,7 @@ public record TrainingConfig(
         OptimizerConfig optimizer,
         ScheduleConfig schedule,
         OptionalDouble clipGradNorm,
-        Section precision,
+        PrecisionConfig precision,
         List<Pattern> freeze,
         List<Pattern> trainOnly,
         CheckpointConfig checkpoint,
@@ -78,7 +78,7 @@ public record TrainingConfig(
                 s.optionalNumber("clip_grad_norm", Double.MIN_VALUE, Double.MAX_VALUE)
                         .map(OptionalDouble::of)
                         .orElse(OptionalDouble.empty()),
-                s.section("precision"),
+                s.section("precision").read(PrecisionConfig::read),
                 s.patterns("freeze"),
                 s.patterns("train_only"),
                 s.section("checkpoint").read(CheckpointConfig::read),

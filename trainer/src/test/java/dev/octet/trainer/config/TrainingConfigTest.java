@@ -115,6 +115,14 @@ class TrainingConfigTest {
                 "divergence: {factor: 1}                         | end the run",
                 "checkpoint: {keep: 0}                           | out of range",
                 "steps: 11                                       | given before, in line 3",
+                "precision: {mode: fp64}                         | unknown value 'fp64'",
+                "precision: {loss_scale: {type: torch}}          | needs no loss scaling",
+                "precision: {mode: O1, master_weights: true}     | has no master_weights",
+                "precision: {mode: O2, master_weights: false}    | kept at every level",
+                "precision: {mode: bf16, autocast: tpu}          | unknown value 'tpu'",
+                "precision: {mode: fp16, loss_scale: {type: x}}  | unknown value 'x'",
+                "precision: {mode: fp16, loss_scale: {type: torch, growth_factor: 1}}  | out of range",
+                "precision: {mode: bf16, recipe: delayed}        | unknown key 'precision.recipe'",
                 "seed: *x                                        | not supported",
             })
     void a_value_out_of_place_is_refused(String line, String what) {

@@ -1,0 +1,136 @@
+package dev.octet.trainer.config;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.precision.ApexLevel;
+import dev.octet.trainer.precision.Autocast;
+import dev.octet.trainer.precision.AutocastList;
+import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.yaml.Section;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * Which number type each operator computes in.
+ *
+ * @param mode as in the configuration
+ * @param policy what the mode stands for
+ * @param scaling by what the loss is multiplied
+ */
+public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling) {
+    private static final String LOSS_SCALE = "loss_scale";
+    private static final Map<String, AutocastList> LISTS =
+            Map.of("cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX);
+    private static final Map<String, Mode> MODES = modes();
+
+    /** Reads the other keys of a mode. */
+    private interface Mode {
+        PrecisionConfig read(Section s, String name);
+    }
+
+    private static Map<String, Mode> modes() {
+        Map<String, Mode> modes = new LinkedHashMap<>();
+        modes.put("fp32", PrecisionConfig::fp32);
+        modes.put(
+                "bf16",
+                (s, name) -> new PrecisionConfig(
+                        name, new Autocast(name, DType.BF16, list(s)), scaling(s, LossScaling.Fixed.NONE)));
+        modes.put(
+                "fp16",
+                (s, name) -> new PrecisionConfig(
+                        name, new Autocast(name, DType.F16, list(s)), scaling(s, LossScaling.GradScaler.DEFAULT)));
+        for (ApexLevel level : ApexLevel.values()) {
+            modes.put(level.name(), (s, name) -> apex(s, level));
+        }
+        return modes;
+    }
+
+    static PrecisionConfig read(Section s) {
+        String name = s.text("mode").orElse("fp32");
+        return s.choice("mode", MODES, PrecisionConfig::fp32).read(s, name);
+    }
+
+    private static PrecisionConfig fp32(Section s, String name) {
+        if (s.has(LOSS_SCALE)) {
+            throw s.error(LOSS_SCALE, "fp32 needs no loss scaling", "leave the key out, or choose mode: fp16");
+        }
+        return new PrecisionConfig("fp32", PrecisionPolicy.FP32, LossScaling.Fixed.NONE);
+    }
+
+    private static AutocastList list(Section s) {
+        return s.choice("autocast", LISTS, AutocastList.CPU);
+    }
+
+    private static PrecisionConfig apex(Section s, ApexLevel level) {
+        if (level.patchesFunctions()) {
+            for (String key : new String[] {"keep_batchnorm_fp32", "master_weights", "cast_model_type"}) {
+                if (s.has(key)) {
+                    throw s.error(
+                            key,
+                            level + " narrows single functions and has no " + key,
+                            "leave the key out, or choose mode: O2");
+                }
+            }
+            return new PrecisionConfig(level.name(), level.policy(), scaling(s, level.lossScaling()));
+        }
+        if (s.has("master_weights") && !s.flag("master_weights", true)) {
+            throw s.error("master_weights", "F32 masters are kept at every level", "leave the key out");
+        }
+        return new PrecisionConfig(
+                level.name(),
+                s.has("keep_batchnorm_fp32") ? level.policy(s.flag("keep_batchnorm_fp32", true)) : level.policy(),
+                scaling(s, level.lossScaling()));
+    }
+
+    private static LossScaling scaling(Section s, LossScaling usual) {
+        if (!s.has(LOSS_SCALE)) {
+            return usual;
+        }
+        return s.section(LOSS_SCALE).read(PrecisionConfig::scaling);
+    }
+
+    private static LossScaling scaling(Section s) {
+        Map<String, ScalingReader> kinds = Map.of(
+                "fixed", PrecisionConfig::fixed,
+                "torch", PrecisionConfig::torch,
+                "deepspeed", PrecisionConfig::deepSpeed,
+                "apex", PrecisionConfig::apexScaler);
+        return s.requiredChoice("type", kinds).read(s);
+    }
+
+    /** Reads the other keys of a kind of loss scaling. */
+    private interface ScalingReader {
+        LossScaling read(Section s);
+    }
+
+    private static LossScaling fixed(Section s) {
+        return new LossScaling.Fixed((float) s.number("scale", 1, Float.MIN_NORMAL, Float.MAX_VALUE));
+    }
+
+    private static LossScaling torch(Section s) {
+        LossScaling.GradScaler usual = LossScaling.GradScaler.DEFAULT;
+        return new LossScaling.GradScaler(
+                (float) s.number("init_scale", usual.initialScale(), Float.MIN_NORMAL, Float.MAX_VALUE),
+                (float) s.number("growth_factor", usual.growthFactor(), Math.nextUp(1f), Float.MAX_VALUE),
+                (float) s.number("backoff_factor", usual.backoffFactor(), Float.MIN_NORMAL, Math.nextDown(1f)),
+                (int) s.whole("growth_interval", usual.growthInterval(), 1, Integer.MAX_VALUE));
+    }
+
+    private static LossScaling deepSpeed(Section s) {
+        LossScaling.DeepSpeedScaler usual = LossScaling.DeepSpeedScaler.DEFAULT;
+        return new LossScaling.DeepSpeedScaler(
+                (int) s.whole("initial_scale_power", usual.initialScalePower(), 0, 100),
+                (int) s.whole("loss_scale_window", usual.window(), 1, Integer.MAX_VALUE),
+                (int) s.whole("hysteresis", usual.hysteresis(), 1, Integer.MAX_VALUE),
+                s.flag("consecutive_hysteresis", usual.consecutiveHysteresis()),
+                (float) s.number("min_loss_scale", usual.minScale(), Float.MIN_NORMAL, Float.MAX_VALUE));
+    }
+
+    private static LossScaling apexScaler(Section s) {
+        LossScaling.ApexScaler usual = LossScaling.ApexScaler.DEFAULT;
+        return new LossScaling.ApexScaler(
+                (float) s.number("init_scale", usual.initialScale(), Float.MIN_NORMAL, Float.MAX_VALUE),
+                (int) s.whole("scale_window", usual.window(), 1, Integer.MAX_VALUE),
+                (float) s.number("max_loss_scale", usual.maxScale(), Float.MIN_NORMAL, Float.MAX_VALUE));
+    }
+}

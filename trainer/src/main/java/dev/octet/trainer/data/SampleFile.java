@@ -1,0 +1,59 @@
+package dev.octet.trainer.data;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.trainer.config.DataConfig;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Locale;
+
+/** Opens files of samples by the ending of their name. */
+public final class SampleFile {
+    private SampleFile() {}
+
+    /** Makes tokens of texts: whoever has a tokenizer. */
+    public interface TextOpener {
+        /**
+         * Opens a file of texts, each cut to {@code maxLength} tokens.
+         *
+         * @throws IOException when it cannot be read
+         */
+        Texts open(Path file, int maxLength) throws IOException;
+    }
+
+    /**
+     * Opens {@code .npz}, {@code .safetensors}, {@code .bin} or {@code .jsonl}.
+     *
+     * @throws InvalidDataException when the data does not fit the model, or the name has another ending
+     * @throws IOException when it cannot be read
+     */
+    public static Samples open(Path file, DataConfig config, Feed feed, TextOpener texts) throws IOException {
+        String name = file.toString().toLowerCase(Locale.ROOT);
+        if (name.endsWith(".npz")) {
+            return ArraySamples.npz(file, feed);
+        }
+        if (name.endsWith(".safetensors")) {
+            return ArraySamples.safetensors(file, feed);
+        }
+        if (name.endsWith(".bin")) {
+            return TokenSamples.open(file, config.sequence(), config.tokenType(), feed);
+        }
+        if (name.endsWith(".jsonl")) {
+            Texts opened = texts.open(file, config.maxLength());
+            boolean fits = false;
+            try {
+                Samples samples =
+                        new TextSamples(opened, file.toString(), feed, config.maxLength(), config.padMultiple());
+                fits = true;
+                return samples;
+            } finally {
+                if (!fits) {
+                    opened.close();
+                }
+            }
+        }
+        throw new InvalidDataException(
+                "the data is neither .npz nor .safetensors, .bin or .jsonl",
+                file.toString(),
+                "give arrays as .npz or .safetensors, tokens as .bin, texts as .jsonl");
+    }
+}
