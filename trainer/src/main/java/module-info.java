@@ -25,6 +25,8 @@ module dev.octet.trainer {
 
             com.fasterxml.jackson.databind;
     // the command line prints these records as JSON
+    exports dev.octet.trainer.step;
     exports dev.octet.trainer.yaml;
+    exports dev.octet.trainer;
     opens dev.octet.trainer.check to
 }

@@ -25,7 +25,8 @@ public final class Octet {
             new ConvertCommand(),
             new VerifyCommand(),
             new DiffCommand(),
-            new EvaluateCommand());
+            new EvaluateCommand(),
+            new TrainCommand());
 
     private Octet() {}
 

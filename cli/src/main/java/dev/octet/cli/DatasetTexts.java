@@ -1,0 +1,45 @@
+package dev.octet.cli;
+
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.data.TextDataset;
+import dev.octet.converter.data.TextOptions;
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.data.Texts;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+
+/** The converter's texts and tokenizer, for the trainer, which does not know them. */
+record DatasetTexts(TextDataset dataset) implements Texts {
+    private static final String IDS = "input_ids";
+
+    static DatasetTexts open(Path file, Path tokenizer, int maxLength) throws IOException {
+        InputSpec ids = new InputSpec(IDS, DType.I64, null);
+        return new DatasetTexts(TextDataset.open(file, tokenizer, List.of(ids), new TextOptions(maxLength)));
+    }
+
+    @Override
+    public String name() {
+        return dataset.name();
+    }
+
+    @Override
+    public long count() {
+        return dataset.count();
+    }
+
+    @Override
+    public String digest() {
+        return dataset.digest();
+    }
+
+    @Override
+    public long[] tokens(long number) {
+        return dataset.batch(Math.toIntExact(number), 1).tensor(IDS).toLongs();
+    }
+
+    @Override
+    public void close() {
+        dataset.close();
+    }
+}

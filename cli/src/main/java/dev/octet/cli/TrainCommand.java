@@ -1,0 +1,245 @@
+package dev.octet.cli;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.pass.ImportPasses;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.Sha256;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.trainer.RunOptions;
+import dev.octet.trainer.Trainer;
+import dev.octet.trainer.TrainingParts;
+import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.data.Feed;
+import dev.octet.trainer.data.SampleFile;
+import dev.octet.trainer.data.Samples;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.reference.ReferenceDevice;
+import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.step.GraphSource;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
+import org.apache.commons.cli.Option;
+import org.jspecify.annotations.Nullable;
+
+/** {@code octet train MODEL --config C.yaml -o RUN}: continues training. */
+final class TrainCommand implements Command {
+    private static final Option CONFIG = Flags.value("config", "FILE", "what to do, as YAML; docs/training.md has every key");
+    private static final Option RUN = Option.builder("o")
+            .longOpt("output")
+            .hasArg()
+            .argName("RUN")
+            .desc("folder of the run: checkpoints, metrics.jsonl, tensorboard, run.json")
+            .get();
+    private static final Option RESUME = Flags.flag("resume", "go on from the newest checkpoint in RUN");
+    private static final Option FROM_STEP =
+            Flags.value("from-step", "N", "with --resume: go on from the checkpoint of step N (default: the newest)");
+    private static final Option STEPS =
+            Flags.value("steps", "N", "do at most N steps now; the schedule stays that of the configuration (default: all)");
+    private static final Option DEVICE = Flags.value("device", "cpu|reference", "where to compute (default: cpu)");
+
+    @Override
+    public String name() {
+        return "train";
+    }
+
+    @Override
+    public String summary() {
+        return "Continue training a model; Ctrl-C ends it with a checkpoint.";
+    }
+
+    @Override
+    public List<String> operands() {
+        return List.of("MODEL");
+    }
+
+    @Override
+    public List<Option> options() {
+        return List.of(CONFIG, RUN, RESUME, FROM_STEP, STEPS, DEVICE, Flags.THREADS, Flags.DRY_RUN);
+    }
+
+    @Override
+    public List<String> examples() {
+        return List.of(
+                "octet train model.onnx --config train.yaml -o runs/first",
+                "octet train model.onnx --config train.yaml -o runs/first --resume --steps 500");
+    }
+
+    @Override
+    public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        Path model = arguments.operand(0);
+        Path configFile = arguments.path(CONFIG)
+                .orElseThrow(() -> arguments.usage("missing --config FILE", "docs/training.md shows one to start from"));
+        Path folder = arguments.requiredPath(RUN);
+        if (arguments.has(FROM_STEP) && !arguments.has(RESUME)) {
+            throw arguments.usage("--from-step without --resume", "add --resume");
+        }
+        TrainingConfig config = TrainingConfig.read(configFile);
+        try (Opened student = Opened.of(model);
+                Device device = device(arguments);
+                @Nullable Opened teacher = openTeacher(config);
+                Samples train = samples(config.data().train(), config, student.canonical(), model);
+                @Nullable Samples eval = config.data().eval().isPresent()
+                        ? samples(config.data().eval().get(), config, student.canonical(), model)
+                        : null) {
+            TrainingParts parts = new TrainingParts(
+                    config,
+                    student.source(),
+                    Parameters.of(student.canonical().graph()).names(),
+                    Optional.ofNullable(teacher).map(Opened::source),
+                    train,
+                    Optional.ofNullable(eval),
+                    digests(model, config));
+            try (Trainer trainer = Trainer.of(parts, device)) {
+                TrainPage page = new TrainPage(arguments, screen, model, configFile, folder, config);
+                page.data(train, eval);
+                return arguments.has(Flags.DRY_RUN)
+                        ? dryRun(trainer, page)
+                        : run(trainer, page, arguments, folder);
+            }
+        }
+    }
+
+    private static ExitCode dryRun(Trainer trainer, TrainPage page) throws IOException {
+        RunPlan plan = trainer.plan();
+        page.plan(plan);
+        return ExitCode.OK;
+    }
+
+    private static ExitCode run(Trainer trainer, TrainPage page, Arguments arguments, Path folder) throws IOException {
+        RunOptions options = new RunOptions(
+                arguments.has(RESUME),
+                arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE),
+                arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE),
+                List.of(page),
+                Map.of("command", page.command(), "threads", String.valueOf(arguments.threads())));
+        // Ctrl-C: the system asks the JVM to end, and its end waits until the step is done and the checkpoint written
+        Interruption interruption = new Interruption(page);
+        Runtime.getRuntime().addShutdownHook(interruption);
+        try {
+            RunEnd end = trainer.run(folder, options);
+            page.end(end);
+            return switch (end.reason()) {
+                case COMPLETED, INTERRUPTED -> ExitCode.OK;
+                case DIVERGED, NON_FINITE, FAILED -> ExitCode.CHECK_FAILED;
+            };
+        } finally {
+            interruption.release();
+        }
+    }
+
+    private static Device device(Arguments arguments) {
+        String name = arguments.text(DEVICE).orElse("cpu");
+        return switch (name) {
+            case "cpu" -> CpuDevice.of(arguments.threads());
+            case "reference" -> new ReferenceDevice();
+            default -> {
+                if (name.matches("cuda(:\\d+)?")) {
+                    throw new UnavailableException(
+                            "this Octet does not train on CUDA yet", "--device " + name, "use --device cpu");
+                }
+                throw arguments.usage("unknown device '" + name + "'", "valid: cpu, reference");
+            }
+        };
+    }
+
+    private static @Nullable Opened openTeacher(TrainingConfig config) throws IOException {
+        Optional<LossConfig.Distillation> distillation = config.loss().distillation();
+        return distillation.isPresent() ? Opened.of(distillation.get().teacher()) : null;
+    }
+
+    private static Samples samples(Path file, TrainingConfig config, GraphModel model, Path modelFile)
+            throws IOException {
+        LossConfig loss = config.loss();
+        Optional<String> labels = loss.distillation().isPresent() ? Optional.empty() : Optional.of(loss.labels());
+        Feed feed = Feed.of(model, labels, loss.ignoreIndex());
+        return SampleFile.open(file, config.data(), feed, (texts, maxLength) -> {
+            Path beside = modelFile.resolveSibling("tokenizer.json");
+            Path tokenizer = config.data().tokenizer().orElse(beside);
+            return DatasetTexts.open(texts, tokenizer, maxLength);
+        });
+    }
+
+    private static Map<String, String> digests(Path model, TrainingConfig config) throws IOException {
+        Map<String, String> digests = new TreeMap<>();
+        digests.put("model", digest(model));
+        if (config.loss().distillation().isPresent()) {
+            digests.put("teacher", digest(config.loss().distillation().get().teacher()));
+        }
+        return digests;
+    }
+
+    private static String digest(Path model) throws IOException {
+        return Files.isDirectory(model) ? Sha256.of(model.resolve("model.safetensors")) : Sha256.of(model);
+    }
+
+    /** A model file with its graph, canonical and at any sizes. */
+    private record Opened(ModelFile file, Converter converter, GraphModel canonical) implements AutoCloseable {
+        static Opened of(Path path) throws IOException {
+            ModelFile file = ModelFile.open(path);
+            boolean opened = false;
+            try {
+                if (file.model().graph().isEmpty()) {
+                    throw new UnsupportedModelException(
+                            "the model has tensors but no graph: what they compute is not known",
+                            path.toString(),
+                            "train an .onnx export of it");
+                }
+                Converter converter = Converter.of(file.model());
+                opened = true;
+                return new Opened(file, converter, converter.canonical());
+            } finally {
+                if (!opened) {
+                    file.close();
+                }
+            }
+        }
+
+        GraphSource source() {
+            return new GraphSource(canonical, sizes -> ImportPasses.specialise(canonical, sizes, new PassLog()));
+        }
+
+        @Override
+        public void close() {
+            converter.close();
+            file.close();
+        }
+    }
+
+    /** Asks the run to stop, and keeps the JVM from ending before it has. */
+    private static final class Interruption extends Thread {
+        private final TrainPage page;
+        private final CountDownLatch ended = new CountDownLatch(1);
+
+        Interruption(TrainPage page) {
+            super("octet-interruption");
+            this.page = page;
+        }
+
+        @Override
+        public void run() {
+            page.interrupt();
+            try {
+                ended.await();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        void release() {
+            ended.countDown();
+        }
+    }
+}
