@@ -8,6 +8,7 @@ module dev.octet.trainer {
     requires com.google.protobuf;
     requires static jdk.incubator.vector;
 
+    exports dev.octet.trainer;
     exports dev.octet.trainer.autodiff;
     exports dev.octet.trainer.check;
     exports dev.octet.trainer.checkpoint;
@@ -16,7 +17,6 @@ module dev.octet.trainer {
     exports dev.octet.trainer.device;
     exports dev.octet.trainer.device.cpu;
     exports dev.octet.trainer.device.reference;
-    exports dev.octet.trainer.device;
     exports dev.octet.trainer.hook;
     exports dev.octet.trainer.kernel;
     exports dev.octet.trainer.optimizer;

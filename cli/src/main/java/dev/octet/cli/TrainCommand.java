@@ -11,7 +11,6 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
-import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
@@ -36,7 +35,8 @@ import org.jspecify.annotations.Nullable;
 
 /** {@code octet train MODEL --config C.yaml -o RUN}: continues training. */
 final class TrainCommand implements Command {
-    private static final Option CONFIG = Flags.value("config", "FILE", "what to do, as YAML; docs/training.md has every key");
+    private static final Option CONFIG =
+            Flags.value("config", "FILE", "what to do, as YAML; docs/training.md has every key");
     private static final Option RUN = Option.builder("o")
             .longOpt("output")
             .hasArg()
@@ -46,8 +46,8 @@ final class TrainCommand implements Command {
     private static final Option RESUME = Flags.flag("resume", "go on from the newest checkpoint in RUN");
     private static final Option FROM_STEP =
             Flags.value("from-step", "N", "with --resume: go on from the checkpoint of step N (default: the newest)");
-    private static final Option STEPS =
-            Flags.value("steps", "N", "do at most N steps now; the schedule stays that of the configuration (default: all)");
+    private static final Option STEPS = Flags.value(
+            "steps", "N", "do at most N steps now; the schedule stays that of the configuration (default: all)");
     private static final Option DEVICE = Flags.value("device", "cpu|reference", "where to compute (default: cpu)");
 
     @Override
@@ -80,8 +80,10 @@ final class TrainCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Path model = arguments.operand(0);
-        Path configFile = arguments.path(CONFIG)
-                .orElseThrow(() -> arguments.usage("missing --config FILE", "docs/training.md shows one to start from"));
+        Path configFile = arguments
+                .path(CONFIG)
+                .orElseThrow(
+                        () -> arguments.usage("missing --config FILE", "docs/training.md shows one to start from"));
         Path folder = arguments.requiredPath(RUN);
         if (arguments.has(FROM_STEP) && !arguments.has(RESUME)) {
             throw arguments.usage("--from-step without --resume", "add --resume");
@@ -91,13 +93,13 @@ final class TrainCommand implements Command {
                 Device device = device(arguments);
                 @Nullable Opened teacher = openTeacher(config);
                 Samples train = samples(config.data().train(), config, student.canonical(), model);
-                @Nullable Samples eval = config.data().eval().isPresent()
-                        ? samples(config.data().eval().get(), config, student.canonical(), model)
-                        : null) {
+                @Nullable
+                        Samples eval = config.data().eval().isPresent()
+                                ? samples(config.data().eval().get(), config, student.canonical(), model)
+                                : null) {
             TrainingParts parts = new TrainingParts(
                     config,
                     student.source(),
-                    Parameters.of(student.canonical().graph()).names(),
                     Optional.ofNullable(teacher).map(Opened::source),
                     train,
                     Optional.ofNullable(eval),
@@ -105,9 +107,7 @@ final class TrainCommand implements Command {
             try (Trainer trainer = Trainer.of(parts, device)) {
                 TrainPage page = new TrainPage(arguments, screen, model, configFile, folder, config);
                 page.data(train, eval);
-                return arguments.has(Flags.DRY_RUN)
-                        ? dryRun(trainer, page)
-                        : run(trainer, page, arguments, folder);
+                return arguments.has(Flags.DRY_RUN) ? dryRun(trainer, page) : run(trainer, page, arguments, folder);
             }
         }
     }

@@ -4,6 +4,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.data.MicroBatches;
@@ -15,7 +16,6 @@ import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.Schedule;
-import dev.octet.trainer.step.ParameterChoice;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
 import dev.octet.trainer.step.TrainingSession;
@@ -30,6 +30,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Consumer;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -63,15 +64,16 @@ public final class Trainer implements AutoCloseable {
         TrainingConfig config = parts.config();
         this.parts = parts;
         this.device = device;
-        this.trained = ParameterChoice.trained(parts.parameters(), config.freeze(), config.trainOnly());
-        config.optimizer().noDecay().forEach(p -> ParameterChoice.requireMatch(p, "no_decay", parts.parameters()));
+        Parameters parameters = Parameters.of(parts.model().graph().graph());
+        this.trained = parameters.trained(config.freeze(), config.trainOnly());
+        config.optimizer().noDecay().forEach(p -> requireMatch(p, parameters));
         this.batches = new MicroBatches(
                 parts.train(), config.batchSize(), config.data().shuffle(), config.seed());
         this.evalBatches = parts.eval()
                 .map(e -> new MicroBatches(e, (int) Math.min(config.batchSize(), e.count()), false, 0))
                 .orElse(null);
         this.schedule = schedule(config);
-        this.session = new TrainingSession(setup(parts, trained), device);
+        this.session = new TrainingSession(setup(parts, parameters, trained), device);
         this.teacher = parts.teacher()
                 .map(t -> new Teacher(t, LossGraph.outputOf(parts.model().graph(), config.loss()), device))
                 .orElse(null);
@@ -87,11 +89,21 @@ public final class Trainer implements AutoCloseable {
         return new Trainer(parts, device);
     }
 
-    private static TrainingSetup setup(TrainingParts parts, Set<String> trained) {
+    /** A pattern that matches nothing is most likely mistyped. */
+    private static void requireMatch(Pattern pattern, Parameters parameters) {
+        if (parameters.names().stream().noneMatch(n -> pattern.matcher(n).find())) {
+            throw new InvalidOptionException(
+                    "pattern '" + pattern + "' matches no parameter",
+                    "optimizer: {no_decay: ...}, " + parameters.names().size() + " parameters",
+                    "`octet inspect` lists the parameters");
+        }
+    }
+
+    private static TrainingSetup setup(TrainingParts parts, Parameters parameters, Set<String> trained) {
         TrainingConfig config = parts.config();
         return new TrainingSetup(
                 parts.model(),
-                parts.parameters(),
+                parameters,
                 trained,
                 config.loss(),
                 config.precision().policy(),

@@ -5,15 +5,12 @@ import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.step.GraphSource;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 
 /**
  * What a run is made of. Whoever opened the parts closes them.
  *
  * @param model what is trained
- * @param parameters its weights, by the graph's names
  * @param teacher whose output is matched; where the configuration says so
  * @param train samples to train on
  * @param eval samples to evaluate on; empty for none
@@ -22,13 +19,11 @@ import java.util.TreeSet;
 public record TrainingParts(
         TrainingConfig config,
         GraphSource model,
-        Set<String> parameters,
         Optional<GraphSource> teacher,
         Samples train,
         Optional<Samples> eval,
         Map<String, String> inputs) {
     public TrainingParts {
-        parameters = new TreeSet<>(parameters);
         inputs = new TreeMap<>(inputs);
     }
 }

@@ -158,7 +158,6 @@ final class SmallRun {
         return new TrainingParts(
                 config,
                 source(HIDDEN),
-                PARAMETERS,
                 Optional.empty(),
                 samples(5),
                 config.data().eval().map(e -> samples(6)),

@@ -1,19 +1,16 @@
 package dev.octet.trainer.step;
 
 import dev.octet.formats.error.InvalidDataException;
-import dev.octet.formats.graph.Graph;
-import dev.octet.formats.graph.Initializer;
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.autodiff.Autodiff;
+import dev.octet.trainer.autodiff.Parameter;
+import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.hook.Gradients;
-import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.optimizer.UpdateProgram;
@@ -65,31 +62,11 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private static Map<String, Tensor> weights(TrainingSetup setup) {
-        Graph graph = setup.source().graph().graph();
         Map<String, Tensor> weights = new TreeMap<>();
-        for (String name : setup.parameters()) {
-            Initializer weight = graph.initializers().get(name);
-            if (weight != null && weight.tensor().isPresent()) {
-                weights.put(name, inF32(weight.tensor().get().withName(name)));
-            }
+        for (Parameter p : setup.parameters().all()) {
+            weights.put(p.name(), Parameters.master(p, Arena.ofAuto()));
         }
         return weights;
-    }
-
-    private static Tensor inF32(Tensor tensor) {
-        if (tensor.dtype() == DType.F32) {
-            return tensor;
-        }
-        Tensor wide = Tensor.allocate(Arena.ofAuto(), new TensorSpec(tensor.name(), DType.F32, tensor.shape()));
-        CpuTensor from = new CpuTensor(new OperandType(tensor.dtype(), tensor.shape()), tensor.bytes());
-        CpuTensor to = new CpuTensor(new OperandType(DType.F32, tensor.shape()), wide.bytes());
-        float[] chunk = new float[1 << 14];
-        for (long at = 0; at < from.count(); at += chunk.length) {
-            int n = (int) Math.min(chunk.length, from.count() - at);
-            from.read(at, chunk, 0, n);
-            to.write(at, chunk, 0, n);
-        }
-        return wide;
     }
 
     /** Makes the programs for micro-batches like this one, so that what cannot be trained is known before the first step. */
@@ -142,8 +119,10 @@ public final class TrainingSession implements AutoCloseable {
         LossGraph graph = LossGraph.of(
                 setup.source().at(batch.shapes()), setup.loss(), new OperandType(labels.dtype(), labels.shape()));
         ProgramOptions options = trains
-                ? ProgramOptions.training(graph.loss(), setup.trained(), setup.parameters(), setup.policy())
-                : ProgramOptions.forward(List.of(graph.loss()), setup.parameters(), setup.policy());
+                ? ProgramOptions.training(
+                        graph.loss(), setup.trained(), setup.parameters().names(), setup.policy())
+                : ProgramOptions.forward(
+                        List.of(graph.loss()), setup.parameters().names(), setup.policy());
         Program program = Autodiff.program(graph.model(), options);
         Executable executable = memory.load(program);
         if (trains && update == null) {

@@ -1,5 +1,6 @@
 package dev.octet.trainer.step;
 
+import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.precision.LossScaling;
@@ -20,7 +21,7 @@ import java.util.regex.Pattern;
  */
 public record TrainingSetup(
         GraphSource source,
-        Set<String> parameters,
+        Parameters parameters,
         Set<String> trained,
         LossConfig loss,
         PrecisionPolicy policy,
@@ -29,7 +30,6 @@ public record TrainingSetup(
         List<Pattern> noDecay,
         double maxNorm) {
     public TrainingSetup {
-        parameters = new TreeSet<>(parameters);
         trained = new TreeSet<>(trained);
         noDecay = List.copyOf(noDecay);
     }

@@ -41,7 +41,7 @@ class PermutationTest {
         for (int key = 0; key < 100; key++) {
             Permutation p = new Permutation(100, key);
             for (int i = 0; i < 100; i++) {
-                cells[i / 5][(int) p.at(i) / 5]++;
+                cells[i / 5][Math.toIntExact(p.at(i)) / 5]++;
             }
         }
         double chi = 0;
