@@ -216,9 +216,9 @@ public final class Trainer implements AutoCloseable {
     private long tokens(MicroBatch batch) {
         String first = parts.model().graph().graph().requiredInputs().getFirst().name();
         Tensor input = batch.tensors().get(first);
-        boolean sequences =
-                input != null && input.shape().rank() == 2 && !input.dtype().isFloat();
-        return sequences ? input.shape().elementCount() : batch.size();
+        return input == null || input.shape().rank() != 2 || input.dtype().isFloat()
+                ? batch.size()
+                : input.shape().elementCount();
     }
 
     private MicroBatch draw(MicroBatches from, long number, Arena arena) throws IOException {
@@ -270,7 +270,7 @@ public final class Trainer implements AutoCloseable {
      */
     public RunEnd run(Path folder, RunOptions options) throws IOException {
         Files.createDirectories(folder);
-        try (FolderLock lock = FolderLock.of(folder, LOCK)) {
+        try (FolderLock _ = FolderLock.of(folder, LOCK)) {
             return new TrainingRun(this, folder, options).run();
         }
     }

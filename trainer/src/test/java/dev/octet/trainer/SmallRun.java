@@ -109,7 +109,20 @@ final class SmallRun {
         return new Made(x, "made-" + seed);
     }
 
-    private record Made(float[][] x, String digest) implements Samples {
+    private static final class Made implements Samples {
+        private final float[][] x;
+        private final String digest;
+
+        Made(float[][] x, String digest) {
+            this.x = x;
+            this.digest = digest;
+        }
+
+        @Override
+        public String digest() {
+            return digest;
+        }
+
         @Override
         public String name() {
             return "made";
@@ -144,7 +157,7 @@ final class SmallRun {
     /** Key and value added to, or put in the place of, a line of {@link #CONFIG}. */
     static String with(String... lines) {
         StringBuilder yaml = new StringBuilder();
-        for (String line : CONFIG.split("\n")) {
+        for (String line : CONFIG.lines().toList()) {
             String key = line.substring(0, line.indexOf(':') + 1);
             if (Arrays.stream(lines).noneMatch(l -> l.startsWith(key))) {
                 yaml.append(line).append('\n');

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -14,15 +15,10 @@ import java.util.TreeMap;
  * @param rows numbers of its samples in their file
  * @param tensors by name of input or labels
  */
-public record MicroBatch(long number, long[] rows, Map<String, Tensor> tensors) {
+public record MicroBatch(long number, List<Long> rows, Map<String, Tensor> tensors) {
     public MicroBatch {
-        rows = rows.clone();
+        rows = List.copyOf(rows);
         tensors = Collections.unmodifiableMap(new LinkedHashMap<>(tensors));
-    }
-
-    @Override
-    public long[] rows() {
-        return rows.clone();
     }
 
     /** Shape of each tensor: programs are made for these. */
@@ -34,6 +30,6 @@ public record MicroBatch(long number, long[] rows, Map<String, Tensor> tensors) 
 
     /** Samples in it. */
     public int size() {
-        return rows.length;
+        return rows.size();
     }
 }

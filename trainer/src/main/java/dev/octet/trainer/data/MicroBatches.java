@@ -3,6 +3,7 @@ package dev.octet.trainer.data;
 import dev.octet.formats.error.InvalidDataException;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.util.Arrays;
 
 /**
  * Samples as micro-batches of equal size, epoch after epoch, numbered over the whole run. Any number can be asked for at any time: which
@@ -57,7 +58,7 @@ public final class MicroBatches {
      */
     public MicroBatch at(long number, Arena arena) throws IOException {
         long[] rows = rows(number);
-        return new MicroBatch(number, rows, samples.gather(rows, arena));
+        return new MicroBatch(number, Arrays.stream(rows).boxed().toList(), samples.gather(rows, arena));
     }
 
     /** Numbers of the samples of micro-batch {@code number}. */

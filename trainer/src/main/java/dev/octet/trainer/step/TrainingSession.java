@@ -39,7 +39,6 @@ public final class TrainingSession implements AutoCloseable {
     static final int MAX_PROGRAMS = 32;
 
     private final TrainingSetup setup;
-    private final Device device;
     private final LastingMemory memory;
     private final Scalars scalars = new Scalars();
     private final Map<Key, Loaded> programs = new LinkedHashMap<>(16, 0.75f, true);
@@ -55,7 +54,6 @@ public final class TrainingSession implements AutoCloseable {
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
         this.setup = setup;
-        this.device = device;
         this.memory = new LastingMemory(device);
         this.scale = setup.scaling().initial();
         memory.offer(weights(setup));

@@ -39,8 +39,8 @@ class CheckpointFolderTest {
     }
 
     private static TrainingState state(long step) {
-        Tensor w = Tensor.ofFloats(Arena.ofAuto(), "w", Shape.of(2, 2), step, 2, 3, 4);
-        Tensor m = Tensor.ofFloats(Arena.ofAuto(), "m:w", Shape.of(2, 2), 5, step, 7, 8);
+        Tensor w = Tensor.ofFloats(Arena.ofAuto(), "w", Shape.of(2, 2), (float) step, 2, 3, 4);
+        Tensor m = Tensor.ofFloats(Arena.ofAuto(), "m:w", Shape.of(2, 2), 5, (float) step, 7, 8);
         return new TrainingState(
                 step,
                 step * 3,
