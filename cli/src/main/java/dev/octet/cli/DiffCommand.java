@@ -6,8 +6,6 @@ import dev.octet.converter.compare.Comparison;
 import dev.octet.converter.compare.DiffReport;
 import dev.octet.converter.compare.ModelDiff;
 import dev.octet.converter.compare.TensorDiff;
-import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.error.Nearest;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -10,8 +10,6 @@ import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.evaluate.OutputComparison;
 import dev.octet.formats.ModelFile;
-import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.error.Nearest;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import java.io.IOException;

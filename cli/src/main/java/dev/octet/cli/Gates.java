@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.formats.error.Nearest;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;

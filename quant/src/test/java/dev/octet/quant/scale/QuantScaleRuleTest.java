@@ -113,9 +113,6 @@ class QuantScaleRuleTest {
     @Test
     void torchao_gives_zeros_a_large_scale() {
         assertEquals(0x1.97742p48f, new TorchaoScale(false).quantScale(0, Minifloat.E4M3FN, DType.F32));
-        assertEquals(447_999_985_582_080f, new TorchaoScale(false).quantScale(0, Minifloat.E4M3FN, DType.F32));
-        assertEquals(4.4799999e14f, new TorchaoScale(false).quantScale(0, Minifloat.E4M3FN, DType.F32));
-        assertEquals(4.48e14f, new TorchaoScale(false).quantScale(0, Minifloat.E4M3FN, DType.F32));
         assertEquals(0x1p48f, new TorchaoScale(true).quantScale(0, Minifloat.E4M3FN, DType.F32));
         assertEquals(0f, new TorchaoScale(false).quantScale(Float.POSITIVE_INFINITY, Minifloat.E4M3FN, DType.F32));
     }
