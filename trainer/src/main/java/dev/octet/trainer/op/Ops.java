@@ -7,6 +7,9 @@ import dev.octet.trainer.kernel.OpReader;
 import dev.octet.trainer.op.accumulate.Accumulate;
 import dev.octet.trainer.op.accumulate.AccumulateCpu;
 import dev.octet.trainer.op.accumulate.AccumulateReference;
+import dev.octet.trainer.op.attention.Attention;
+import dev.octet.trainer.op.attention.AttentionCpu;
+import dev.octet.trainer.op.attention.AttentionReference;
 import dev.octet.trainer.op.batchnorm.BatchNormalization;
 import dev.octet.trainer.op.batchnorm.BatchNormalizationCpu;
 import dev.octet.trainer.op.batchnorm.BatchNormalizationReference;
@@ -90,6 +93,9 @@ import dev.octet.trainer.op.reduce.ReduceReference;
 import dev.octet.trainer.op.repeat.Repeat;
 import dev.octet.trainer.op.repeat.RepeatCpu;
 import dev.octet.trainer.op.repeat.RepeatReference;
+import dev.octet.trainer.op.rotary.RotaryEmbedding;
+import dev.octet.trainer.op.rotary.RotaryEmbeddingCpu;
+import dev.octet.trainer.op.rotary.RotaryEmbeddingReference;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.softmax.SoftmaxCpu;
 import dev.octet.trainer.op.softmax.SoftmaxReference;
@@ -225,6 +231,13 @@ public final class Ops {
             OpEntry.onnx("Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu()),
             OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu()),
             // --- matrix products, convolution, attention
+            OpEntry.onnx("Attention", Attention.class, Attention::read, new AttentionReference(), new AttentionCpu()),
+            OpEntry.onnx(
+                    "RotaryEmbedding",
+                    RotaryEmbedding.class,
+                    RotaryEmbedding::read,
+                    new RotaryEmbeddingReference(),
+                    new RotaryEmbeddingCpu()),
             OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu()),
             OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu()),
             OpEntry.onnx("MatMul", MatMul.class, MatMul::read, new MatMulReference(), new MatMulCpu()),
