@@ -36,6 +36,9 @@ import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.cast.CastCpu;
 import dev.octet.trainer.op.cast.CastReference;
 import dev.octet.trainer.op.comparison.Comparison;
+import dev.octet.trainer.op.conv.Conv;
+import dev.octet.trainer.op.conv.ConvCpu;
+import dev.octet.trainer.op.conv.ConvReference;
 import dev.octet.trainer.op.cumsum.CumSum;
 import dev.octet.trainer.op.cumsum.CumSumCpu;
 import dev.octet.trainer.op.cumsum.CumSumReference;
@@ -238,6 +241,7 @@ public final class Ops {
                     RotaryEmbedding::read,
                     new RotaryEmbeddingReference(),
                     new RotaryEmbeddingCpu()),
+            OpEntry.onnx("Conv", Conv.class, Conv::read, new ConvReference(), new ConvCpu()),
             OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu()),
             OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu()),
             OpEntry.onnx("MatMul", MatMul.class, MatMul::read, new MatMulReference(), new MatMulCpu()),
