@@ -71,8 +71,10 @@ public record Attention(
         long size = split ? q.shape().dim(3) : q.shape().dim(2) / heads;
         long valueSize = split ? v.shape().dim(3) : v.shape().dim(2) / keyHeads;
         long batch = q.shape().dim(0);
-        if (!split && (q.shape().dim(2) != heads * size || k.shape().dim(2) != keyHeads * size)
-                || split && k.shape().dim(3) != size) {
+        boolean fits = split
+                ? k.shape().dim(3) == size
+                : q.shape().dim(2) == heads * size && k.shape().dim(2) == keyHeads * size;
+        if (!fits) {
             throw source.refusal("heads of q and k differ: " + q + ", " + k, "check the number of heads");
         }
         OperandType mask = source.has(3) ? source.input(3) : null;

@@ -201,7 +201,7 @@ public final class AttentionCpu implements CpuKernel<Attention> {
         };
         int pieces = op.batch() * op.keyHeads();
         if (op.causal()) {
-            clearKeys(op, frame);
+            clearKeys(frame);
         }
         if (maskGradient.length > 0) {
             // pieces add to the same places: one after the other
@@ -215,7 +215,7 @@ public final class AttentionCpu implements CpuKernel<Attention> {
     }
 
     /** Causal blocks do not reach all keys, so their gradients are added to zeros. */
-    private static void clearKeys(Attention op, Frame<CpuTensor> frame) {
+    private static void clearKeys(Frame<CpuTensor> frame) {
         for (int i = 1; i <= 2; i++) {
             if (frame.wantsGradient(i)) {
                 frame.gradient(i).bytes().fill((byte) 0);
