@@ -22,11 +22,10 @@ module dev.octet.trainer {
     exports dev.octet.trainer.optimizer;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
-
-            com.fasterxml.jackson.databind;
-    // the command line prints these records as JSON
     exports dev.octet.trainer.step;
     exports dev.octet.trainer.yaml;
-    exports dev.octet.trainer;
+
+    // the command line prints these records as JSON
     opens dev.octet.trainer.check to
+            com.fasterxml.jackson.databind;
 }
