@@ -58,6 +58,16 @@ public final class GradientCheck {
      * @throws InvalidDataException when tensors are missing, too many, or of another shape or type; all are named
      */
     public GradientCheck(GraphModel model, @Nullable String loss, Golden golden, Map<String, String> renamed) {
+        this(model, loss, golden, renamed, PrecisionPolicy.FP32);
+    }
+
+    /** As above, in mixed precision. */
+    GradientCheck(
+            GraphModel model,
+            @Nullable String loss,
+            Golden golden,
+            Map<String, String> renamed,
+            PrecisionPolicy policy) {
         this.model = model;
         this.loss = loss;
         this.golden = golden;
@@ -85,8 +95,7 @@ public final class GradientCheck {
                 .toList();
         program = Autodiff.program(
                 model,
-                new ProgramOptions(
-                        outputs, loss, golden.upstream().keySet(), trained, parameters.names(), PrecisionPolicy.FP32));
+                new ProgramOptions(outputs, loss, golden.upstream().keySet(), trained, parameters.names(), policy));
     }
 
     /** What is run. */
