@@ -24,12 +24,12 @@ public final class GeluCpu implements CpuKernel<Gelu> {
     private static final float T_SLOPE = (float) (0.3275911 * Math.sqrt(0.5));
 
     /** Halves of the coefficients of P. */
-    private static final float P_1 = 0.5f * 0.254829592f;
+    private static final float P_1 = (float) (0.5 * 0.254829592);
 
-    private static final float P_2 = 0.5f * -0.284496736f;
-    private static final float P_3 = 0.5f * 1.421413741f;
-    private static final float P_4 = 0.5f * -1.453152027f;
-    private static final float P_5 = 0.5f * 1.061405429f;
+    private static final float P_2 = (float) (0.5 * -0.284496736);
+    private static final float P_3 = (float) (0.5 * 1.421413741);
+    private static final float P_4 = (float) (0.5 * -1.453152027);
+    private static final float P_5 = (float) (0.5 * 1.061405429);
 
     private static final float SLOPE = (float) Gelu.SLOPE;
     private static final float CUBE = (float) Gelu.CUBE;
