@@ -8,16 +8,13 @@ import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
-import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.kernel.OperandType;
-import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -134,7 +131,7 @@ public record LossGraph(GraphModel model, String loss, String output, String lab
             return new ValueInfo(name, new TensorType(type.dtype(), dims));
         }
 
-        /** Scores [.., classes], as PyTorch's models give them, and labels [..] become [n, classes] and [n]. */
+        /** Scores [.., classes] and labels [..], as PyTorch's models have them; for language models the label of a token is the next one. */
         private String crossEntropy() {
             Shape s = scores.shape();
             long classes = s.rank() == 0 ? 0 : s.dim(-1);
@@ -145,15 +142,11 @@ public record LossGraph(GraphModel model, String loss, String output, String lab
             if (!integers || !fits) {
                 throw unfit("labels are class numbers, I64 or I32, one for each row of the output");
             }
-            long rows = labels.shape().elementCount();
-            String flat = reshape(output, rows, classes);
-            String flatLabels = reshape(labelsName, rows);
             return node(
                     "SoftmaxCrossEntropyLoss",
-                    "loss",
-                    List.of(flat, flatLabels),
-                    Attribute.of("reduction", "mean"),
-                    Attribute.of("ignore_index", config.ignoreIndex()));
+                    List.of(output, labelsName),
+                    Attribute.of("ignore_index", config.ignoreIndex()),
+                    Attribute.of("shift", config.type() == LossConfig.Type.CAUSAL_LM ? 1L : 0L));
         }
 
         /** A mean over rows; where the output has a row for each token, padding does not count. */
@@ -165,9 +158,7 @@ public record LossGraph(GraphModel model, String loss, String output, String lab
                     && edit.type(MASK) instanceof TensorType t
                     && t.equals(new TensorType(t.dtype(), List.of(Dim.of(s.dim(0)), Dim.of(s.dim(1)))));
             List<String> inputs = perToken ? List.of(output, labelsName, MASK) : List.of(output, labelsName);
-            String fresh = edit.freshName("octet.loss");
-            edit.append(Node.of(fresh, opType, Node.OCTET_DOMAIN, inputs, List.of(fresh)));
-            return fresh;
+            return node(opType, inputs);
         }
 
         private void requireSameShape() {
@@ -183,19 +174,9 @@ public record LossGraph(GraphModel model, String loss, String output, String lab
                     fix);
         }
 
-        private String reshape(String value, long... dims) {
-            return node("Reshape", value + "_flat", List.of(value, longs("shape", dims)));
-        }
-
-        private String longs(String name, long... values) {
-            String fresh = edit.freshName("octet." + name);
-            edit.putInitializer(Initializer.of(Tensor.ofLongs(Arena.ofAuto(), fresh, Shape.of(values.length), values)));
-            return fresh;
-        }
-
-        private String node(String opType, String name, List<String> inputs, Attribute... attributes) {
-            String fresh = edit.freshName("octet." + name);
-            edit.append(Node.of(fresh, opType, inputs, List.of(fresh), attributes));
+        private String node(String opType, List<String> inputs, Attribute... attributes) {
+            String fresh = edit.freshName("octet.loss");
+            edit.append(Node.of(fresh, opType, Node.OCTET_DOMAIN, inputs, List.of(fresh), attributes));
             return fresh;
         }
     }

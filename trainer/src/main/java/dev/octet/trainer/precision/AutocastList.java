@@ -81,6 +81,9 @@ public enum AutocastList {
     /** The rule for an operator. */
     public Rule rule(Node node) {
         String type = node.opType();
+        if (node.isOctet("SoftmaxCrossEntropyLoss")) {
+            return Rule.WIDEST; // widens narrow scores itself, as it reads them, and its loss is F32
+        }
         if (f32.contains(type) || type.endsWith("Loss")) {
             return Rule.F32;
         }
