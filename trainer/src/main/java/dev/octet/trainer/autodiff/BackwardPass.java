@@ -43,7 +43,7 @@ final class BackwardPass {
     private final Set<Value> trained = new HashSet<>();
     /** Gradients so far of forward values that are not trained themselves. */
     private final Map<Value, Value> gradients = new HashMap<>();
-    /** Gradients that lie in memory the caller fills: not to be added to. */
+    /** Gradients that lie in memory the caller fills, or that stand for those of several values: not to be added to. */
     private final Set<Value> borrowed = new HashSet<>();
 
     BackwardPass(ForwardPass forward, ProgramOptions options, PrecisionPolicy policy, ProgramBuilder builder) {
@@ -171,7 +171,24 @@ final class BackwardPass {
             this.upstream = upstream;
             for (int i = 0; i < step.inputs().size(); i++) {
                 Value v = step.inputs().get(i);
-                targets.add(v == null || !wanted.contains(i) ? null : target(i, v));
+                if (v == null || !wanted.contains(i)) {
+                    targets.add(null);
+                } else if (step.op().passesGradient(i)) {
+                    pass(v, requireNonNull(upstream.getFirst()));
+                    targets.add(null);
+                } else {
+                    targets.add(target(i, v));
+                }
+            }
+        }
+
+        /** The upstream gradient is what {@code v} gets: it stands for v's gradient, or is added to it; from now on nobody may add to it. */
+        private void pass(Value v, Value up) {
+            borrowed.add(up);
+            if (trained.contains(v) || gradients.containsKey(v)) {
+                parts.add(Map.entry(v, up));
+            } else {
+                gradients.put(v, up);
             }
         }
 
@@ -208,7 +225,9 @@ final class BackwardPass {
                     kept(step.inputs(), i -> op.backwardReadsInput(i, k -> targets.get(k) != null));
             List<@Nullable Value> outputs =
                     kept(step.outputs(), j -> j >= op.outputs().size() || op.backwardReadsOutput(j));
-            builder.add(new Step(Phase.BACKWARD, step.node(), op, true, inputs, outputs, upstream, targets, added));
+            if (targets.stream().anyMatch(t -> t != null)) {
+                builder.add(new Step(Phase.BACKWARD, step.node(), op, true, inputs, outputs, upstream, targets, added));
+            }
             for (Map.Entry<Value, Value> p : parts) {
                 add(p.getKey(), p.getValue());
             }

@@ -55,6 +55,14 @@ public interface Op {
     }
 
     /**
+     * Whether the gradient of input {@code i} is the upstream gradient of output 0 as it is (same type and shape): an addend's. The
+     * program then lets the one stand for the other, and backward is not asked to compute it.
+     */
+    default boolean passesGradient(int i) {
+        return false;
+    }
+
+    /**
      * Whether backward can add to what input {@code i}'s gradient holds already ({@link Frame#accumulates}) instead of writing it: a
      * product does it for nothing. For other operators the program adds afterwards.
      */

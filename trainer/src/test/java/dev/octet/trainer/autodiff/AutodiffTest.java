@@ -31,6 +31,7 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -125,6 +126,37 @@ class AutodiffTest {
             all[i] = x[i];
         }
         return all;
+    }
+
+    /** s = softmax x; r = s + x; t = r + s; y = t + t: every gradient stands for another's at some place, and none may be spoilt. */
+    @Test
+    void addends_take_over_the_gradient_of_the_sum_without_a_step() {
+        GraphModel model = model(
+                List.of(
+                        softmax("x", "s"),
+                        Node.of("r", "Add", List.of("s", "x"), List.of("r")),
+                        Node.of("t", "Add", List.of("r", "s"), List.of("t")),
+                        Node.of("y", "Add", List.of("t", "t"), List.of("y"))),
+                List.of(f32("x", 2, 3)),
+                List.of("y"));
+        Program program = Autodiff.program(model, upstream(Set.of("y"), Set.of("x")));
+        assertTrue(
+                program.steps().stream()
+                        .noneMatch(s -> s.backward() && s.op().type().equals("Add")),
+                program.toString());
+        double[] up = doubles(UP.toFloats());
+        double[] expected =
+                softmaxBackward(X.toFloats(), Arrays.stream(up).map(u -> 4 * u).toArray());
+        for (int i = 0; i < expected.length; i++) {
+            expected[i] += 2 * up[i];
+        }
+        try (Device cpu = CpuDevice.of(2);
+                Device reference = new ReferenceDevice()) {
+            for (int batches = 1; batches < 3; batches++) {
+                assertNear(expected, gradientOfX(cpu, program, batches), batches);
+                assertNear(expected, gradientOfX(reference, program, batches), batches);
+            }
+        }
     }
 
     @Test

@@ -262,6 +262,9 @@ public abstract class TwinTest {
             if (g != null && x != null) {
                 int input = i;
                 compare("gradient of input " + i, e -> numeric(c, input, e), g, numericTolerance(c), 1e-8);
+                if (c.op().passesGradient(i)) {
+                    assertArrayEquals(weights(0, g.length), g, "what passes its gradient on has that of output 0");
+                }
             }
         }
     }

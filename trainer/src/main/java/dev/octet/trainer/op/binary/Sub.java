@@ -8,6 +8,11 @@ public record Sub(Pair pair) implements BinaryOp {
     }
 
     @Override
+    public boolean passesGradient(int i) {
+        return i == 0 && pair.a().equals(pair.y());
+    }
+
+    @Override
     public double value(double a, double b) {
         return a - b;
     }
