@@ -95,7 +95,16 @@ class TrainerTest {
                 "{mode: fp16, loss_scale: {type: torch, growth_interval: 5}}",
                 "{mode: fp16, loss_scale: {type: deepspeed}}",
                 "{mode: O1}",
-                "{mode: O2}"
+                "{mode: O2}",
+                "{mode: fp8, recipe: delayed, fp8_format: HYBRID, amax_history_len: 4, amax_compute_algo: max}",
+                "{mode: fp8, recipe: delayed, amax_compute_algo: most_recent, base: fp32, fused_update: false}",
+                "{mode: fp8, recipe: current}",
+                "{mode: fp8, recipe: block}",
+                "{mode: fp8, recipe: mxfp8}",
+                "{mode: fp8, recipe: tensorwise}",
+                "{mode: fp8, recipe: rowwise, base: fp16}",
+                "{mode: fp8, recipe: rowwise_with_gw_hp}",
+                "{mode: fp8, recipe: delayed, fake_quantize: true, layers: [{match: second, fp8: false}]}"
             })
     void the_loss_falls(String precision) throws IOException {
         RunEnd end = run(SmallRun.parts(SmallRun.with("precision: " + precision)), folder, RunOptions.NEW);
@@ -113,7 +122,16 @@ class TrainerTest {
                 "{mode: fp16, loss_scale: {type: torch, growth_interval: 5}}",
                 "{mode: fp16, loss_scale: {type: deepspeed}}",
                 "{mode: O1}",
-                "{mode: O2}"
+                "{mode: O2}",
+                "{mode: fp8, recipe: delayed, fp8_format: HYBRID, amax_history_len: 4, amax_compute_algo: max}",
+                "{mode: fp8, recipe: delayed, amax_compute_algo: most_recent, base: fp32, fused_update: false}",
+                "{mode: fp8, recipe: current}",
+                "{mode: fp8, recipe: block}",
+                "{mode: fp8, recipe: mxfp8}",
+                "{mode: fp8, recipe: tensorwise}",
+                "{mode: fp8, recipe: rowwise, base: fp16}",
+                "{mode: fp8, recipe: rowwise_with_gw_hp}",
+                "{mode: fp8, recipe: delayed, fake_quantize: true, layers: [{match: second, fp8: false}]}"
             })
     void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(String precision) throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision));

@@ -39,6 +39,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
                 "fp16",
                 (s, name) -> new PrecisionConfig(
                         name, new Autocast(name, DType.F16, list(s)), scaling(s, LossScaling.GradScaler.DEFAULT)));
+        modes.put("fp8", (s, name) -> fp8(s));
         for (ApexLevel level : ApexLevel.values()) {
             modes.put(level.name(), (s, name) -> apex(s, level));
         }
@@ -55,6 +56,14 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
             throw s.error(LOSS_SCALE, "fp32 needs no loss scaling", "leave the key out, or choose mode: fp16");
         }
         return new PrecisionConfig("fp32", PrecisionPolicy.FP32, LossScaling.Fixed.NONE);
+    }
+
+    private static PrecisionConfig fp8(Section s) {
+        Map<String, DType> types = Map.of("bf16", DType.BF16, "fp16", DType.F16, "fp32", DType.F32);
+        String name = s.text("base").orElse("bf16");
+        DType base = s.choice("base", types, DType.BF16);
+        LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
+        return new PrecisionConfig("fp8", Fp8Config.read(s, new Autocast(name, base, list(s))), scaling(s, usual));
     }
 
     private static AutocastList list(Section s) {

@@ -123,6 +123,15 @@ class TrainingConfigTest {
                 "precision: {mode: fp16, loss_scale: {type: x}}  | unknown value 'x'",
                 "precision: {mode: fp16, loss_scale: {type: torch, growth_factor: 1}}  | out of range",
                 "precision: {mode: bf16, recipe: delayed}        | unknown key 'precision.recipe'",
+                "precision: {mode: fp8, recipe: delay}           | unknown value 'delay'",
+                "precision: {mode: fp8, fp8_format: E5M2}        | does not train",
+                "precision: {mode: fp8, interval: 4}             | updated after every step",
+                "precision: {mode: fp8, override_linear_precision: [true, false, false]} | not for delayed",
+                "precision: {mode: fp8, high_precision: [gemm]}  | unknown product 'gemm'",
+                "precision: {mode: fp8, recipe: current, margin: 1} | unknown key 'precision.margin'",
+                "precision: {mode: fp8, recipe: block, x_block_scaling_dim: 2} | square blocks",
+                "precision: {mode: fp8, layers: [{fp8: false}]}  | key is missing",
+                "precision: {mode: fp8, layers: [{match: a, fpx: 1}]} | unknown key",
                 "seed: *x                                        | not supported",
             })
     void a_value_out_of_place_is_refused(String line, String what) {
