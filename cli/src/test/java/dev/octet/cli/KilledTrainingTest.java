@@ -1,0 +1,184 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** {@code octet train} as a process that is killed, interrupted, and resumed. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class KilledTrainingTest {
+    private static final Path ROOT = Path.of(System.getProperty("octet.root", ".."));
+    private static final String MODEL =
+            ROOT.resolve("testdata/models/tiny-onnx/gpt2_eager_dynamo18.onnx").toString();
+    private static final int STEPS = 30;
+
+    @TempDir
+    Path folder;
+
+    @BeforeEach
+    void make() throws IOException {
+        byte[] tokens = new byte[2 * 600];
+        SplittableRandom random = new SplittableRandom(3);
+        for (int i = 0; i < tokens.length; i += 2) {
+            tokens[i] = (byte) random.nextInt(100);
+        }
+        Files.write(folder.resolve("tokens.bin"), tokens);
+        config("steps: " + STEPS);
+    }
+
+    private void config(String... lines) throws IOException {
+        Files.writeString(folder.resolve("c.yaml"), """
+            data: {train: tokens.bin, sequence: 8}
+            loss: {type: causal-lm}
+            batch_size: 2
+            optimizer: {type: adamw, lr: 1.0e-3}
+            precision: {mode: fp8, recipe: delayed, amax_history_len: 4}
+            checkpoint: {every: 1, keep: 2}
+            """ + String.join("\n", lines) + "\n");
+    }
+
+    private List<String> words(String run, String... more) {
+        List<String> words = new ArrayList<>(List.of(
+                "train",
+                MODEL,
+                "--config",
+                folder.resolve("c.yaml").toString(),
+                "-o",
+                folder.resolve(run).toString(),
+                "--threads",
+                "2"));
+        words.addAll(Arrays.asList(more));
+        return words;
+    }
+
+    private Process start(List<String> words) throws IOException {
+        List<String> command = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "--enable-native-access=ALL-UNNAMED",
+                "--add-modules",
+                "jdk.incubator.vector",
+                "-cp",
+                System.getProperty("java.class.path"),
+                Start.class.getName()));
+        command.addAll(words);
+        return new ProcessBuilder(command)
+                .redirectErrorStream(true)
+                .redirectOutput(folder.resolve("child.txt").toFile())
+                .start();
+    }
+
+    private static CommandLine run(List<String> words) {
+        return CommandLine.run(words.toArray(String[]::new));
+    }
+
+    private static long newest(Path run) throws IOException {
+        Path checkpoints = run.resolve("checkpoints");
+        if (!Files.isDirectory(checkpoints)) {
+            return 0;
+        }
+        try (var entries = Files.list(checkpoints)) {
+            return entries.map(p -> p.getFileName().toString())
+                    .filter(n -> n.startsWith("step-"))
+                    .mapToLong(n -> Long.parseLong(n.substring(5)))
+                    .max()
+                    .orElse(0);
+        }
+    }
+
+    /** Waits until the run is that far; false when the process ended before. */
+    private static boolean waitFor(Process process, Path run, long step) throws Exception {
+        while (!process.waitFor(1, TimeUnit.MILLISECONDS)) {
+            if (newest(run) >= step) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static void assertSame(Path a, Path b) throws IOException {
+        for (String file : List.of("parameters.safetensors", "state.safetensors", "checkpoint.json")) {
+            Path name = Path.of("checkpoints", "step-" + STEPS, file);
+            assertArrayEquals(Files.readAllBytes(a.resolve(name)), Files.readAllBytes(b.resolve(name)), file);
+        }
+    }
+
+    @Test
+    void a_run_that_is_killed_again_and_again_ends_with_the_same_bytes() throws Exception {
+        assertEquals(ExitCode.OK, run(words("whole", "--quiet")).code());
+        Path run = folder.resolve("killed");
+        SplittableRandom random = new SplittableRandom(20261122);
+        for (int round = 0; round < 3; round++) {
+            List<String> words = words("killed", "--quiet");
+            if (newest(run) > 0) {
+                words.add("--resume");
+            }
+            Process process = start(words);
+            try {
+                waitFor(process, run, newest(run) + 1 + random.nextInt(9));
+            } finally {
+                process.destroyForcibly().waitFor();
+            }
+        }
+        assertTrue(newest(run) > 0, Files.readString(folder.resolve("child.txt")));
+        if (newest(run) < STEPS) {
+            CommandLine last = run(words("killed", "--quiet", "--resume"));
+            assertEquals(ExitCode.OK, last.code(), last.err());
+        }
+        assertSame(folder.resolve("whole"), run);
+    }
+
+    @Test
+    void a_run_that_is_interrupted_writes_a_checkpoint_and_says_how_to_go_on() throws Exception {
+        config("steps: 1000000");
+        Path run = folder.resolve("interrupted");
+        Process process = start(words("interrupted", "--progress", "plain"));
+        try {
+            assertTrue(waitFor(process, run, 3), Files.readString(folder.resolve("child.txt")));
+            process.destroy(); // the same request to end as Ctrl-C, to a JVM
+            assertTrue(process.waitFor(60, TimeUnit.SECONDS));
+        } finally {
+            process.destroyForcibly().waitFor();
+        }
+        String printed = Files.readString(folder.resolve("child.txt"));
+        assertTrue(printed.contains("interrupted at step " + newest(run)), printed);
+        assertTrue(printed.contains("--resume"), printed);
+    }
+
+    @Test
+    void a_dry_run_says_what_would_be_trained_and_writes_nothing() throws IOException {
+        CommandLine line = run(words("dry", "--dry-run", "--json"));
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        JsonNode plan = new ObjectMapper().readTree(line.out());
+        assertTrue(plan.get("trained_parameters").asLong() > 30_000, line.out());
+        assertTrue(plan.get("temporary_bytes").asLong() > 0, line.out());
+        assertTrue(Files.notExists(folder.resolve("dry")));
+    }
+
+    @Test
+    void wrong_use_is_refused_with_its_exit_code() throws IOException {
+        assertEquals(ExitCode.USAGE, CommandLine.run("train", MODEL, "-o", "x").code());
+        assertEquals(ExitCode.USAGE, run(words("x", "--from-step", "3")).code());
+        assertEquals(ExitCode.USAGE, run(words("x", "--device", "tpu")).code());
+        assertEquals(ExitCode.UNAVAILABLE, run(words("x", "--device", "cuda:0")).code());
+        config("steps: 10", "freeze: [nothing]");
+        assertEquals(ExitCode.USAGE, run(words("x")).code());
+        config("steps: 10", "batch_sise: 4");
+        assertTrue(run(words("x")).err().contains("did you mean batch_size"));
+    }
+}
