@@ -33,7 +33,9 @@ public final class Gemms {
         private static Gemm java(String reason) {
             System.getLogger(Gemms.class.getName())
                     .log(System.Logger.Level.INFO, "matrix products in Java, slower than natively: {0}", reason);
-            return new PlainGemm();
+            return ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
+                    ? new VectorGemm()
+                    : new PlainGemm();
         }
     }
 }

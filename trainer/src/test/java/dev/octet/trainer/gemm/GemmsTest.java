@@ -34,7 +34,7 @@ class GemmsTest {
 
     /** All products that this machine has. */
     private static Stream<Gemm> gemms() {
-        return Stream.of(new PlainGemm(), Gemms.best());
+        return Stream.of(new PlainGemm(), new VectorGemm(), Gemms.best());
     }
 
     @TestFactory
