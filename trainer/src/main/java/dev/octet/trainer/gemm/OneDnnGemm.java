@@ -18,6 +18,9 @@ final class OneDnnGemm implements Gemm {
     /** Elements of a block of sums: half a second-level cache of 1 MiB. */
     private static final int BLOCK = 1 << 17;
 
+    /** Columns of such a block; narrower ones pack the left operand too often, wider ones the right. */
+    private static final int BLOCK_COLUMNS = 512;
+
     private static final ThreadLocal<Scratch> SUMS = ThreadLocal.withInitial(Scratch::new);
     private static final ThreadLocal<Scratch> LEFT = ThreadLocal.withInitial(Scratch::new);
     private static final ThreadLocal<Scratch> RIGHT = ThreadLocal.withInitial(Scratch::new);
@@ -105,23 +108,30 @@ final class OneDnnGemm implements Gemm {
                     call.ldc());
             return;
         }
-        CpuTensor to = flat(c, call.result());
-        int step = Math.max(1, Math.min(rows, BLOCK / Math.max(1, columns)));
-        float[] tile = new float[columns];
-        for (int r = 0; r < rows; r += step) {
-            int height = Math.min(step, rows - r);
-            CpuTensor sums = flat(SUMS.get().room((long) height * columns), DType.F32);
-            if (call.accumulate()) {
-                for (int i = 0; i < height; i++) {
-                    to.read((row + r + i) * call.ldc() + column, tile, 0, columns);
-                    sums.write((long) i * columns, tile, 0, columns);
-                }
+        int height = Math.min(rows, BLOCK / BLOCK_COLUMNS);
+        for (int j = 0; j < columns; j += BLOCK_COLUMNS) {
+            for (int i = 0; i < rows; i += height) {
+                int width = Math.min(BLOCK_COLUMNS, columns - j);
+                narrowBlock(call, a, b, flat(c, call.result()), row + i, column + j, Math.min(height, rows - i), width);
             }
-            multiply(call, a, b, row + r, column, height, columns, call.accumulate(), sums.bytes(), columns);
-            for (int i = 0; i < height; i++) {
-                sums.read((long) i * columns, tile, 0, columns);
-                to.write((row + r + i) * call.ldc() + column, tile, 0, columns);
+        }
+    }
+
+    /** A block of the result, summed in F32 and rounded. */
+    private void narrowBlock(
+            Call call, MemorySegment a, MemorySegment b, CpuTensor to, int row, int column, int rows, int columns) {
+        float[] line = new float[columns];
+        CpuTensor sums = flat(SUMS.get().room((long) rows * columns), DType.F32);
+        if (call.accumulate()) {
+            for (int i = 0; i < rows; i++) {
+                to.read((row + i) * call.ldc() + column, line, 0, columns);
+                sums.write((long) i * columns, line, 0, columns);
             }
+        }
+        multiply(call, a, b, row, column, rows, columns, call.accumulate(), sums.bytes(), columns);
+        for (int i = 0; i < rows; i++) {
+            sums.read((long) i * columns, line, 0, columns);
+            to.write((row + i) * call.ldc() + column, line, 0, columns);
         }
     }
 

@@ -96,7 +96,7 @@ public record Attention(
                 Math.toIntExact(valueSize),
                 split,
                 source.node().intAttribute("is_causal", 0) != 0,
-                scale == 0 ? (float) (1 / Math.sqrt(size)) : scale);
+                scale == 0 ? (float) (1 / Math.sqrt((double) size)) : scale);
     }
 
     private static void refuseWhatIsForInference(OpSource source) {
