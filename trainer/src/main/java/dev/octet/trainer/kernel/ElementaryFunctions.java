@@ -18,6 +18,8 @@ interface ElementaryFunctions {
 
     void select(float[] mask, float[] a, float[] b, float[] y, int n);
 
+    void add(float[] from, int first, float[] to, int at, int n);
+
     float sum(float[] x, int from, int n);
 
     float max(float[] x, int from, int n);

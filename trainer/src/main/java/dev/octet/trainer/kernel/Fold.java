@@ -16,9 +16,7 @@ public enum Fold {
 
         @Override
         void into(float[] to, int at, float[] from, int first, int n) {
-            for (int i = 0; i < n; i++) {
-                to[at + i] += from[first + i];
-            }
+            VectorMath.add(from, first, to, at, n);
         }
     },
     /** The largest; NaN when one is NaN. */

@@ -132,6 +132,13 @@ final class ScalarFunctions implements ElementaryFunctions {
     }
 
     @Override
+    public void add(float[] from, int first, float[] to, int at, int n) {
+        for (int i = 0; i < n; i++) {
+            to[at + i] += from[first + i];
+        }
+    }
+
+    @Override
     public float sum(float[] x, int from, int n) {
         float sum = 0;
         for (int i = from; i < from + n; i++) {

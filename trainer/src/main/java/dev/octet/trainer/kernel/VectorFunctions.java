@@ -277,6 +277,19 @@ final class VectorFunctions implements ElementaryFunctions {
     }
 
     @Override
+    public void add(float[] from, int first, float[] to, int at, int n) {
+        int i = 0;
+        for (; i <= n - LANES; i += LANES) {
+            FloatVector.fromArray(FLOATS, to, at + i)
+                    .add(FloatVector.fromArray(FLOATS, from, first + i))
+                    .intoArray(to, at + i);
+        }
+        for (; i < n; i++) {
+            to[at + i] += from[first + i];
+        }
+    }
+
+    @Override
     public float sum(float[] x, int from, int n) {
         FloatVector sums = FloatVector.zero(FLOATS);
         int i = 0;

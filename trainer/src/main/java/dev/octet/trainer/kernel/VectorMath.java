@@ -71,6 +71,14 @@ public final class VectorMath {
         RUNS.select(mask, a, b, y, n);
     }
 
+    /**
+     * {@code to += from}, {@code n} elements. (The compiler makes no vectors of such a loop when it cannot tell that two runs of
+     * different starts do not overlap.)
+     */
+    public static void add(float[] from, int first, float[] to, int at, int n) {
+        RUNS.add(from, first, to, at, n);
+    }
+
     /** The sum of {@code n} elements. */
     public static float sum(float[] x, int from, int n) {
         return RUNS.sum(x, from, n);
