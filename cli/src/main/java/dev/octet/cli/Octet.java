@@ -26,7 +26,8 @@ public final class Octet {
             new VerifyCommand(),
             new DiffCommand(),
             new EvaluateCommand(),
-            new TrainCommand());
+            new TrainCommand(),
+            new ExportCommand());
 
     private Octet() {}
 

@@ -48,7 +48,7 @@ final class TrainCommand implements Command {
             Flags.value("from-step", "N", "with --resume: go on from the checkpoint of step N (default: the newest)");
     private static final Option STEPS = Flags.value(
             "steps", "N", "do at most N steps now; the schedule stays that of the configuration (default: all)");
-    private static final Option DEVICE = Flags.value("device", "cpu|reference", "where to compute (default: cpu)");
+    static final Option DEVICE = Flags.value("device", "cpu|reference", "where to compute (default: cpu)");
 
     @Override
     public String name() {
@@ -107,7 +107,9 @@ final class TrainCommand implements Command {
             try (Trainer trainer = Trainer.of(parts, device)) {
                 TrainPage page = new TrainPage(arguments, screen, model, configFile, folder, config);
                 page.data(train, eval);
-                return arguments.has(Flags.DRY_RUN) ? dryRun(trainer, page) : run(trainer, page, arguments, folder);
+                return arguments.has(Flags.DRY_RUN)
+                        ? dryRun(trainer, page)
+                        : run(trainer, page, arguments, configFile, folder);
             }
         }
     }
@@ -118,13 +120,22 @@ final class TrainCommand implements Command {
         return ExitCode.OK;
     }
 
-    private static ExitCode run(Trainer trainer, TrainPage page, Arguments arguments, Path folder) throws IOException {
+    private static ExitCode run(Trainer trainer, TrainPage page, Arguments arguments, Path configFile, Path folder)
+            throws IOException {
         RunOptions options = new RunOptions(
                 arguments.has(RESUME),
                 arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE),
                 arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE),
-                List.of(page),
-                Map.of("command", page.command(), "threads", String.valueOf(arguments.threads())));
+                List.of(page, new RunFolder.SavedConfig(configFile)),
+                Map.of(
+                        "command",
+                        page.command(),
+                        "threads",
+                        String.valueOf(arguments.threads()),
+                        RunFolder.MODEL,
+                        arguments.operand(0).toAbsolutePath().toString(),
+                        RunFolder.CONFIG_FOLDER,
+                        RunFolder.parent(configFile).toString()));
         // Ctrl-C: the system asks the JVM to end, and its end waits until the step is done and the checkpoint written
         Interruption interruption = new Interruption(page);
         Runtime.getRuntime().addShutdownHook(interruption);
@@ -140,7 +151,7 @@ final class TrainCommand implements Command {
         }
     }
 
-    private static Device device(Arguments arguments) {
+    static Device device(Arguments arguments) {
         String name = arguments.text(DEVICE).orElse("cpu");
         return switch (name) {
             case "cpu" -> CpuDevice.of(arguments.threads());
@@ -164,7 +175,10 @@ final class TrainCommand implements Command {
             throws IOException {
         LossConfig loss = config.loss();
         Optional<String> labels = loss.distillation().isPresent() ? Optional.empty() : Optional.of(loss.labels());
-        Feed feed = Feed.of(model, labels, loss.ignoreIndex());
+        return samples(file, config, Feed.of(model, labels, loss.ignoreIndex()), modelFile);
+    }
+
+    static Samples samples(Path file, TrainingConfig config, Feed feed, Path modelFile) throws IOException {
         return SampleFile.open(file, config.data(), feed, (texts, maxLength) -> {
             Path beside = modelFile.resolveSibling("tokenizer.json");
             Path tokenizer = config.data().tokenizer().orElse(beside);
@@ -181,12 +195,12 @@ final class TrainCommand implements Command {
         return digests;
     }
 
-    private static String digest(Path model) throws IOException {
+    static String digest(Path model) throws IOException {
         return Files.isDirectory(model) ? Sha256.of(model.resolve("model.safetensors")) : Sha256.of(model);
     }
 
     /** A model file with its graph, canonical and at any sizes. */
-    private record Opened(ModelFile file, Converter converter, GraphModel canonical) implements AutoCloseable {
+    record Opened(ModelFile file, Converter converter, GraphModel canonical) implements AutoCloseable {
         static Opened of(Path path) throws IOException {
             ModelFile file = ModelFile.open(path);
             boolean opened = false;

@@ -15,6 +15,7 @@ import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LinearScales;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.trained.CheckpointTensors;
+import dev.octet.converter.trained.ModuleState;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.file.AtomicFile;
@@ -128,6 +129,17 @@ public final class TrainedModel implements AutoCloseable {
     /** The parameters as a checkpoint has them: matrices of Linears as [out, in], by the names of the canonical model. */
     public Map<String, Tensor> tensors(DType type) {
         return TrainedWeights.cast(CheckpointTensors.of(converter.canonical(), parameters, arena), type, arena);
+    }
+
+    /**
+     * The parameters with the FP8 state of their modules, under the names of docs/transformer-engine.md.
+     *
+     * @param type of the parameters; state is F32
+     */
+    public Map<String, Tensor> withState(DType type, List<ModuleState> states) {
+        Map<String, Tensor> all = new LinkedHashMap<>(tensors(type));
+        states.forEach(s -> s.addTo(all, arena));
+        return all;
     }
 
     /**

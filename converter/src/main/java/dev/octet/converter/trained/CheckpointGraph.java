@@ -10,10 +10,14 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Cast;
 import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Overflow;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -74,34 +78,50 @@ public final class CheckpointGraph {
             return;
         }
         Tensor values = read(weight, reader);
+        String state = StoredWeight.moduleOf(weight) + ".fp8.scale_inv_fwd";
+        Tensor scales = stored.plain().containsKey(state) ? read(state, reader) : null;
+        if (scales != null) {
+            round(values, scales.toFloats()[1]);
+        }
         boolean turned = n.intAttribute("transB", 0) == 0;
         String name = edit.freshName(weight + "_read");
         edit.putInitializer(
                 Initializer.of((turned ? CheckpointTensors.transposed(values, arena) : values).withName(name)));
         List<String> inputs = new ArrayList<>(n.inputs());
         inputs.set(1, name);
-        if (stored.weights().containsKey(weight)) {
+        if (scales != null) { // floats with the state of FP8 modules: their readers quantise both operands
+            inputs.set(0, statically(n, n.input(0), scales.toFloats()[0]));
+        } else if (stored.weights().containsKey(weight)) {
             inputs.set(0, quantised(n, reader.inputScale(weight)));
         }
         edit.replace(n, n.withInputs(inputs));
     }
 
+    /** To the nearest value that a code stands for. */
+    private static void round(Tensor values, float scale) {
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment codes = scratch.allocate(values.shape().elementCount());
+            Cast.best().encode(DType.F32, values.bytes(), scale, Minifloat.E4M3FN, Overflow.SATURATE, codes);
+            Cast.best().decode(Minifloat.E4M3FN, codes, scale, DType.F32, values.bytes());
+        }
+    }
+
     private String quantised(Node n, @Nullable Float scale) {
         if (scale != null) {
-            return statically(n, scale);
+            return statically(n, n.input(0), scale);
         }
         return dynamicPerToken ? perToken(n) : n.input(0);
     }
 
-    private String statically(Node n, float scale) {
-        String s = number(n.id() + "_input_scale", scale);
-        String zero = edit.freshName(n.id() + "_zero");
+    private String statically(Node n, String value, float scale) {
+        String s = number(value + "_scale", scale);
+        String zero = edit.freshName(value + "_zero");
         edit.putInitializer(Initializer.of(Tensor.allocate(arena, new TensorSpec(zero, CODES, Shape.SCALAR))));
-        String codes = edit.freshName(n.id() + "_codes");
-        String values = edit.freshName(n.id() + "_values");
+        String codes = edit.freshName(value + "_codes");
+        String values = edit.freshName(value + "_values");
         edit.insertBefore(
                 n,
-                Node.of(codes, "QuantizeLinear", List.of(n.input(0), s, zero), List.of(codes)),
+                Node.of(codes, "QuantizeLinear", List.of(value, s, zero), List.of(codes)),
                 Node.of(values, "DequantizeLinear", List.of(codes, s, zero), List.of(values)));
         return values;
     }

@@ -1,0 +1,107 @@
+package dev.octet.cli;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.RunControl;
+import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.yaml.YamlFile;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.Optional;
+
+/**
+ * What {@code octet train} leaves in a folder, for verbs that read it.
+ *
+ * @param model the model the run was started with
+ * @param config the configuration it was started with
+ */
+record RunFolder(Path folder, Path model, TrainingConfig config) {
+    /** Keys of a session in {@code run.json}. */
+    static final String MODEL = "model";
+
+    static final String CONFIG_FOLDER = "config_folder";
+
+    private static final String MANIFEST = "run.json";
+    private static final String CONFIG = "config.yaml";
+
+    /** Keeps the configuration in the run's folder, once the run has begun. */
+    record SavedConfig(Path config) implements TrainingHook {
+        @Override
+        public void runStarted(RunStart start, RunControl control) throws IOException {
+            Files.copy(config, start.folder().resolve(CONFIG), StandardCopyOption.REPLACE_EXISTING);
+        }
+    }
+
+    static Path parent(Path file) {
+        Path parent = file.toAbsolutePath().getParent();
+        return parent == null ? Path.of("").toAbsolutePath() : parent;
+    }
+
+    /**
+     * Reads what a run says of itself.
+     *
+     * @param model where the model lies now; empty for where it lay then
+     * @throws InvalidOptionException when the folder is no run, or the model is not there
+     * @throws InvalidDataException when the model is not the one that the run was started with
+     */
+    static RunFolder open(Path folder, Optional<Path> model) throws IOException {
+        Path manifest = folder.resolve(MANIFEST);
+        Path config = folder.resolve(CONFIG);
+        for (Path file : new Path[] {manifest, config}) {
+            if (!Files.isRegularFile(file)) {
+                throw new InvalidOptionException(
+                        "the folder is no run: it has no " + file.getFileName(),
+                        folder.toString(),
+                        "give the folder that `octet train -o` wrote");
+            }
+        }
+        JsonNode run = json(manifest);
+        JsonNode sessions = run.path("sessions");
+        JsonNode session = sessions.path(sessions.size() - 1);
+        Path source = model.orElse(Path.of(session.path(MODEL).asText("")));
+        if (!Files.isRegularFile(source)) {
+            throw new InvalidOptionException(
+                    "the model that the run was started with is not there: " + source,
+                    manifest.toString(),
+                    "say where it lies with --model FILE");
+        }
+        String wanted = run.path("settings").path("sha256.model").asText("");
+        String found = TrainCommand.digest(source);
+        if (!found.equals(wanted)) {
+            throw new InvalidDataException(
+                    "the model has SHA-256 " + found + ", the run was started with " + wanted,
+                    source.toString(),
+                    "say where the original lies with --model FILE");
+        }
+        TrainingConfig read = TrainingConfig.of(
+                YamlFile.read(config), Path.of(session.path(CONFIG_FOLDER).asText(folder.toString())));
+        return new RunFolder(folder, source, read);
+    }
+
+    private static JsonNode json(Path manifest) throws IOException {
+        try {
+            return new ObjectMapper().readTree(Files.readAllBytes(manifest));
+        } catch (JsonProcessingException e) {
+            throw new MalformedModelException(
+                    "run.json is no JSON: " + e.getOriginalMessage(),
+                    manifest.toString(),
+                    "restore it, or resume the run, which writes it anew",
+                    e);
+        }
+    }
+
+    /** The checkpoint of a step; the newest for 0. The caller closes it. */
+    CheckpointFile checkpoint(long step) throws IOException {
+        CheckpointFolder checkpoints = new CheckpointFolder(folder);
+        return step == 0 ? checkpoints.openNewest() : checkpoints.open(step);
+    }
+}

@@ -1,0 +1,121 @@
+package dev.octet.trainer.step;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.autodiff.Autodiff;
+import dev.octet.trainer.autodiff.ProgramOptions;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+
+/**
+ * A model that only computes, with weights and state of a checkpoint and in the precision of its run: what its outputs are right after
+ * training. Changes nothing. Not thread-safe.
+ */
+public final class ForwardSession implements AutoCloseable {
+    private final GraphSource source;
+    private final List<String> outputs;
+    private final Set<String> parameters;
+    private final PrecisionPolicy policy;
+    private final LastingMemory memory;
+    private final Map<Map<String, Shape>, Executable> programs = new HashMap<>();
+
+    /**
+     * A session.
+     *
+     * @param outputs of the graph
+     * @param weights F32 masters by name
+     * @param state what recipes remember, by name
+     */
+    public ForwardSession(
+            GraphSource source,
+            List<String> outputs,
+            PrecisionPolicy policy,
+            Map<String, Tensor> weights,
+            Map<String, Tensor> state,
+            Device device) {
+        this.source = source;
+        this.outputs = List.copyOf(outputs);
+        this.parameters = Set.copyOf(weights.keySet());
+        this.policy = policy;
+        this.memory = new LastingMemory(device);
+        memory.restore(weights);
+        memory.restore(state);
+    }
+
+    /**
+     * Computes the outputs.
+     *
+     * @param inputs by name
+     * @param arena where the outputs live
+     * @return F32 by name
+     * @throws InvalidDataException when an input is missing or does not fit
+     */
+    public Map<String, Tensor> outputs(Map<String, Tensor> inputs, Arena arena) {
+        Map<String, Shape> shapes = new TreeMap<>();
+        inputs.forEach((name, t) -> shapes.put(name, t.shape()));
+        Executable executable = programs.get(shapes);
+        if (executable == null) {
+            executable = memory.load(
+                    Autodiff.program(source.at(shapes), ProgramOptions.forward(outputs, parameters, policy)));
+            programs.put(shapes, executable);
+        }
+        Program program = executable.program();
+        for (Map.Entry<String, Value> e : program.inputs().entrySet()) {
+            Tensor input = inputs.get(e.getKey());
+            if (input == null) {
+                throw new InvalidDataException(
+                        "there is nothing to feed input '" + e.getKey() + "'",
+                        "data with " + inputs.keySet(),
+                        "add an array of this name to the data");
+            }
+            executable.feed(e.getValue(), input.bytes());
+        }
+        executable.run(Phase.PREPARE);
+        executable.run(Phase.FORWARD);
+        Map<String, Tensor> results = new LinkedHashMap<>();
+        for (String output : outputs) {
+            Value value = program.outputs().get(output);
+            if (value != null && value.type().dtype().isFloat()) {
+                results.put(output, read(executable, value, output, arena));
+            }
+        }
+        return results;
+    }
+
+    private static Tensor read(Executable executable, Value value, String name, Arena arena) {
+        Tensor result = Tensor.allocate(
+                arena, new TensorSpec(name, DType.F32, value.type().shape()));
+        try (Arena scratch = Arena.ofConfined()) {
+            CpuTensor narrow = new CpuTensor(
+                    value.type(), scratch.allocate(Math.max(1, value.type().byteSize()), 64));
+            executable.read(value, narrow.bytes());
+            float[] elements = new float[Math.toIntExact(narrow.count())];
+            narrow.read(0, elements, 0, elements.length);
+            for (int i = 0; i < elements.length; i++) {
+                result.bytes().set(Tensor.F32_LE, i * 4L, elements[i]);
+            }
+        }
+        return result;
+    }
+
+    @Override
+    public void close() {
+        programs.values().forEach(Executable::close);
+        memory.close();
+    }
+}
