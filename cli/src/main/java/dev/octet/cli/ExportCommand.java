@@ -51,7 +51,9 @@ final class ExportCommand implements Command {
     private static final String TRANSFORMER_ENGINE = "transformer-engine";
     private static final String ONNX = "onnx";
     private static final String SAFETENSORS = "safetensors";
+    private static final int DEFAULT_SAMPLES = 32;
     private static final int MAX_SAMPLES = 1 << 20;
+    private static final double MAX_GATE = 1e9;
     private static final Map<String, DType> TYPES = types();
     private static final List<String> TARGETS = targets();
 
@@ -156,6 +158,7 @@ final class ExportCommand implements Command {
             arguments.refuseExisting(output);
         }
         String target = target(arguments);
+        checkChoices(arguments, target, output);
         RunFolder run = RunFolder.open(arguments.operand(0), arguments.path(MODEL));
         long step = arguments.integer(STEP, 0, 1, Integer.MAX_VALUE);
         try (TrainCommand.Opened source = TrainCommand.Opened.of(run.model());
@@ -189,6 +192,18 @@ final class ExportCommand implements Command {
             throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS));
         }
         return arguments.choice(TARGET, names, ONNX);
+    }
+
+    /** What is wrong with the command line, before any work. */
+    private static void checkChoices(Arguments arguments, String target, Path output) {
+        arguments.number(GATE, 0, MAX_GATE);
+        arguments.integer(SAMPLES, DEFAULT_SAMPLES, 1, MAX_SAMPLES);
+        boolean onnx = target.equals(ONNX) || Target.named(target).isPresent();
+        boolean safetensors = target.equals(SAFETENSORS) || target.equals(TRANSFORMER_ENGINE);
+        String ending = onnx ? ".onnx" : safetensors ? ".safetensors" : "";
+        if (!output.toString().endsWith(ending)) {
+            throw arguments.usage("--target " + target + " writes one file", "end the name of --output in " + ending);
+        }
     }
 
     private static List<LayerScales> layers(RunFolder run, TrainCommand.Opened source, TrainingState state) {
@@ -357,19 +372,10 @@ final class ExportCommand implements Command {
                 if (target.equals(ONNX)) {
                     ModelFile.save(Model.of(trained.plain(type())), output);
                 } else {
-                    requireSafetensors();
                     ModelFile.save(Model.of(trained.withState(type(), states), Map.of("format", "pt")), output);
                 }
             }
             return new Written(null, states.size(), List.of(), List.of());
-        }
-
-        private void requireSafetensors() {
-            if (!output.toString().endsWith(".safetensors")) {
-                throw arguments.usage(
-                        "--target " + target + " writes one safetensors file",
-                        "end the name of --output in .safetensors");
-            }
         }
 
         /** State of the modules that Transformer Engine keeps state for: those under delayed scaling. */
@@ -441,7 +447,7 @@ final class ExportCommand implements Command {
             Feed feed = Feed.of(
                     source.canonical(), Optional.empty(), run.config().loss().ignoreIndex());
             var samples = TrainCommand.samples(file, run.config(), feed, run.model());
-            int wanted = arguments.integer(SAMPLES, 32, 1, MAX_SAMPLES);
+            int wanted = arguments.integer(SAMPLES, DEFAULT_SAMPLES, 1, MAX_SAMPLES);
             return new SampleDataset(samples, (int) Math.min(wanted, samples.count()));
         }
 
@@ -449,7 +455,7 @@ final class ExportCommand implements Command {
             boolean fp8 = recipe != null || !layers.isEmpty();
             boolean narrow =
                     type() == DType.BF16 || run.config().precision().policy().low() != DType.F32;
-            return arguments.number(GATE, 0, 1e9).orElse(fp8 ? 0.15 : narrow ? 0.03 : 0.001);
+            return arguments.number(GATE, 0, MAX_GATE).orElse(fp8 ? 0.15 : narrow ? 0.03 : 0.001);
         }
     }
 

@@ -1,0 +1,259 @@
+package dev.octet.cli;
+
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** {@code octet train}, then {@code octet export}, as typed. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class ExportCommandTest {
+    @TempDir
+    static Path runs;
+
+    @TempDir
+    Path folder;
+
+    @BeforeAll
+    static void train() throws IOException {
+        TinyBert.samples(runs.resolve("train.npz"), 24, 1);
+        TinyBert.samples(runs.resolve("eval.npz"), 6, 2);
+        Files.writeString(runs.resolve("config.yaml"), """
+            data: {train: train.npz, eval: eval.npz}
+            loss: {type: mse, output: logits, distillation: {teacher: '%s'}}
+            batch_size: 8
+            steps: 3
+            optimizer: {lr: 1.0e-3}
+            """.formatted(TinyBert.MODEL));
+        CommandLine line = CommandLine.run(
+                "train",
+                TinyBert.MODEL.toString(),
+                "--config",
+                runs.resolve("config.yaml").toString(),
+                "-o",
+                runs.resolve("fp32").toString());
+        assertEquals(ExitCode.OK, line.code(), line.err());
+    }
+
+    private static String run() {
+        return runs.resolve("fp32").toString();
+    }
+
+    private String at(String name) {
+        return folder.resolve(name).toString();
+    }
+
+    /** A copy of the run that can be broken. */
+    private Path copy() throws IOException {
+        Path copy = folder.resolve("copy");
+        try (var files = Files.walk(runs.resolve("fp32"))) {
+            for (Path file : files.toList()) {
+                Files.copy(file, copy.resolve(runs.resolve("fp32").relativize(file)));
+            }
+        }
+        return copy;
+    }
+
+    private static JsonNode json(CommandLine line) throws IOException {
+        return new ObjectMapper().readTree(line.out());
+    }
+
+    private static void assertRefused(ExitCode code, String told, String... words) {
+        CommandLine line = CommandLine.run(words);
+        assertEquals(code, line.code(), line.err());
+        assertTrue(line.err().contains(told), line.err());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "onnx, m.onnx, 1e-4",
+        "safetensors, m.safetensors, 1e-4",
+        "onnxruntime, m.onnx, 0.1",
+        "tensorrt, m.onnx, 0.1",
+        "compressed-tensors, m, 0.1",
+        "modelopt, m, 0.1"
+    })
+    void every_target_is_written_and_proves_itself(String target, String name, double expected) throws IOException {
+        CommandLine line = CommandLine.run("export", run(), "-o", at(name), "--target", target, "--json");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        JsonNode proof = json(line).path("proof");
+        assertTrue(proof.path("worst").asDouble() < expected, proof.toString());
+        assertEquals(6, proof.path("samples").asInt());
+        assertEquals("eval.npz", proof.path("data").asText());
+        CommandLine again = CommandLine.run("export", run(), "-o", at(name), "--target", target, "--prove-only");
+        assertEquals(ExitCode.OK, again.code(), again.err());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"onnx, m.onnx", "safetensors, m.safetensors"})
+    void bf16_is_near_and_half_the_size(String target, String name) throws IOException {
+        CommandLine line =
+                CommandLine.run("export", run(), "-o", at(name), "--target", target, "--dtype", "bf16", "--json");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        double worst = json(line).path("proof").path("worst").asDouble();
+        assertTrue(worst > 1e-4 && worst < 0.02, "relative gap " + worst);
+    }
+
+    /** Planted: a scale of the exported file is wrong. The proof of the same file fails. */
+    @Test
+    void a_wrong_scale_in_the_exported_file_fails_the_proof() throws IOException {
+        CommandLine line = CommandLine.run("export", run(), "-o", at("m"), "--target", "compressed-tensors");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        spoil(folder.resolve("m/model.safetensors"), "m.bert.encoder.layer.1.output.dense.weight_scale");
+        CommandLine proof =
+                CommandLine.run("export", run(), "-o", at("m"), "--target", "compressed-tensors", "--prove-only");
+        assertEquals(ExitCode.CHECK_FAILED, proof.code(), proof.out() + proof.err());
+        assertTrue(proof.out().contains("FAILED"), proof.out());
+    }
+
+    private static void spoil(Path file, String name) throws IOException {
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        Path spoilt = file.resolveSibling("spoilt.safetensors");
+        try (ModelFile model = ModelFile.open(file);
+                Arena arena = Arena.ofConfined()) {
+            tensors.putAll(model.model().tensors());
+            Tensor old = requireNonNull(tensors.get(name), name);
+            float[] scales = old.toFloats();
+            for (int i = 0; i < scales.length; i++) {
+                scales[i] = 1 / scales[i];
+            }
+            tensors.put(name, Tensor.ofFloats(arena, name, old.shape(), scales));
+            ModelFile.save(Model.of(tensors, model.model().metadata()), spoilt);
+        }
+        Files.move(spoilt, file, StandardCopyOption.REPLACE_EXISTING);
+    }
+
+    @Test
+    void a_gate_that_is_not_reached_exits_1_and_leaves_the_file() {
+        CommandLine line =
+                CommandLine.run("export", run(), "-o", at("m.onnx"), "--target", "onnxruntime", "--gate", "1e-9");
+        assertEquals(ExitCode.CHECK_FAILED, line.code(), line.err());
+        assertTrue(Files.exists(folder.resolve("m.onnx")));
+    }
+
+    @Test
+    void a_run_without_fp8_has_no_state_for_transformer_engine() {
+        assertRefused(
+                ExitCode.INPUT,
+                "only delayed scaling",
+                "export",
+                run(),
+                "-o",
+                at("m.safetensors"),
+                "--target",
+                "transformer-engine");
+        assertFalse(Files.exists(folder.resolve("m.safetensors")));
+    }
+
+    @Test
+    void a_recipe_with_static_inputs_needs_a_run_that_saw_them() {
+        assertRefused(
+                ExitCode.INPUT,
+                "no static scale",
+                "export",
+                run(),
+                "-o",
+                at("m.onnx"),
+                "--target",
+                "onnxruntime",
+                "--recipe",
+                "fp8");
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "--target, onnxruntim, onnxruntime",
+        "--dtype, fp8, fp32",
+        "--recipe, nonsense, fp8",
+        "--gate, x, number",
+        "--step, 0, range"
+    })
+    void a_wrong_value_exits_2_and_says_what_would_be_right(String option, String value, String told) {
+        String target = option.equals("--dtype") ? "onnx" : "onnxruntime";
+        List<String> words = new ArrayList<>(List.of("export", run(), "-o", at("m.onnx"), option, value));
+        if (!option.equals("--target")) {
+            words.addAll(List.of("--target", target));
+        }
+        assertRefused(ExitCode.USAGE, told, words.toArray(String[]::new));
+        assertFalse(Files.exists(folder.resolve("m.onnx")));
+    }
+
+    @Test
+    void the_name_must_end_as_the_target_is_written() {
+        assertRefused(ExitCode.USAGE, ".onnx", "export", run(), "-o", at("m"), "--target", "onnx");
+    }
+
+    @Test
+    void the_target_must_be_given() {
+        assertRefused(ExitCode.USAGE, "--target", "export", run(), "-o", at("m"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"run.json", "config.yaml"})
+    void a_folder_that_is_no_run_is_refused(String missing) throws IOException {
+        Path copy = copy();
+        Files.delete(copy.resolve(missing));
+        assertRefused(ExitCode.USAGE, missing, "export", copy.toString(), "-o", at("m.onnx"), "--target", "onnx");
+    }
+
+    @Test
+    void another_model_than_the_runs_is_refused() throws IOException {
+        Path other = TinyBert.MODEL.resolveSibling("bert_eager_dynamo18.onnx");
+        assertRefused(
+                ExitCode.INPUT,
+                "SHA-256",
+                "export",
+                run(),
+                "-o",
+                at("m.onnx"),
+                "--target",
+                "onnx",
+                "--model",
+                other.toString());
+    }
+
+    @Test
+    void a_damaged_checkpoint_is_refused_by_name() throws IOException {
+        Path copy = copy();
+        Files.write(
+                copy.resolve("checkpoints/step-3/parameters.safetensors"), new byte[] {1}, StandardOpenOption.APPEND);
+        assertRefused(ExitCode.INPUT, "step-3", "export", copy.toString(), "-o", at("m.onnx"), "--target", "onnx");
+        assertFalse(Files.exists(folder.resolve("m.onnx")));
+    }
+
+    @Test
+    void a_step_without_a_checkpoint_is_answered_with_those_there_are() {
+        assertRefused(ExitCode.USAGE, "[3]", "export", run(), "-o", at("m.onnx"), "--target", "onnx", "--step", "2");
+    }
+
+    @Test
+    void what_exists_is_not_overwritten() throws IOException {
+        Files.writeString(folder.resolve("m.onnx"), "mine");
+        assertRefused(ExitCode.USAGE, "exists", "export", run(), "-o", at("m.onnx"), "--target", "onnx");
+        assertEquals("mine", Files.readString(folder.resolve("m.onnx")));
+    }
+}
