@@ -37,6 +37,7 @@ import org.jspecify.annotations.Nullable;
 /** One go at a run in its folder: what is started, done after each step, and written at the end. */
 final class TrainingRun implements RunControl {
     private static final String HOOK = "hook.";
+    private static final String QUANT_SCALE = ".quant_scale";
 
     private final Trainer trainer;
     private final TrainingConfig config;
@@ -47,6 +48,8 @@ final class TrainingRun implements RunControl {
     private final List<TrainingHook> hooks = new ArrayList<>();
     private final AtomicReference<@Nullable Stop> stop = new AtomicReference<>();
     private final AtomicBoolean checkpointWanted = new AtomicBoolean();
+
+    private final Map<String, Float> lastScales = new TreeMap<>();
 
     private long done;
     private long lastCheckpoint;
@@ -206,6 +209,9 @@ final class TrainingRun implements RunControl {
         if (r.lossScale() != r.nextLossScale()) {
             each(h -> h.lossScaleChanged(step, r.lossScale(), r.nextLossScale()));
         }
+        if (hooks.stream().anyMatch(TrainingHook::watchesScales)) {
+            scales(step);
+        }
         StepReport report = new StepReport(
                 step,
                 r.loss(),
@@ -247,6 +253,24 @@ final class TrainingRun implements RunControl {
         if (stops) {
             String where = r.where().isEmpty() ? "" : ", first in " + r.where();
             stop(RunEnd.Reason.NON_FINITE, "the " + r.nonFinite() + " is not finite" + where);
+        }
+    }
+
+    /** Tells of amaxes and of scales that changed, as dequantisation multipliers. */
+    private void scales(long step) throws IOException {
+        for (Map.Entry<String, float[]> state : trainer.session().scales().entrySet()) {
+            String name = state.getKey();
+            float[] x = state.getValue();
+            String slot = name.substring(0, name.lastIndexOf('.'));
+            if (name.endsWith(QUANT_SCALE)) {
+                float after = 1 / x[0];
+                Float before = lastScales.put(slot, after);
+                if (before != null && before != after) {
+                    each(h -> h.scaleUpdated(step, slot, before, after));
+                }
+            } else if (name.endsWith(".amax") || name.endsWith(".amax_history")) {
+                each(h -> h.amaxRecorded(step, slot, x[x.length - 1]));
+            }
         }
     }
 

@@ -463,6 +463,33 @@ class TrainerTest {
     }
 
     @Test
+    void hooks_that_watch_scales_are_told_of_amaxes_and_scales() throws IOException {
+        List<String> amaxes = new ArrayList<>();
+        List<String> scales = new ArrayList<>();
+        TrainingHook watch = new TrainingHook() {
+            @Override
+            public boolean watchesScales() {
+                return true;
+            }
+
+            @Override
+            public void amaxRecorded(long step, String slot, float amax) {
+                amaxes.add(step + " " + slot + " " + (amax > 0));
+            }
+
+            @Override
+            public void scaleUpdated(long step, String slot, float before, float after) {
+                scales.add(slot);
+            }
+        };
+        TrainingParts parts = SmallRun.parts(SmallRun.with("precision: {mode: fp8, amax_history_len: 4}"));
+        run(parts, folder, RunOptions.NEW.withMaxSteps(3).withHooks(List.of(watch)));
+        assertTrue(amaxes.contains("2 fp8.first.input true"), amaxes.toString());
+        assertTrue(amaxes.contains("3 fp8.second.grad_output true"), amaxes.toString());
+        assertTrue(scales.contains("fp8.first.input"), scales.toString());
+    }
+
+    @Test
     void hooks_are_told_when_an_error_ends_the_run() {
         Diary diary = new Diary();
         TrainingHook failing = new TrainingHook() {

@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Predicate;
 
 /**
  * What outlives a step on a device, by name, for checkpoints. What a checkpoint holds for values that no program has asked for yet waits
@@ -81,6 +82,21 @@ final class LastingMemory implements AutoCloseable {
             memory.read(value, bytes);
             return value.type().dtype() == DType.F64 ? bytes.get(Tensor.F64_LE, 0) : bytes.get(Tensor.F32_LE, 0);
         }
+    }
+
+    /** Elements of the F32 states with such names. */
+    Map<String, float[]> floats(Predicate<String> names) {
+        Map<String, float[]> floats = new TreeMap<>();
+        try (Arena arena = Arena.ofConfined()) {
+            for (Value v : values.values()) {
+                if (v.role() == Role.STATE && v.type().dtype() == DType.F32 && names.test(v.name())) {
+                    MemorySegment bytes = arena.allocate(v.type().byteSize(), 64);
+                    memory.read(v, bytes);
+                    floats.put(v.name(), bytes.toArray(Tensor.F32_LE));
+                }
+            }
+        }
+        return floats;
     }
 
     /** Elements of a parameter's gradient times {@code factor}. */

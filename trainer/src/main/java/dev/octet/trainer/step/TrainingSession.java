@@ -273,6 +273,14 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /**
+     * What FP8 remembers of each tensor: names as {@link dev.octet.trainer.precision.Fp8Layer#slot} has them with {@code .quant_scale},
+     * {@code .amax_history} (pending first, newest last) or {@code .amax}.
+     */
+    public Map<String, float[]> scales() {
+        return memory.floats(name -> name.startsWith("fp8."));
+    }
+
+    /**
      * Goes on from a checkpoint.
      *
      * @throws InvalidDataException when something has another type or shape
