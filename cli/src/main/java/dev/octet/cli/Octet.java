@@ -27,7 +27,8 @@ public final class Octet {
             new DiffCommand(),
             new EvaluateCommand(),
             new TrainCommand(),
-            new ExportCommand());
+            new ExportCommand(),
+            new GradientCommand());
 
     private Octet() {}
 

@@ -2,9 +2,7 @@ package dev.octet.trainer.check;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.abort;
 
-import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
@@ -24,15 +22,9 @@ class TinyGradientTest {
 
     private static void check(String name, Device device) throws IOException {
         try (TinyGoldens tiny = TinyGoldens.open(name)) {
-            List<Difference> all;
-            try {
-                GradientCheck check = new GradientCheck(tiny.withLoss(), "loss", tiny.golden(), tiny.renamed());
-                assertEquals(tiny.golden().gradients().size(), check.program().gradients().size());
-                all = check.run(device);
-            } catch (UnsupportedModelException e) {
-                abort(e.what());
-                return;
-            }
+            GradientCheck check = new GradientCheck(tiny.withLoss(), "loss", tiny.golden(), tiny.renamed());
+            assertEquals(tiny.golden().gradients().size(), check.program().gradients().size());
+            List<Difference> all = check.run(device);
             assertTrue(all.size() > 20, "logits, loss and many gradients");
             for (Difference d : all) {
                 // torch's own F32 is this far from exact: two layers of sums of up to 128 terms
