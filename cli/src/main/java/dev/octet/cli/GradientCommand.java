@@ -57,8 +57,8 @@ final class GradientCommand implements Command {
                     + " mse, cosine (default: upstream gradients are in the file)");
     private static final Option OUTPUT =
             Flags.value("loss-output", "NAME", "output the loss is computed from (default: logits, or the only one)");
-    private static final Option RENAME = Flags.repeatable(
-            "rename", "FILE_NAME=GRAPH_NAME", "the graph calls the parameter otherwise than the file");
+    private static final Option RENAME =
+            Flags.repeatable("rename", "FILE_NAME=GRAPH_NAME", "the graph calls the parameter otherwise than the file");
     private static final Option TIE =
             Flags.flag("tie", "make one of parameters that the export wrote twice, as stored or transposed");
     private static final Option DEVICE =
@@ -145,23 +145,16 @@ final class GradientCommand implements Command {
     }
 
     private static GradientCheck check(
-            GraphModel canonical,
-            Golden golden,
-            Optional<LossConfig> loss,
-            Map<String, String> renamed,
-            boolean tie) {
+            GraphModel canonical, Golden golden, Optional<LossConfig> loss, Map<String, String> renamed, boolean tie) {
         GraphModel model = tie ? Ties.restore(canonical, Ties.find(canonical.graph())) : canonical;
         Map<String, Shape> shapes = new TreeMap<>();
         golden.inputs().forEach((name, t) -> shapes.put(name, t.shape()));
-        GraphModel concrete =
-                ImportPasses.specialise(model, Programs.sizes(model.graph(), shapes), new PassLog());
+        GraphModel concrete = ImportPasses.specialise(model, Programs.sizes(model.graph(), shapes), new PassLog());
         if (loss.isEmpty()) {
             return new GradientCheck(concrete, null, golden, renamed);
         }
-        boolean causal = loss.get().type() == LossConfig.Type.CAUSAL_LM;
-        Golden labelled = causal ? golden.withNextTokenLabels(LABELS, IGNORED) : golden;
-        LossGraph graph = LossGraph.of(concrete, loss.get(), labels(labelled));
-        return new GradientCheck(graph.model(), graph.loss(), labelled, renamed);
+        LossGraph graph = LossGraph.of(concrete, loss.get(), labels(golden));
+        return new GradientCheck(graph.model(), graph.loss(), golden, renamed);
     }
 
     private static OperandType labels(Golden golden) {
@@ -178,9 +171,8 @@ final class GradientCommand implements Command {
         for (LossConfig.Type t : LossConfig.Type.values()) {
             types.put(t.name().toLowerCase(Locale.ROOT).replace('_', '-'), t);
         }
-        LossConfig.@Nullable Type type = arguments.has(LOSS)
-                ? arguments.choice(LOSS, types, LossConfig.Type.CROSS_ENTROPY)
-                : null;
+        LossConfig.@Nullable Type type =
+                arguments.has(LOSS) ? arguments.choice(LOSS, types, LossConfig.Type.CROSS_ENTROPY) : null;
         return Optional.ofNullable(type)
                 .map(t -> new LossConfig(t, arguments.text(OUTPUT), LABELS, IGNORED, Optional.empty()));
     }
@@ -226,8 +218,8 @@ final class GradientCommand implements Command {
         screen.out().print(table.text(0));
         Difference worst = answer.differences().getFirst();
         screen.out()
-                .println("\n" + answer.steps() + " steps, " + Table.bytes(answer.arenaBytes())
-                        + " of temporaries on " + answer.device() + ", program " + answer.programSha256());
+                .println("\n" + answer.steps() + " steps, " + Table.bytes(answer.arenaBytes()) + " of temporaries on "
+                        + answer.device() + ", program " + answer.programSha256());
         screen.out()
                 .println("largest relative error " + number(worst.error()) + " of " + worst.tensor() + ", "
                         + (answer.passed() ? "within" : "above") + " " + number(answer.tolerance()));

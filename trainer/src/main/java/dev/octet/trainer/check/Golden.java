@@ -1,9 +1,7 @@
 package dev.octet.trainer.check;
 
 import dev.octet.formats.error.InvalidDataException;
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -66,31 +64,5 @@ public record Golden(
                     "nothing to compare with: no out.NAME and no grad.NAME", file, "add expected outputs or gradients");
         }
         return new Golden(inputs, upstream, outputs, gradients);
-    }
-
-    /**
-     * The same, where a model's labels are its own tokens: each position is to tell the next one, as causal language models of transformers
-     * count their loss. The last position of a row gets the label that does not count.
-     *
-     * @param labels name of the labels [.., length], I64
-     * @throws InvalidDataException when there are no such labels
-     */
-    public Golden withNextTokenLabels(String labels, long ignored) {
-        Tensor t = inputs.get(labels);
-        if (t == null || t.dtype() != DType.I64 || t.shape().rank() == 0) {
-            throw new InvalidDataException(
-                    "in." + labels + " is " + (t == null ? "missing" : t.spec().toString()),
-                    "labels of a causal language model",
-                    "add them as I64 [batch, length]");
-        }
-        long length = t.shape().dim(-1);
-        long[] all = t.toLongs();
-        long[] next = new long[all.length];
-        for (int i = 0; i < all.length; i++) {
-            next[i] = (i + 1) % length == 0 ? ignored : all[i + 1];
-        }
-        Map<String, Tensor> changed = new TreeMap<>(inputs);
-        changed.put(labels, Tensor.ofLongs(Arena.ofAuto(), labels, t.shape(), next));
-        return new Golden(changed, upstream, outputs, gradients);
     }
 }

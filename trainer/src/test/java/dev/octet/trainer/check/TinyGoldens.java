@@ -6,27 +6,25 @@ import dev.octet.converter.Converter;
 import dev.octet.converter.pass.ImportPasses;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
-import dev.octet.formats.graph.Attribute;
-import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.graph.ValueInfo;
-import dev.octet.formats.graph.ValueType.TensorType;
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Programs;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.loss.LossGraph;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
@@ -90,35 +88,16 @@ final class TinyGoldens implements AutoCloseable {
         return graph;
     }
 
-    /** The graph with the loss of its architecture behind the logits, as a value called {@code loss}. */
-    GraphModel withLoss() {
+    /** The graph with the loss of its architecture behind the logits. */
+    LossGraph withLoss() {
         GraphEdit edit = GraphEdit.of(graph.graph());
         edit.nodes().stream()
                 .filter(n -> n.is("Gather") && n.input(1).equals("input_ids") && isPadded)
                 .forEach(n -> stopAtPadding(edit, n));
-        Shape logits = tensor("out.logits").shape();
-        long classes = logits.dim(-1);
-        Tensor rows = Tensor.ofLongs(ARENA, "loss_rows", Shape.of(2), -1, classes);
-        edit.putInitializer(Initializer.of(rows));
-        edit.putInitializer(Initializer.of(Tensor.ofLongs(ARENA, "loss_labels", Shape.of(1), -1)));
-        List<ValueInfo> inputs = new ArrayList<>(edit.inputs());
-        List<Dim> dims = new ArrayList<>();
-        for (long d : tensor("in.labels").shape().toArray()) {
-            dims.add(Dim.of(d));
-        }
-        inputs.add(new ValueInfo("labels", new TensorType(DType.I64, dims)));
-        edit.setInputs(inputs);
-        edit.append(
-                Node.of("loss_rows", "Reshape", List.of("logits", "loss_rows"), List.of("flat_logits")),
-                Node.of("loss_labels", "Reshape", List.of("labels", "loss_labels"), List.of("flat_labels")),
-                Node.of(
-                        "loss",
-                        "SoftmaxCrossEntropyLoss",
-                        List.of("flat_logits", "flat_labels"),
-                        List.of("loss"),
-                        Attribute.of("reduction", "mean"),
-                        Attribute.of("ignore_index", -100L)));
-        return graph.withGraph(edit.build());
+        LossConfig.Type type = isCausal ? LossConfig.Type.CAUSAL_LM : LossConfig.Type.CROSS_ENTROPY;
+        LossConfig config = new LossConfig(type, Optional.empty(), "labels", -100, Optional.empty());
+        Tensor labels = tensor("in.labels");
+        return LossGraph.of(graph.withGraph(edit.build()), config, new OperandType(labels.dtype(), labels.shape()));
     }
 
     /**
@@ -149,8 +128,7 @@ final class TinyGoldens implements AutoCloseable {
     }
 
     Golden golden() {
-        Golden golden = Golden.of(file.model().tensors(), "golden.safetensors");
-        return isCausal ? golden.withNextTokenLabels("labels", -100) : golden;
+        return Golden.of(file.model().tensors(), "golden.safetensors");
     }
 
     /** The graph's name of each gradient that has another one: by the module that torch exported, and where a tied weight got another owner. */

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
+import dev.octet.trainer.loss.LossGraph;
 import java.io.IOException;
 import java.util.List;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -22,8 +23,11 @@ class TinyGradientTest {
 
     private static void check(String name, Device device) throws IOException {
         try (TinyGoldens tiny = TinyGoldens.open(name)) {
-            GradientCheck check = new GradientCheck(tiny.withLoss(), "loss", tiny.golden(), tiny.renamed());
-            assertEquals(tiny.golden().gradients().size(), check.program().gradients().size());
+            LossGraph graph = tiny.withLoss();
+            GradientCheck check = new GradientCheck(graph.model(), graph.loss(), tiny.golden(), tiny.renamed());
+            assertEquals(
+                    tiny.golden().gradients().size(),
+                    check.program().gradients().size());
             List<Difference> all = check.run(device);
             assertTrue(all.size() > 20, "logits, loss and many gradients");
             for (Difference d : all) {

@@ -14,6 +14,7 @@ import dev.octet.quant.recipe.TrainingRecipe.RowwiseWithGwHp;
 import dev.octet.quant.recipe.TrainingRecipe.Tensorwise;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.precision.ApexLevel;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.AutocastList;
@@ -61,7 +62,8 @@ class TinyPrecisionTest {
     private static void check(String name, PrecisionPolicy policy, double tolerance) throws IOException {
         try (TinyGoldens tiny = TinyGoldens.open(name);
                 Device device = CpuDevice.of(2)) {
-            GradientCheck check = new GradientCheck(tiny.withLoss(), "loss", tiny.golden(), tiny.renamed(), policy);
+            LossGraph graph = tiny.withLoss();
+            GradientCheck check = new GradientCheck(graph.model(), graph.loss(), tiny.golden(), tiny.renamed(), policy);
             for (Difference d : check.run(device)) {
                 double limit = d.tensor().equals("out.loss") ? 0.02 : tolerance;
                 assertTrue(d.error() <= limit, d.toString());
