@@ -180,7 +180,11 @@ public final class Trainer implements AutoCloseable {
     private List<String> notes(Set<String> used) {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
-        return idle.isEmpty() ? List.of() : List.of("the loss does not depend on " + String.join(", ", idle));
+        List<String> notes = new ArrayList<>(parts.config().precision().notes());
+        if (!idle.isEmpty()) {
+            notes.add("the loss does not depend on " + String.join(", ", idle));
+        }
+        return notes;
     }
 
     /**

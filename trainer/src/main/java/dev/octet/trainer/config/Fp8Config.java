@@ -13,6 +13,7 @@ import dev.octet.trainer.precision.LayerFilter;
 import dev.octet.trainer.yaml.Section;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
@@ -21,6 +22,7 @@ import org.jspecify.annotations.Nullable;
 /** Reads what {@code mode: fp8} takes: the recipe and its fields under the names of the libraries they come from, and what is different for some layers. */
 final class Fp8Config {
     private static final String RECIPE = "recipe";
+    private static final String INTERVAL = "interval";
     private static final String HIGH_PRECISION = "high_precision";
     private static final String FAKE_QUANTIZE = "fake_quantize";
     private static final String OVERRIDE_PRECISION = "override_linear_precision";
@@ -48,6 +50,15 @@ final class Fp8Config {
 
     private Fp8Config() {}
 
+    /** Remarks on keys that are taken and have no effect. */
+    static List<String> notes(Section s, TrainingRecipe recipe) {
+        return recipe.isDelayed() && s.has(INTERVAL)
+                ? List.of("precision.interval = " + s.text(INTERVAL).orElse("")
+                        + " has no effect: Transformer Engine ignored it before it took it out; scales move with every"
+                        + " micro-batch")
+                : List.of();
+    }
+
     static Fp8Policy read(Section s, Autocast base) {
         TrainingRecipe recipe = recipe(s);
         return new Fp8Policy(
@@ -69,8 +80,12 @@ final class Fp8Config {
         @Nullable TrainingRecipe recipe = s.has(RECIPE) ? recipe(s) : null;
         @Nullable Set<Product> products = s.has(HIGH_PRECISION) ? products(s) : null;
         @Nullable Boolean fake = s.has(FAKE_QUANTIZE) ? s.flag(FAKE_QUANTIZE, false) : null;
+        boolean fp8 = s.flag("fp8", true);
         s.requiredText("match");
-        return new LayerOverride(s.patterns("match").getFirst(), s.flag("fp8", true), recipe, products, fake);
+        if (!fp8 && (recipe != null || products != null || fake != null)) {
+            throw s.error("fp8", "a layer that is not in FP8 has no recipe", "leave out fp8: false, or the other keys");
+        }
+        return new LayerOverride(s.patterns("match").getFirst(), fp8, recipe, products, fake);
     }
 
     private static TrainingRecipe recipe(Section s) {
@@ -90,6 +105,9 @@ final class Fp8Config {
                                     HIGH_PRECISION, "unknown product '" + name + "'", "valid: fprop, dgrad, wgrad");
                     });
         }
+        if (products.size() == Product.values().length) {
+            throw s.error(HIGH_PRECISION, "no product is left in FP8", "choose mode: bf16, or fp8: false for a layer");
+        }
         return products;
     }
 
@@ -101,9 +119,7 @@ final class Fp8Config {
     }
 
     private static TrainingRecipe delayed(Section s) {
-        if (s.whole("interval", 1, -1, Integer.MAX_VALUE) != 1) {
-            throw s.error("interval", "scales are updated after every step", "leave the key out");
-        }
+        s.whole(INTERVAL, 1, -1, Integer.MAX_VALUE); // see notes
         TrainingRecipe.DelayedScaling usual = TrainingRecipe.DelayedScaling.DEFAULT;
         int most = TrainingRecipe.DelayedScaling.MAX_MARGIN;
         return new TrainingRecipe.DelayedScaling(
@@ -118,7 +134,10 @@ final class Fp8Config {
 
     /** Accelerate's three flags, of which Transformer Engine takes all off, or the last one on. */
     private static boolean wgradInHighPrecision(Section s) {
-        List<String> flags = s.texts(OVERRIDE_PRECISION);
+        // Python writes True and False
+        List<String> flags = s.texts(OVERRIDE_PRECISION).stream()
+                .map(f -> f.toLowerCase(Locale.ROOT))
+                .toList();
         if (!flags.isEmpty() && !flags.equals(List.of("false", "false", "false"))) {
             if (flags.equals(List.of("false", "false", "true"))) {
                 return true;
@@ -134,7 +153,7 @@ final class Fp8Config {
     private static TrainingRecipe current(Section s) {
         TrainingRecipe.CurrentScaling usual = TrainingRecipe.CurrentScaling.DEFAULT;
         return new TrainingRecipe.CurrentScaling(
-                s.flag("power_2_scale", usual.powerOfTwoScales()),
+                s.flag("use_power_2_scales", usual.powerOfTwoScales()),
                 format(s, usual.format()),
                 epsilon(s),
                 s.choice("backward_override", OVERRIDES, usual.backwardOverride()));
@@ -166,7 +185,7 @@ final class Fp8Config {
         TrainingRecipe.Mxfp8 usual = TrainingRecipe.Mxfp8.DEFAULT;
         return new TrainingRecipe.Mxfp8(
                 format(s, usual.format()),
-                s.flag("mxfp8_2d_quantization", usual.twoDimensionalWeights()),
+                s.flag("enable_2d_quantization", usual.twoDimensionalWeights()),
                 s.choice("backward_override", OVERRIDES, usual.backwardOverride()));
     }
 }

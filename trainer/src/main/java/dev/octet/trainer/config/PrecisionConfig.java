@@ -4,10 +4,12 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.precision.ApexLevel;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.AutocastList;
+import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.yaml.Section;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -16,8 +18,9 @@ import java.util.Map;
  * @param mode as in the configuration
  * @param policy what the mode stands for
  * @param scaling by what the loss is multiplied
+ * @param notes remarks on keys that have no effect, for whoever starts the run
  */
-public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling) {
+public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes) {
     private static final String LOSS_SCALE = "loss_scale";
     private static final Map<String, AutocastList> LISTS =
             Map.of("cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX);
@@ -46,6 +49,14 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         return modes;
     }
 
+    public PrecisionConfig {
+        notes = List.copyOf(notes);
+    }
+
+    private PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling) {
+        this(mode, policy, scaling, List.of());
+    }
+
     static PrecisionConfig read(Section s) {
         String name = s.text("mode").orElse("fp32");
         return s.choice("mode", MODES, PrecisionConfig::fp32).read(s, name);
@@ -63,7 +74,12 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         String name = s.text("base").orElse("bf16");
         DType base = s.choice("base", types, DType.BF16);
         LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
-        return new PrecisionConfig("fp8", Fp8Config.read(s, new Autocast(name, base, list(s))), scaling(s, usual));
+        Fp8Policy policy = Fp8Config.read(s, new Autocast(name, base, list(s)));
+        return new PrecisionConfig(
+                "fp8",
+                policy,
+                scaling(s, usual),
+                Fp8Config.notes(s, policy.settings().recipe()));
     }
 
     private static AutocastList list(Section s) {

@@ -125,7 +125,6 @@ class TrainingConfigTest {
                 "precision: {mode: bf16, recipe: delayed}        | unknown key 'precision.recipe'",
                 "precision: {mode: fp8, recipe: delay}           | unknown value 'delay'",
                 "precision: {mode: fp8, fp8_format: E5M2}        | does not train",
-                "precision: {mode: fp8, interval: 4}             | updated after every step",
                 "precision: {mode: fp8, override_linear_precision: [true, false, false]} | not for delayed",
                 "precision: {mode: fp8, high_precision: [gemm]}  | unknown product 'gemm'",
                 "precision: {mode: fp8, recipe: current, margin: 1} | unknown key 'precision.margin'",
