@@ -71,8 +71,7 @@ final class TrainPage implements TrainingHook {
             long temporaryBytes,
             String data) {}
 
-    TrainPage(
-            Arguments arguments, Screen screen, Path model, Path configFile, Path folder, TrainingConfig config) {
+    TrainPage(Arguments arguments, Screen screen, Path model, Path configFile, Path folder, TrainingConfig config) {
         this.arguments = arguments;
         this.screen = screen;
         this.style = arguments.progressStyle(screen);
@@ -202,7 +201,8 @@ final class TrainPage implements TrainingHook {
         long seconds = Math.round(eta);
         return String.format(
                 Locale.ROOT,
-                "step %d/%d  loss %.4f (ema %.4f)  lr %.1e  gnorm %.2f%s  %s %,.0f  mem %s  data %.1f%%  eta %02d:%02d:%02d",
+                "step %d/%d  loss %.4f (ema %.4f)  lr %.1e  gnorm %.2f%s  %s %,.0f  mem %s  data %.1f%%  eta"
+                        + " %02d:%02d:%02d",
                 r.step(),
                 config.steps(),
                 r.loss(),
@@ -219,15 +219,15 @@ final class TrainPage implements TrainingHook {
                 seconds % 60);
     }
 
-    private void event(String format, Object... values) {
+    private void event(String line) {
         if (style != ProgressStyle.NONE && style != ProgressStyle.JSON) {
-            screen.err().println(String.format(Locale.ROOT, format, values));
+            screen.err().println(line);
         }
     }
 
     @Override
     public void lossScaleChanged(long step, double before, double after) {
-        event("step %d: loss scale %.0f -> %.0f", step, before, after);
+        event(String.format(Locale.ROOT, "step %d: loss scale %.0f -> %.0f", step, before, after));
     }
 
     @Override
@@ -242,12 +242,24 @@ final class TrainPage implements TrainingHook {
     @Override
     public void evaluated(EvaluationReport r) {
         bestEval = Double.isNaN(bestEval) ? r.loss() : Math.min(bestEval, r.loss());
-        event("step %d: evaluation loss %.4f over %d samples, %.1f s", r.step(), r.loss(), r.samples(), r.seconds());
+        event(String.format(
+                Locale.ROOT,
+                "step %d: evaluation loss %.4f over %d samples, %.1f s",
+                r.step(),
+                r.loss(),
+                r.samples(),
+                r.seconds()));
     }
 
     @Override
     public void checkpointWritten(CheckpointReport r) {
-        event("step %d: checkpoint %s, %s, %.1f s", r.step(), r.folder(), Table.bytes(r.bytes()), r.seconds());
+        event(String.format(
+                Locale.ROOT,
+                "step %d: checkpoint %s, %s, %.1f s",
+                r.step(),
+                r.folder(),
+                Table.bytes(r.bytes()),
+                r.seconds()));
     }
 
     /** Asks the run to stop after its step. */

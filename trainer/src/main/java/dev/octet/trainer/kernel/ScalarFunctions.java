@@ -18,14 +18,14 @@ final class ScalarFunctions implements ElementaryFunctions {
     }
 
     private static float powerOfTwo(int exponent) {
-        return Float.intBitsToFloat(exponent + 127 << 23);
+        return Float.intBitsToFloat((exponent + 127) << 23);
     }
 
     /** log x = e·ln 2 + log m, sqrt(1/2) <= m < sqrt(2). */
     static float log(float x) {
         boolean subnormal = x < SMALLEST_NORMAL;
         int bits = Float.floatToRawIntBits(subnormal ? x * TWO_23 : x);
-        int exponent = bits - SQRT_HALF_BITS >> 23;
+        int exponent = (bits - SQRT_HALF_BITS) >> 23;
         float f = Float.intBitsToFloat(bits - (exponent << 23)) - 1;
         float e = exponent - (subnormal ? 23f : 0f);
         float p = Math.fma(Math.fma(Math.fma(LOG_7, f, LOG_6), f, LOG_5), f, LOG_4);

@@ -13,6 +13,7 @@ import jdk.incubator.vector.VectorSpecies;
  * On vectors; the formulas are those of {@link ScalarFunctions}, which also takes the elements that fill no vector. Loading this class
  * needs the module {@code jdk.incubator.vector}.
  */
+@SuppressWarnings("ReferenceEquality") // whether two arrays are one, not whether they are alike
 final class VectorFunctions implements ElementaryFunctions {
     private static final VectorSpecies<Float> FLOATS = FloatVector.SPECIES_PREFERRED;
     private static final int LANES = FLOATS.length();

@@ -122,7 +122,7 @@ public final class MemoryPlan {
     private void place(List<Life> lives) {
         lives.sort(Comparator.comparingLong(Life::bytes)
                 .reversed()
-                .thenComparing(l -> l.root().id()));
+                .thenComparingInt(l -> l.root().id()));
         List<Placed> placed = new ArrayList<>();
         for (Life life : lives) {
             Placed p = new Placed(life, bestFit(life, placed));

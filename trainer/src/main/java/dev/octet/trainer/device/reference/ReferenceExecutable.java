@@ -75,7 +75,7 @@ final class ReferenceExecutable implements Executable {
             return;
         }
         // Reference kernels write into zeros and never add: sums are made here.
-        Map<double[], double[]> parts = new IdentityHashMap<>();
+        IdentityHashMap<double[], double[]> parts = new IdentityHashMap<>();
         Ops.of(op).reference().backward(op, new StepFrame<>(step, v -> {
             double[] all = elements(v);
             return step.gradients().contains(v) ? parts.computeIfAbsent(all, a -> new double[a.length]) : all;
@@ -88,7 +88,7 @@ final class ReferenceExecutable implements Executable {
         }
     }
 
-    private static void finish(double[] all, Map<double[], double[]> parts, boolean add) {
+    private static void finish(double[] all, IdentityHashMap<double[], double[]> parts, boolean add) {
         double[] part = parts.get(all);
         if (part == null) {
             throw new IllegalStateException("a gradient without an array");

@@ -29,12 +29,14 @@ public final class BinaryReference<O extends BinaryOp> implements ReferenceKerne
             if (!frame.wantsGradient(k)) {
                 continue;
             }
-            double[] a = op.reads(k, 0) ? frame.input(0) : NOT_READ;
-            double[] b = op.reads(k, 1) ? frame.input(1) : NOT_READ;
+            boolean readsA = op.reads(k, 0);
+            boolean readsB = op.reads(k, 1);
+            double[] a = readsA ? frame.input(0) : NOT_READ;
+            double[] b = readsB ? frame.input(1) : NOT_READ;
             double[] gradient = frame.gradient(k);
             for (int i = 0; i < g.length; i++) {
-                double ai = a == NOT_READ ? Double.NaN : a[(int) broadcast.index(0, i)];
-                double bi = b == NOT_READ ? Double.NaN : b[(int) broadcast.index(1, i)];
+                double ai = readsA ? a[(int) broadcast.index(0, i)] : Double.NaN;
+                double bi = readsB ? b[(int) broadcast.index(1, i)] : Double.NaN;
                 gradient[(int) broadcast.index(k, i)] +=
                         k == 0 ? op.gradientA(g[i], ai, bi) : op.gradientB(g[i], ai, bi);
             }

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.stream.LongStream;
 
 /**
- * Every {@code step}-th position of each axis from {@code start} on; steps may be negative. The gradient is zero at what was left out.
+ * From each axis positions at equal distances, from a first one on; the distances may be negative. The gradient is zero at what was left out.
  *
  * @param starts by axis of x
  * @param steps by axis of x
