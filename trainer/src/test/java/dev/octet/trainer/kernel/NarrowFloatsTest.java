@@ -40,7 +40,7 @@ class NarrowFloatsTest {
         for (int i = 0; i < x.length; i++) {
             // the upper 12 bits sweep; of the lower ones those that decide ties are set in all ways
             int low = i & 0xFF;
-            x[i] = Float.intBitsToFloat((i >>> 8) << 20 | (low >>> 4) << 12 | (low & 15) * 0x0FF7 & 0xFFFFF);
+            x[i] = Float.intBitsToFloat(((i >>> 8) << 20) | ((low >>> 4) << 12) | (((low & 15) * 0x0FF7) & 0xFFFFF));
         }
         return x;
     }

@@ -23,7 +23,7 @@ class VectorMathTest {
      *
      * @param ulps allowed error in units in the last place of the exact result; that of subnormal results is the smallest float
      */
-    private record Function(
+    record Function(
             String name, Run vector, Run scalar, DoubleUnaryOperator exact, double ulps, boolean subnormalIsZero) {
         @Override
         public String toString() {

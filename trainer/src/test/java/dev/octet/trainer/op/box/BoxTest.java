@@ -64,7 +64,7 @@ class BoxTest extends TwinTest {
     }
 
     /** Reads a node of the given inputs after the first, all constant I64. */
-    private static OpSource source(String type, OperandType x, Attribute attribute, long @Nullable []... constants) {
+    private static OpSource source(String type, OperandType x, Attribute attribute, long[] @Nullable ... constants) {
         List<@Nullable OperandType> types = new ArrayList<>(List.of(x));
         List<@Nullable Tensor> tensors = new ArrayList<>();
         tensors.add(null);

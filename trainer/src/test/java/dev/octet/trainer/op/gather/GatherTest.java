@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.gather;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -59,9 +60,10 @@ class GatherTest extends TwinTest {
             indices.writeLong(1, bad);
             InvalidDataException e =
                     assertThrows(InvalidDataException.class, () -> Indices.resolve("layers.0.emb", indices, 7));
-            assertTrue(e.getMessage().contains("index " + bad + " (number 1)"), e.getMessage());
-            assertTrue(e.getMessage().contains("7 elements"), e.getMessage());
-            assertTrue(e.getMessage().contains("layers.0.emb"), e.getMessage());
+            String message = requireNonNull(e.getMessage());
+            assertTrue(message.contains("index " + bad + " (number 1)"), message);
+            assertTrue(message.contains("7 elements"), message);
+            assertTrue(message.contains("layers.0.emb"), message);
         }
     }
 
