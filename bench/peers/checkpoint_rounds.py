@@ -8,18 +8,14 @@ outside the timed steps.
 import argparse
 import json
 import os
-import platform
 import re
 import shutil
 import statistics
 import subprocess
 import sys
-import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-HOME = os.path.dirname(os.path.dirname(HERE))
-OCTET = os.path.join(HOME, "octet")
-JAVA = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else "java"
+from measured import HERE, HOME, JAVA, OCTET, machine, measured, write
+
 CHUNK_MIB = 8
 
 
@@ -27,17 +23,7 @@ def timed(command, outputs=None):
     """Runs a command; seconds, peak memory, and what it says of itself on its last line of JSON or as a rate."""
     if outputs:
         shutil.rmtree(outputs, ignore_errors=True)
-    environment = dict(os.environ, OCTET_BUILD="off")
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
-    text = process.stdout.read().decode(errors="replace")
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        sys.exit(f"{' '.join(command)}\nexit {process.returncode}\n{text}")
-    result = {"seconds": seconds, "peak_mb": usage.ru_maxrss * 1024 / 1e6, "cpu_seconds": usage.ru_utime + usage.ru_stime,
-              "exit": process.returncode}
+    result, text = measured(command, (0, 1))
     for line in text.splitlines():
         if line.startswith("{"):
             try:
@@ -196,22 +182,6 @@ class Rounds:
         return statistics.median(t[key] / o[key] for t, o in zip(others, octet))
 
 
-def machine():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        fields = dict(line.split(":", 1) for line in file if ":" in line)
-    cpu = {k.strip(): v.strip() for k, v in fields.items()}
-    with open("/proc/meminfo", encoding="utf-8") as file:
-        memory = int(next(line for line in file if line.startswith("MemTotal")).split()[1]) * 1024 / 1e9
-    version = subprocess.run([JAVA, "-version"], capture_output=True, text=True).stderr.splitlines()
-    torch = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__, torch.get_num_threads(), 'threads')"],
-                           capture_output=True, text=True).stdout.strip()
-    return {
-        "cpu": f"{cpu.get('model name')}, family {cpu.get('cpu family')} model {cpu.get('model')}, {os.cpu_count()} cores",
-        "memory_gb": round(memory, 1), "os": platform.platform(), "jdk": version[1] if len(version) > 1 else "?",
-        "python": platform.python_version(), "torch": torch, "load_average_before": os.getloadavg(),
-    }
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("result")
@@ -239,16 +209,8 @@ def main():
         rounds.verify()
     facts["load_average_after"] = os.getloadavg()
     lines, summary = rounds.report()
-    head = [f"{key}: {value}" for key, value in (facts | rounds.facts).items()]
-    text = "\n".join(head + [""] + lines) + "\n"
-    print(text, end="")
-    result = {"machine": facts, "facts": rounds.facts, "summary": summary, "rounds": rounds.results, "options": vars(options)}
-    os.makedirs(os.path.dirname(os.path.abspath(options.result)), exist_ok=True)
-    with open(options.result + ".json", "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=2)
-        file.write("\n")
-    with open(options.result + ".txt", "w", encoding="utf-8") as file:
-        file.write(text)
+    write(options.result, facts | rounds.facts, lines,
+          {"machine": facts, "facts": rounds.facts, "summary": summary, "rounds": rounds.results, "options": vars(options)})
 
 
 main()

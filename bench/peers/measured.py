@@ -1,0 +1,56 @@
+"""What the scripts that measure in rounds share: processes with their time and memory, the machine, result files. Linux."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HOME = os.path.dirname(os.path.dirname(HERE))
+OCTET = os.path.join(HOME, "octet")
+JAVA = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else "java"
+
+
+def measured(command, exits=(0,)):
+    """Runs a command; what it took, and what it printed. Ends everything when its exit code is not among those expected."""
+    environment = dict(os.environ, OCTET_BUILD="off")
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    text = process.stdout.read().decode(errors="replace")
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in exits:
+        sys.exit(f"{' '.join(command)}\nexit {process.returncode}\n{text}")
+    return {"seconds": seconds, "peak_mb": usage.ru_maxrss * 1024 / 1e6, "cpu_seconds": usage.ru_utime + usage.ru_stime,
+            "exit": process.returncode}, text
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        fields = dict(line.split(":", 1) for line in file if ":" in line)
+    cpu = {k.strip(): v.strip() for k, v in fields.items()}
+    with open("/proc/meminfo", encoding="utf-8") as file:
+        memory = int(next(line for line in file if line.startswith("MemTotal")).split()[1]) * 1024 / 1e9
+    version = subprocess.run([JAVA, "-version"], capture_output=True, text=True).stderr.splitlines()
+    torch = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__, torch.get_num_threads(), 'threads')"],
+                           capture_output=True, text=True).stdout.strip()
+    return {
+        "cpu": f"{cpu.get('model name')}, family {cpu.get('cpu family')} model {cpu.get('model')}, {os.cpu_count()} cores",
+        "memory_gb": round(memory, 1), "os": platform.platform(), "jdk": version[1] if len(version) > 1 else "?",
+        "python": platform.python_version(), "torch": torch, "load_average_before": os.getloadavg(),
+    }
+
+
+def write(result, facts, lines, everything):
+    """Prints the report and writes RESULT.txt and RESULT.json."""
+    text = "\n".join([f"{key}: {value}" for key, value in facts.items()] + [""] + lines) + "\n"
+    print(text, end="")
+    os.makedirs(os.path.dirname(os.path.abspath(result)), exist_ok=True)
+    with open(result + ".json", "w", encoding="utf-8") as file:
+        json.dump(everything, file, indent=2)
+        file.write("\n")
+    with open(result + ".txt", "w", encoding="utf-8") as file:
+        file.write(text)
