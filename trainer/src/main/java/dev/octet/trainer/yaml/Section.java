@@ -259,7 +259,13 @@ public final class Section implements Entry {
     }
 
     private InvalidOptionException missing(String key) {
-        return broken(key, "the key is missing", "add " + child(key) + ": ...", null);
+        // a key that is mistyped is missing under its right name
+        List<String> typed = Nearest.names(
+                key, entries.keySet().stream().filter(k -> !asked.contains(k)).toList());
+        String fix = typed.isEmpty()
+                ? "add " + child(key) + ": ..."
+                : "did you mean " + key + " where " + typed.getFirst() + " is written?";
+        return broken(typed.isEmpty() ? key : typed.getFirst(), "the key " + key + " is missing", fix, null);
     }
 
     /** An error about a key of this section. */

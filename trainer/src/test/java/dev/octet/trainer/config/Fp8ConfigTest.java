@@ -136,7 +136,7 @@ class Fp8ConfigTest {
         , high_precision: [sgrad]                        | unknown product 'sgrad'
         , recipe: block, x_block_scaling_dim: 2          | two operands of one product cannot both have square blocks
         , layers: [{match: a, fp8: false, recipe: current}] | a layer that is not in FP8 has no recipe
-        , layers: [{fp8: false}]                         | the key is missing
+        , layers: [{fp8: false}]                         | the key match is missing
         , base: fp8                            | unknown value 'fp8'
         """)
     void contradictions_and_unknown_keys_are_refused(String precision, String what) {

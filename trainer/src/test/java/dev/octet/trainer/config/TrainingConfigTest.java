@@ -129,7 +129,7 @@ class TrainingConfigTest {
                 "precision: {mode: fp8, high_precision: [gemm]}  | unknown product 'gemm'",
                 "precision: {mode: fp8, recipe: current, margin: 1} | unknown key 'precision.margin'",
                 "precision: {mode: fp8, recipe: block, x_block_scaling_dim: 2} | square blocks",
-                "precision: {mode: fp8, layers: [{fp8: false}]}  | key is missing",
+                "precision: {mode: fp8, layers: [{fp8: false}]}  | key match is missing",
                 "precision: {mode: fp8, layers: [{match: a, fpx: 1}]} | unknown key",
                 "seed: *x                                        | not supported",
             })
@@ -150,6 +150,14 @@ class TrainingConfigTest {
         assertTrue(refused("data: {train: a.npz}\nsteps: 1\nloss: {type: causal-lm, distillation: {teacher: t.onnx}}")
                 .what()
                 .contains("matched by mse or cosine"));
+    }
+
+    @Test
+    void a_needed_key_that_is_mistyped_is_found_under_what_was_typed() {
+        InvalidOptionException e = refused("steps: 1\ndata: {trian: a.npz}");
+        assertTrue(e.what().contains("train is missing"), e.what());
+        assertTrue(e.where().contains("line 2, key data.trian"), e.where());
+        assertTrue(e.fix().contains("did you mean train"), e.fix());
     }
 
     @Test
