@@ -23,7 +23,8 @@ import org.junit.jupiter.api.io.TempDir;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class GradientCommandTest {
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models");
-    private static final String MODEL = MODELS.resolve("op-grad/gemm_tA0_tB0.onnx").toString();
+    private static final String MODEL =
+            MODELS.resolve("op-grad/gemm_tA0_tB0.onnx").toString();
     private static final Path GOLDEN = MODELS.resolve("op-grad/gemm_tA0_tB0.safetensors");
 
     @TempDir
