@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -53,9 +54,9 @@ class ExportCommandTest {
                 "train",
                 TinyBert.MODEL.toString(),
                 "--config",
-                runs.resolve("config.yaml").toString(),
+                config.toString(),
                 "-o",
-                runs.resolve("fp32").toString());
+                runs.resolve(name).toString());
         assertEquals(ExitCode.OK, line.code(), line.err());
     }
 
@@ -145,6 +146,87 @@ class ExportCommandTest {
             ModelFile.save(Model.of(tensors, model.model().metadata()), spoilt);
         }
         Files.move(spoilt, file, StandardCopyOption.REPLACE_EXISTING);
+    }
+
+    /** Trained as it is deployed, the file is the trainer's own arithmetic: no code differs. */
+    @Test
+    void a_run_of_the_deployed_scheme_is_exported_bit_for_bit_but_for_sums() throws IOException {
+        String run = runs.resolve("deployed").toString();
+        CommandLine line = CommandLine.run("export", run, "-o", at("m.onnx"), "--target", "onnxruntime", "--json");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        JsonNode answer = json(line);
+        assertEquals("fp8", answer.path("recipe").asText());
+        assertTrue(answer.path("proof").path("worst").asDouble() < 1e-5, answer.toString());
+        assertEquals(13, answer.path("fp8Layers").asInt());
+        assertEquals(
+                "the run computed it in high precision",
+                answer.path("kept").path(0).path("reason").asText());
+    }
+
+    /** The trainer's state multiplies on the way in, the file's scales on the way out. */
+    @Test
+    void delayed_scales_of_the_run_are_in_the_file_the_other_way_round() throws IOException {
+        Path run = runs.resolve("delayed");
+        CommandLine line = CommandLine.run("export", run.toString(), "-o", at("m.onnx"), "--target", "tensorrt");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        String module = "m.bert.encoder.layer.1.output.dense";
+        try (ModelFile state = ModelFile.open(run.resolve("checkpoints/step-3/state.safetensors"));
+                ModelFile file = ModelFile.open(folder.resolve("m.onnx"))) {
+            float quantScale = number(state, "fp8." + module + ".weight.weight.quant_scale");
+            assertEquals(1 / quantScale, number(file, module + ".weight_scale"));
+        }
+    }
+
+    private static float number(ModelFile file, String name) {
+        return file.model().tensor(name).toFloats()[0];
+    }
+
+    @Test
+    void transformer_engine_state_has_its_slots_and_directions_and_a_wrong_scale_fails_the_proof() throws IOException {
+        String run = runs.resolve("delayed").toString();
+        String[] words = {"export", run, "-o", at("m.safetensors"), "--target", "transformer-engine"};
+        CommandLine line = CommandLine.run(words);
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        String state = "m.bert.encoder.layer.1.output.dense.fp8.";
+        try (ModelFile file = ModelFile.open(folder.resolve("m.safetensors"))) {
+            assertEquals(Shape.of(3), file.model().tensor(state + "scale_fwd").shape());
+            assertEquals(
+                    Shape.of(4, 3),
+                    file.model().tensor(state + "amax_history_fwd").shape());
+            assertEquals(Shape.of(2), file.model().tensor(state + "scale_bwd").shape());
+            assertEquals(
+                    Shape.of(4, 2),
+                    file.model().tensor(state + "amax_history_bwd").shape());
+            float[] scale = file.model().tensor(state + "scale_fwd").toFloats();
+            float[] inverse = file.model().tensor(state + "scale_inv_fwd").toFloats();
+            float[] history = file.model().tensor(state + "amax_history_fwd").toFloats();
+            for (int slot = 0; slot < 2; slot++) {
+                assertEquals(1 / scale[slot], inverse[slot]);
+                float largest = 0;
+                for (int row = 0; row < 4; row++) {
+                    largest = Math.max(largest, history[row * 3 + slot]);
+                }
+                assertEquals(448 / largest, scale[slot], "slot " + slot);
+                assertEquals(0, history[slot], "row 0 is pending");
+                assertTrue(history[3 * 3 + slot] > 0, "the newest is in the last row");
+            }
+            assertEquals(1, scale[2], "outputs are never quantised");
+        }
+        spoil(folder.resolve("m.safetensors"), state + "scale_inv_fwd");
+        CommandLine proof = CommandLine.run(
+                "export", run, "-o", at("m.safetensors"), "--target", "transformer-engine", "--prove-only");
+        assertEquals(ExitCode.CHECK_FAILED, proof.code(), proof.out());
+    }
+
+    @Test
+    void what_a_delayed_run_exports_passes_verify_with_static_scales() throws IOException {
+        String run = runs.resolve("delayed").toString();
+        CommandLine line =
+                CommandLine.run("export", run, "-o", at("m"), "--target", "compressed-tensors", "--dtype", "bf16");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        assertTrue(Files.readString(folder.resolve("m/config.json")).contains("\"dynamic\" : false"));
+        CommandLine verify = CommandLine.run("verify", at("m"), "--deep", "--for", "vllm");
+        assertEquals(ExitCode.OK, verify.code(), verify.out());
     }
 
     @Test

@@ -286,6 +286,53 @@ public sealed interface TrainingRecipe {
         }
     }
 
+    /**
+     * What {@link Recipes#FP8} deploys, for training that gets a model used to it: E4M3 weights with a scale for each output channel,
+     * inputs with one scale from the largest magnitudes of earlier steps. Backward takes what these operands stand for, and gradients
+     * unquantised, as quantisation-aware training does (the straight-through estimator).
+     *
+     * @param amaxHistoryLength how many steps an input's scale looks back on
+     */
+    record Deployed(int amaxHistoryLength) implements TrainingRecipe {
+        /** As long as Transformer Engine's. */
+        public static final Deployed DEFAULT = new Deployed(1024);
+
+        public Deployed {
+            if (amaxHistoryLength < 1) {
+                throw new IllegalArgumentException("amax_history_len " + amaxHistoryLength + " is below 1");
+            }
+        }
+
+        @Override
+        public String name() {
+            return "deployed";
+        }
+
+        @Override
+        public boolean narrowsBias() {
+            return false;
+        }
+
+        @Override
+        public @Nullable OperandForm form(Product product, LinearTensor tensor) {
+            return switch (tensor) {
+                case INPUT ->
+                    new OperandForm(
+                            Minifloat.E4M3FN,
+                            new Span.Whole(),
+                            new Scaling.Delayed(0, amaxHistoryLength, AmaxHistory.Algorithm.MAX));
+                case WEIGHT ->
+                    current(Minifloat.E4M3FN, new Span.Vector(), new TransformerEngineScale(0, false, false));
+                case GRAD_OUTPUT -> null;
+            };
+        }
+
+        @Override
+        public boolean isDelayed() {
+            return true;
+        }
+    }
+
     private static OperandForm current(Minifloat format, Span span, QuantScaleRule rule) {
         return new OperandForm(format, span, new Scaling.Current(rule));
     }

@@ -28,6 +28,7 @@ final class Fp8Config {
     private static final String OVERRIDE_PRECISION = "override_linear_precision";
 
     private static final Map<String, Function<Section, TrainingRecipe>> RECIPES = Map.of(
+            "deployed", Fp8Config::deployed,
             "delayed", Fp8Config::delayed,
             "current", Fp8Config::current,
             "block", Fp8Config::block,
@@ -148,6 +149,11 @@ final class Fp8Config {
                     "give [false, false, true] or nothing; " + HIGH_PRECISION + ": [...] takes any product");
         }
         return false;
+    }
+
+    private static TrainingRecipe deployed(Section s) {
+        return new TrainingRecipe.Deployed((int)
+                s.whole("amax_history_len", TrainingRecipe.Deployed.DEFAULT.amaxHistoryLength(), 1, Integer.MAX_VALUE));
     }
 
     private static TrainingRecipe current(Section s) {
