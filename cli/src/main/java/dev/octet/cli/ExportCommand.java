@@ -421,6 +421,7 @@ final class ExportCommand implements Command {
                 return ExportProof.of(
                         trainer,
                         output,
+                        target.equals(Target.TENSORRT.label()),
                         source.canonical(),
                         isDynamic(recipe),
                         data,

@@ -45,11 +45,13 @@ final class ExportProof {
      * Runs both.
      *
      * @param untrained the canonical model that the run was started with
+     * @param forOthers whether an ONNX file is for another runtime than ONNX Runtime
      * @param dynamicPerToken whether readers of the checkpoint find activation scales for each token
      */
     static Result of(
             ForwardSession trainer,
             Path exported,
+            boolean forOthers,
             GraphModel untrained,
             boolean dynamicPerToken,
             Dataset data,
@@ -69,7 +71,7 @@ final class ExportProof {
                 candidate = read;
             }
             ModelComparison comparison = Evaluation.compare(
-                    batch -> trainer.outputs(batch.tensors(), Arena.ofAuto()), candidate, data, options);
+                    batch -> trainer.outputs(batch.tensors(), Arena.ofAuto()), candidate, forOthers, data, options);
             return result(comparison, data.name(), gate);
         } finally {
             Files.deleteIfExists(read);

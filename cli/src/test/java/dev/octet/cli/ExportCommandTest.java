@@ -43,13 +43,21 @@ class ExportCommandTest {
     static void train() throws IOException {
         TinyBert.samples(runs.resolve("train.npz"), 24, 1);
         TinyBert.samples(runs.resolve("eval.npz"), 6, 2);
-        Files.writeString(runs.resolve("config.yaml"), """
+        train("fp32", "{mode: fp32}");
+        train("delayed", "{mode: fp8, recipe: delayed, base: fp32, amax_history_len: 4}");
+        train("deployed", "{mode: fp8, recipe: deployed, base: fp32, layers: [{match: decoder, fp8: false}]}");
+    }
+
+    private static void train(String name, String precision) throws IOException {
+        Path config = runs.resolve(name + ".yaml");
+        Files.writeString(config, """
             data: {train: train.npz, eval: eval.npz}
             loss: {type: mse, output: logits, distillation: {teacher: '%s'}}
             batch_size: 8
             steps: 3
             optimizer: {lr: 1.0e-3}
-            """.formatted(TinyBert.MODEL));
+            precision: %s
+            """.formatted(TinyBert.MODEL, precision));
         CommandLine line = CommandLine.run(
                 "train",
                 TinyBert.MODEL.toString(),
@@ -157,7 +165,7 @@ class ExportCommandTest {
         JsonNode answer = json(line);
         assertEquals("fp8", answer.path("recipe").asText());
         assertTrue(answer.path("proof").path("worst").asDouble() < 1e-5, answer.toString());
-        assertEquals(13, answer.path("fp8Layers").asInt());
+        assertEquals(13, answer.path("fp8_layers").asInt());
         assertEquals(
                 "the run computed it in high precision",
                 answer.path("kept").path(0).path("reason").asText());
@@ -187,7 +195,7 @@ class ExportCommandTest {
         String[] words = {"export", run, "-o", at("m.safetensors"), "--target", "transformer-engine"};
         CommandLine line = CommandLine.run(words);
         assertEquals(ExitCode.OK, line.code(), line.err());
-        String state = "m.bert.encoder.layer.1.output.dense.fp8.";
+        String state = "m.cls.predictions.transform.dense.fp8.";
         try (ModelFile file = ModelFile.open(folder.resolve("m.safetensors"))) {
             assertEquals(Shape.of(3), file.model().tensor(state + "scale_fwd").shape());
             assertEquals(

@@ -75,13 +75,16 @@ public final class Evaluation {
      *
      * @param reference gives at least one output of the candidate's
      * @param candidate an ONNX file
+     * @param forOthers whether the file is for another runtime than ONNX Runtime, which then computes its quantised groups as they are
+     *     written instead of with kernels of its own
      * @throws InvalidDataException when the data do not fit, or there is no output in common
      * @throws IOException when a file cannot be read
      */
-    public static ModelComparison compare(ModelRun reference, Path candidate, Dataset data, EvaluationOptions options)
+    public static ModelComparison compare(
+            ModelRun reference, Path candidate, boolean forOthers, Dataset data, EvaluationOptions options)
             throws IOException {
-        try (OnnxRuntimeSession session =
-                OnnxRuntimeSession.open(candidate, SessionSettings.defaults().withThreads(options.threads()))) {
+        SessionSettings settings = new SessionSettings(options.threads(), !forOthers);
+        try (OnnxRuntimeSession session = OnnxRuntimeSession.open(candidate, settings)) {
             Evaluation evaluation = new Evaluation();
             int size = session.fixedBatch().orElse(options.batchSize());
             for (int first = 0; first < data.count(); first += size) {
