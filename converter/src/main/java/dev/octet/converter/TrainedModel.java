@@ -15,6 +15,7 @@ import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LinearScales;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.trained.CheckpointTensors;
+import dev.octet.converter.trained.CodedWeights;
 import dev.octet.converter.trained.ModuleState;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.checkpoint.ModelConfig;
@@ -82,6 +83,23 @@ public final class TrainedModel implements AutoCloseable {
         Converter trained = source.withWeights(weights);
         Set<String> parameters = CheckpointTensors.parameters(trained.canonical(), weights.keySet());
         return new TrainedModel(trained, parameters, new TreeMap<>(scales));
+    }
+
+    /**
+     * A model with the weights that the codes of its own conversion stand for: where training of a quantised model begins. Rounding them by
+     * the same recipe gives the same codes again.
+     *
+     * @param conversion of {@code source}, by a recipe for weights; for ONNX Runtime, which has them the way round the model has them
+     */
+    public static TrainedModel dequantized(Converter source, Conversion conversion) {
+        Arena arena = Arena.ofShared();
+        try {
+            Map<String, Tensor> weights = CodedWeights.decoded(
+                    source.canonical().graph(), conversion.model().graph(), linears(conversion), arena);
+            return of(source, weights, Map.of());
+        } finally {
+            arena.close();
+        }
     }
 
     /** The canonical model with the trained weights. */
@@ -221,6 +239,12 @@ public final class TrainedModel implements AutoCloseable {
             reasons.computeIfPresent(n.input(1), (_, old) -> old.equals("--keep") ? why : old);
         }
         return reasons;
+    }
+
+    private static Map<String, String> linears(Conversion conversion) {
+        Map<String, String> weights = new LinkedHashMap<>();
+        conversion.plan().converted(LayerKind.LINEAR).forEach(d -> weights.put(d.node(), d.weight()));
+        return weights;
     }
 
     private List<Node> linears() {
