@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import ai.onnxruntime.OrtException;
 import dev.octet.converter.Conversion;
 import dev.octet.converter.ConversionOptions;
+import dev.octet.converter.Converter;
 import dev.octet.converter.TinyModels;
 import dev.octet.converter.TrainedModel;
 import dev.octet.converter.lower.Target;
@@ -24,6 +25,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -181,6 +183,30 @@ class TrainedModelTest {
                         trained.quantized(Recipes.FP8_WEIGHT_ONLY, ConversionOptions.defaults(), Map.of());
                 assertTrue(weightOnly.plan().converted().stream()
                         .anyMatch(d -> d.node().equals(node)));
+            }
+        }
+    }
+
+    /** Training a quantised model begins where it is: not one code turns before the first step. */
+    @ParameterizedTest
+    @ValueSource(strings = {"fp8", "fp8-per-tensor"})
+    void dequantised_weights_round_to_the_codes_they_came_from(String recipe) throws IOException {
+        try (MadeRun run = new MadeRun(BERT);
+                TrainedModel trained = run.trained()) {
+            Recipe chosen = Recipes.GRAPH.stream()
+                    .filter(r -> r.name().equals(recipe))
+                    .findFirst()
+                    .orElseThrow();
+            Conversion once = trained.quantized(chosen, ConversionOptions.defaults(), Map.of());
+            try (TrainedModel again = TrainedModel.dequantized(run.source, once);
+                    Converter student =
+                            run.source.withWeights(Map.of(QUERY, constant(again.plain(DType.F32), QUERY)))) {
+                Conversion twice = student.convert(once.plan(), run.scales, ConversionOptions.defaults(), Map.of());
+                assertEquals(
+                        -1,
+                        constant(once.model(), QUERY)
+                                .bytes()
+                                .mismatch(constant(twice.model(), QUERY).bytes()));
             }
         }
     }
