@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.Converter;
-import dev.octet.converter.pass.ImportPasses;
+import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.InvalidOptionException;
@@ -149,7 +149,7 @@ final class GradientCommand implements Command {
         GraphModel model = tie ? Ties.restore(canonical, Ties.find(canonical.graph())) : canonical;
         Map<String, Shape> shapes = new TreeMap<>();
         golden.inputs().forEach((name, t) -> shapes.put(name, t.shape()));
-        GraphModel concrete = ImportPasses.specialise(model, Programs.sizes(model.graph(), shapes), new PassLog());
+        GraphModel concrete = TrainingGraph.of(model, Programs.sizes(model.graph(), shapes), new PassLog());
         if (loss.isEmpty()) {
             return new GradientCheck(concrete, null, golden, renamed);
         }

@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.Converter;
-import dev.octet.converter.pass.ImportPasses;
+import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnavailableException;
@@ -222,7 +222,7 @@ final class TrainCommand implements Command {
         }
 
         GraphSource source() {
-            return new GraphSource(canonical, sizes -> ImportPasses.specialise(canonical, sizes, new PassLog()));
+            return new GraphSource(canonical, sizes -> TrainingGraph.of(canonical, sizes, new PassLog()));
         }
 
         @Override

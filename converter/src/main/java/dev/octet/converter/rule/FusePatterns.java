@@ -39,6 +39,25 @@ public final class FusePatterns implements Pass {
         }
     }
 
+    private final List<FusionRule> rules;
+
+    /** The patterns that every import looks for. */
+    public FusePatterns() {
+        this(Fusions.ALL);
+    }
+
+    private FusePatterns(List<FusionRule> rules) {
+        this.rules = rules;
+    }
+
+    /**
+     * The patterns that only training looks for, in an imported graph whose sizes are numbers. What comes out is at the opset of the
+     * operators it has then.
+     */
+    public static FusePatterns forTraining() {
+        return new FusePatterns(Fusions.FOR_TRAINING);
+    }
+
     @Override
     public String name() {
         return "fuse-patterns";
@@ -53,7 +72,7 @@ public final class FusePatterns implements Pass {
             }
         }
         result.refusals().forEach(r -> log.note(name(), r.node(), r.reason()));
-        for (FusionRule rule : Fusions.ALL) {
+        for (FusionRule rule : rules) {
             int n = result.fused().getOrDefault(rule.name(), 0);
             if (n > 0) {
                 log.note(name(), "", n + " " + rule.name());
@@ -70,7 +89,7 @@ public final class FusePatterns implements Pass {
         edit.nodes().forEach(n -> nodeNames.add(n.name()));
         Map<String, Integer> fused = new LinkedHashMap<>();
         List<Outcome.Refused> refusals = new ArrayList<>();
-        for (FusionRule rule : Fusions.ALL) {
+        for (FusionRule rule : rules) {
             for (Node node : edit.nodes()) {
                 if (!edit.contains(node)) {
                     continue; // part of an earlier match
@@ -88,9 +107,13 @@ public final class FusePatterns implements Pass {
         if (fused.isEmpty()) {
             return new Result(model, fused, refusals);
         }
-        GraphModel changed =
-                model.withGraph(edit.build()).withOpset(Node.OCTET_DOMAIN, CanonicalOps.VERSION, model.irVersion());
-        return new Result(changed, fused, refusals);
+        GraphModel changed = model.withGraph(edit.build());
+        return new Result(
+                fused.containsKey(FuseAttention.NAME)
+                        ? changed.withOpset("", Math.max(FuseAttention.OPSET, model.opset()), FuseAttention.IR)
+                        : changed.withOpset(Node.OCTET_DOMAIN, CanonicalOps.VERSION, model.irVersion()),
+                fused,
+                refusals);
     }
 
     private static void replace(GraphEdit edit, Outcome.Fused f, Set<String> nodeNames) {
@@ -99,6 +122,7 @@ public final class FusePatterns implements Pass {
         f.constants().forEach(edit::putInitializer);
         Node last = f.matched().getLast();
         f.matched().subList(0, f.matched().size() - 1).forEach(edit::remove);
+        f.before().forEach(n -> edit.insertBefore(last, n));
         edit.replace(last, fused);
         fused.inputs().forEach(i -> promote(edit, i));
         f.matched().forEach(n -> n.uses().forEach(u -> removeUnused(edit, u)));

@@ -3,7 +3,7 @@ package dev.octet.converter.rule;
 import java.util.List;
 
 /**
- * All pattern rules, in the order in which they run. One more pattern (SiLU, attention, rotary embedding, Conv as Linear) is one
+ * All pattern rules, in the order in which they run. One more pattern (SiLU, rotary embedding, Conv as Linear) is one
  * more file and one more line here.
  */
 final class Fusions {
@@ -13,6 +13,12 @@ final class Fusions {
      */
     static final List<FusionRule> ALL =
             List.of(new FuseLinear(), new FuseLayerNorm(), new FuseRmsNorm(), new FuseGelu());
+
+    /**
+     * What is worth a node of its own to those who compute gradients only: other targets know these patterns by their single operators, and
+     * ONNX has no such operator at the opset that models are imported to.
+     */
+    static final List<FusionRule> FOR_TRAINING = List.of(new FuseAttention());
 
     private Fusions() {}
 }

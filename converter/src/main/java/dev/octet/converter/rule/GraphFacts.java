@@ -193,7 +193,8 @@ final class GraphFacts {
         return Math.abs(a - wanted) <= tolerance * Math.abs(wanted);
     }
 
-    private static double element(Tensor t, long i) {
+    /** One element of a tensor of numbers that scalars are stored in. */
+    static double element(Tensor t, long i) {
         return switch (t.dtype()) {
             case F64 -> t.bytes().get(Tensor.F64_LE, i * 8);
             case F32 -> t.bytes().get(Tensor.F32_LE, i * 4);
@@ -245,6 +246,30 @@ final class GraphFacts {
     /** Dimensions of a value where the graph tells. */
     private @Nullable List<Dim> dims(String value) {
         return edit.type(value) instanceof ValueType.TensorType t ? t.dims() : null;
+    }
+
+    /** The shape of a value where the graph tells all of it; null otherwise. */
+    @Nullable
+    Shape shape(String value) {
+        Constant c = constant(value);
+        List<Dim> dims = c == null ? dims(value) : null;
+        if (c != null || dims == null) {
+            return c == null ? null : c.tensor().shape();
+        }
+        long[] sizes = new long[dims.size()];
+        for (int i = 0; i < sizes.length; i++) {
+            Long size = dims.get(i).size();
+            if (size == null) {
+                return null;
+            }
+            sizes[i] = size;
+        }
+        return Shape.of(sizes);
+    }
+
+    /** A name for a new value or constant, {@code base} or something like it; nothing else will get it. */
+    String freshName(String base) {
+        return edit.freshName(base);
     }
 
     OptionalInt rank(String value) {

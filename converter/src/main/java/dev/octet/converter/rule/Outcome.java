@@ -14,12 +14,19 @@ public sealed interface Outcome {
      *
      * @param matched nodes to take away; the last computes the value that {@code fused} computes instead
      * @param fused the canonical node, at the place of the last matched one
+     * @param before new nodes that {@code fused} reads, in order; they come just before it
      * @param constants new constants that {@code fused} reads
      */
-    record Fused(List<Node> matched, Node fused, List<Initializer> constants) implements Outcome {
+    record Fused(List<Node> matched, Node fused, List<Node> before, List<Initializer> constants) implements Outcome {
         public Fused {
             matched = List.copyOf(matched);
+            before = List.copyOf(before);
             constants = List.copyOf(constants);
+        }
+
+        /** One node for many. */
+        Fused(List<Node> matched, Node fused, List<Initializer> constants) {
+            this(matched, fused, List.of(), constants);
         }
     }
 

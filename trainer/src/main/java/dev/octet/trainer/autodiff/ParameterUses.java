@@ -27,7 +27,8 @@ import java.util.function.BiPredicate;
  *   <li>a summand of Add: unless it is a mask: 0 and large negative numbers only, or added in front of a Softmax over the last axis with
  *       three axes or more;
  *   <li>a factor of Mul: when it has one axis, as scales of channels have;
- *   <li>a part of Concat beside computed values.
+ *   <li>a part of Concat beside computed values;
+ *   <li>q, k and v of Attention, and what it adds to scores, with the exceptions of cases 2 and 4.
  * </ol>
  */
 final class ParameterUses {
@@ -134,17 +135,19 @@ final class ParameterUses {
             case "Add" -> !isMask(n.output(), t); // case 4
             case "Mul" -> t.shape().rank() == 1 && !becomesAngle(n.output()); // case 5
             case "Concat" -> n.inputs().stream().anyMatch(i -> !constants.contains(i)); // case 6
+            case "Attention" -> r.input() < 3 || (r.input() == 3 && t.shape().rank() < 3 && !hides(t)); // case 7
             default -> false;
         };
-        return is ? Optional.of(useOf(n)) : Optional.empty();
+        return is ? Optional.of(useOf(n, r.input())) : Optional.empty();
     }
 
-    private static Use useOf(Node n) {
+    private static Use useOf(Node n, int input) {
         return switch (n.opType()) {
             case "Gather" -> Use.EMBEDDING;
             case "Add" -> Use.BIAS;
             case "Mul" -> Use.NORM;
             case "Concat" -> Use.TOKEN;
+            case "Attention" -> input == 3 ? Use.BIAS : Use.WEIGHT;
             default -> Use.WEIGHT;
         };
     }

@@ -3,7 +3,7 @@ package dev.octet.trainer.check;
 import static java.util.Objects.requireNonNull;
 
 import dev.octet.converter.Converter;
-import dev.octet.converter.pass.ImportPasses;
+import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.graph.GraphEdit;
@@ -73,7 +73,7 @@ final class TinyGoldens implements AutoCloseable {
                 shapes.put(name.substring("in.".length()), t.shape());
             }
         });
-        graph = ImportPasses.specialise(tied, Programs.sizes(tied.graph(), shapes), new PassLog());
+        graph = TrainingGraph.of(tied, Programs.sizes(tied.graph(), shapes), new PassLog());
     }
 
     static TinyGoldens open(String name) throws IOException {

@@ -3,6 +3,7 @@ package dev.octet.trainer.check;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.octet.formats.graph.Node;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
@@ -34,6 +35,18 @@ class TinyGradientTest {
                 // torch's own F32 is this far from exact: two layers of sums of up to 128 terms
                 assertTrue(d.error() <= 1e-5, d.toString());
             }
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("names")
+    void both_attentions_are_one_operator_each(String name) throws IOException {
+        try (TinyGoldens tiny = TinyGoldens.open(name)) {
+            List<String> found = tiny.graph().graph().nodes().stream()
+                    .map(Node::opType)
+                    .filter(type -> type.equals("Attention") || type.equals("Softmax"))
+                    .toList();
+            assertEquals(List.of("Attention", "Attention"), found);
         }
     }
 
