@@ -22,12 +22,12 @@ public final class TrainingGraph {
      */
     public static GraphModel of(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
         GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
-        GraphModel fused = FusePatterns.forTraining().apply(concrete, log);
-        if (fused == concrete) {
+        FusePatterns.Result result = FusePatterns.forTraining().fuse(concrete, log);
+        if (result.fused().isEmpty()) {
             return concrete;
         }
-        GraphEdit edit = GraphEdit.of(fused.graph());
+        GraphEdit edit = GraphEdit.of(result.model().graph());
         edit.removeUnreachable(); // masks that are attributes now, heads that were repeated
-        return new ShapeInference().apply(fused.withGraph(edit.build()), log);
+        return new ShapeInference().apply(result.model().withGraph(edit.build()), log);
     }
 }

@@ -6,6 +6,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -145,8 +146,8 @@ final class FuseAttention implements FusionRule {
         DType k = g.dtype(scores.keys());
         DType v = g.dtype(g.uncast(product.input(1)));
         DType y = g.dtype(product.output());
-        boolean same = q != null && q == k && q == v && q == y;
-        return same && GraphFacts.isWeightType(q) ? null : "q, k, v and the result are not known to be of one type";
+        boolean same = q != null && GraphFacts.isWeightType(q) && q == k && q == v && q == y;
+        return same ? null : "q, k, v and the result are not known to be of one type";
     }
 
     private static AttentionMask mask(GraphFacts g, Masked masked, Shape scores) {
@@ -214,8 +215,8 @@ final class FuseAttention implements FusionRule {
         }
         long n = repeated.dim(2);
         boolean is = repeated.equals(Shape.of(x.dim(0), x.dim(1), n, x.dim(2), x.dim(3)))
-                && Shape.of(x.dim(0), x.dim(1), 1, x.dim(2), x.dim(3)).equals(g.shape(split.output()))
-                && Shape.of(x.dim(0), x.dim(1) * n, x.dim(2), x.dim(3)).equals(g.shape(value));
+                && Objects.equals(g.shape(split.output()), Shape.of(x.dim(0), x.dim(1), 1, x.dim(2), x.dim(3)))
+                && Objects.equals(g.shape(value), Shape.of(x.dim(0), x.dim(1) * n, x.dim(2), x.dim(3)));
         return is ? split.input(0) : null;
     }
 }

@@ -65,6 +65,11 @@ public final class FusePatterns implements Pass {
 
     @Override
     public GraphModel apply(GraphModel model, PassLog log) {
+        return fuse(model, log).model();
+    }
+
+    /** As {@link #apply}, with what came of it. */
+    public Result fuse(GraphModel model, PassLog log) {
         Result result = fuse(model);
         for (Node n : model.graph().nodes()) {
             if (!n.subgraphs().isEmpty()) {
@@ -78,11 +83,11 @@ public final class FusePatterns implements Pass {
                 log.note(name(), "", n + " " + rule.name());
             }
         }
-        return result.model();
+        return result;
     }
 
-    /** As {@link #apply}, with the refusals as values. */
-    public Result fuse(GraphModel model) {
+    /** The same without a log. */
+    Result fuse(GraphModel model) {
         GraphEdit edit = GraphEdit.of(model.graph());
         GraphFacts facts = new GraphFacts(edit, model.irVersion());
         Set<String> nodeNames = new HashSet<>();

@@ -134,6 +134,21 @@ class ParametersTest {
     }
 
     @Test
+    void masks_of_Attention_are_judged_like_summands() {
+        Tensor early = Tensor.ofFloats(ARENA, "early", Shape.of(4), 0, -10000, 0, -10000);
+        Graph g = graph(
+                List.of(
+                        node("Attention", List.of("queries", "k", "v", "early"), "a"),
+                        node("Attention", List.of("q", "k", "v", "alibi"), "b"),
+                        node("Attention", List.of("q", "k", "v", "shift"), "c")),
+                early,
+                constant("queries", 1, 2, 4, 4),
+                constant("alibi", 1, 2, 4, 4),
+                constant("shift", 4, 4));
+        assertEquals(Map.of("queries", "weight", "shift", "bias"), uses(g));
+    }
+
+    @Test
     void scalars_and_running_statistics_are_none() {
         Graph g = graph(
                 List.of(
