@@ -13,6 +13,7 @@ module dev.octet.converter {
     exports dev.octet.converter.checkpoint;
     exports dev.octet.converter.compare;
     exports dev.octet.converter.evaluate;
+    exports dev.octet.converter.expand;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;
     exports dev.octet.converter.pass;

@@ -1,5 +1,6 @@
 package dev.octet.converter;
 
+import dev.octet.converter.expand.TrainingExpansions;
 import dev.octet.converter.pass.ImportPasses;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.pass.ShapeInference;
@@ -8,7 +9,10 @@ import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import java.util.Map;
 
-/** What the trainer makes programs of: a canonical graph at one size of everything, attention in one operator. */
+/**
+ * What the trainer makes programs of: a canonical graph at one size of everything, attention in one operator, operators without a
+ * derivative written with others.
+ */
 public final class TrainingGraph {
     private TrainingGraph() {}
 
@@ -22,6 +26,7 @@ public final class TrainingGraph {
      */
     public static GraphModel of(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
         GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
+        concrete = new ShapeInference().apply(TrainingExpansions.apply(concrete), log);
         FusePatterns.Result result = FusePatterns.forTraining().fuse(concrete, log);
         if (result.fused().isEmpty()) {
             return concrete;

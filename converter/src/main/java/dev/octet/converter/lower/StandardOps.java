@@ -1,5 +1,6 @@
 package dev.octet.converter.lower;
 
+import dev.octet.converter.expand.Expansion;
 import dev.octet.converter.pass.Pass;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.rule.CanonicalOps;

@@ -124,7 +124,8 @@ final class NeededGraph {
                     missing.keySet().stream().anyMatch(t -> CONTROL_FLOW.contains(t))
                             ? "export the model without control flow (" + String.join(", ", CONTROL_FLOW)
                                     + "), with fixed trip counts unrolled"
-                            : "export these parts with operators that Octet trains: " + String.join(", ", Ops.names()));
+                            : "export these parts with operators that Octet trains, see docs/training.md: "
+                                    + String.join(", ", Ops.names()));
         }
         List<UnsupportedModelException> refusals = refusals();
         if (refusals.size() == 1) {

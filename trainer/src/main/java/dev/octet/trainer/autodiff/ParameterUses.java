@@ -22,7 +22,7 @@ import java.util.function.BiPredicate;
  * <ol>
  *   <li>weight and bias of Linear, Gemm, Conv, ConvTranspose; scale and shift of normalisations (of BatchNormalization not the running
  *       mean and variance); the slope of PRelu: always;
- *   <li>a factor of MatMul: unless the product becomes an angle (Sin, Cos), as the frequencies of rotary embeddings do;
+ *   <li>a factor of MatMul or Einsum: unless the product becomes an angle (Sin, Cos), as the frequencies of rotary embeddings do;
  *   <li>the table of a Gather: unless what is looked up only multiplies, or becomes an angle: then it is a table of rotations;
  *   <li>a summand of Add: unless it is a mask: 0 and large negative numbers only, or added in front of a Softmax over the last axis with
  *       three axes or more;
@@ -130,7 +130,7 @@ final class ParameterUses {
             return Optional.empty();
         }
         boolean is = switch (n.domain().isEmpty() ? n.opType() : "") {
-            case "MatMul" -> !becomesAngle(n.output()); // case 2
+            case "MatMul", "Einsum" -> !becomesAngle(n.output()); // case 2
             case "Gather" -> r.input() == 0 && !isRotationTable(n.output()); // case 3
             case "Add" -> !isMask(n.output(), t); // case 4
             case "Mul" -> t.shape().rank() == 1 && !becomesAngle(n.output()); // case 5

@@ -1,0 +1,97 @@
+package dev.octet.converter.expand;
+
+import dev.octet.converter.infer.Analysis;
+import dev.octet.converter.infer.KnownValue;
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A node that is being written with others: what is known of it, and short words for the operators that take its place.
+ *
+ * @param node the node
+ * @param analysis of the graph before it was changed
+ * @param e what replaces the node
+ */
+record Rewriting(Node node, Analysis analysis, Expansion e) {
+    /** The first input. */
+    String x() {
+        return node.input(0);
+    }
+
+    /** The element type of the first input; null when unknown. */
+    @Nullable
+    DType dtype() {
+        return analysis.dtype(x());
+    }
+
+    /** Sizes of input {@code i}; null when one of them is not known. */
+    long @Nullable [] shape(int i) {
+        return shapeOf(node.input(i));
+    }
+
+    /** Sizes of the output; null when one of them is not known. */
+    long @Nullable [] resultShape() {
+        return shapeOf(node.output());
+    }
+
+    private long @Nullable [] shapeOf(String value) {
+        List<Dim> dims = analysis.dims(value);
+        if (dims == null) {
+            return null;
+        }
+        long[] sizes = new long[dims.size()];
+        for (int i = 0; i < sizes.length; i++) {
+            Long size = dims.get(i).size();
+            if (size == null) {
+                return null;
+            }
+            sizes[i] = size;
+        }
+        return sizes;
+    }
+
+    /** Integers of input {@code i}; null when they are not known, or there is no such input. */
+    long @Nullable [] integers(int i) {
+        KnownValue known = node.hasInput(i) ? analysis.value(node.input(i)) : null;
+        return known == null ? null : known.integers().orElse(null);
+    }
+
+    /** Whether the first input is of a float type that numbers can be written in. */
+    boolean isFloat() {
+        DType dtype = dtype();
+        return dtype != null && dtype.isFloat() && dtype.bits() >= 16;
+    }
+
+    /** A number of the first input's type. */
+    String number(double value) {
+        DType dtype = dtype();
+        if (dtype == null) {
+            throw new IllegalStateException("the type of '" + x() + "' was not asked for first");
+        }
+        return e.number(value, dtype);
+    }
+
+    String node(String op, String... inputs) {
+        return e.node(op, List.of(inputs));
+    }
+
+    void last(String op, String... inputs) {
+        e.last(op, List.of(inputs));
+    }
+
+    String reshape(String value, long... sizes) {
+        return e.node("Reshape", List.of(value, e.numbers(sizes)), Attribute.of("allowzero", 1L));
+    }
+
+    void lastReshape(String value, long... sizes) {
+        e.last("Reshape", List.of(value, e.numbers(sizes)), Attribute.of("allowzero", 1L));
+    }
+
+    String transpose(String value, List<Long> perm) {
+        return e.node("Transpose", List.of(value), Attribute.of("perm", perm));
+    }
+}

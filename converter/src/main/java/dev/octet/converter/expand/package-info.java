@@ -1,0 +1,5 @@
+/** One operator written with others. */
+@NullMarked
+package dev.octet.converter.expand;
+
+import org.jspecify.annotations.NullMarked;
