@@ -174,7 +174,7 @@ final class TrainCommand implements Command {
     private static Samples samples(Path file, TrainingConfig config, GraphModel model, Path modelFile)
             throws IOException {
         LossConfig loss = config.loss();
-        Optional<String> labels = loss.distillation().isPresent() ? Optional.empty() : Optional.of(loss.labels());
+        Optional<String> labels = loss.readsLabels() ? Optional.of(loss.labels()) : Optional.empty();
         return samples(file, config, Feed.of(model, labels, loss.ignoreIndex()), modelFile);
     }
 
@@ -209,7 +209,7 @@ final class TrainCommand implements Command {
                     throw new UnsupportedModelException(
                             "the model has tensors but no graph: what they compute is not known",
                             path.toString(),
-                            "train an .onnx export of it");
+                            "give an .onnx export of it");
                 }
                 Converter converter = Converter.of(file.model());
                 opened = true;

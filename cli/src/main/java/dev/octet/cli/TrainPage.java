@@ -108,10 +108,7 @@ final class TrainPage implements TrainingHook {
                                 p.trained().size(),
                                 p.frozenElements()))
                 .row("precision", p.precision())
-                .row(
-                        "loss",
-                        config.loss().type().name().toLowerCase(Locale.ROOT)
-                                + (config.loss().distillation().isPresent() ? ", of a teacher" : ""))
+                .row("loss", loss())
                 .row(
                         "optimizer",
                         config.optimizer().type().name().toLowerCase(Locale.ROOT) + ", lr "
@@ -130,6 +127,16 @@ final class TrainPage implements TrainingHook {
                 .row("device", p.device() + ", " + arguments.threads() + " threads");
         p.notes().forEach(n -> table.row("note", n));
         return table;
+    }
+
+    private String loss() {
+        String type = config.loss().type().name().toLowerCase(Locale.ROOT).replace('_', '-');
+        return config.loss()
+                .distillation()
+                .map(d -> type + ", of teacher " + d.teacher()
+                        + (d.temperature() == 1 ? "" : " at temperature " + d.temperature())
+                        + (d.weight() < 1 ? ", which weighs " + d.weight() + ", and of the labels" : ""))
+                .orElse(type);
     }
 
     /** What a run would do. */
@@ -186,6 +193,7 @@ final class TrainPage implements TrainingHook {
         fields.put("step", r.step());
         fields.put("steps", config.steps());
         fields.put("loss", r.loss());
+        r.lossParts().forEach((part, loss) -> fields.put(part + "_loss", loss));
         fields.put("lr", r.lr());
         fields.put("grad_norm", r.gradNorm());
         fields.put("loss_scale", r.lossScale());

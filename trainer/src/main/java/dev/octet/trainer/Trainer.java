@@ -14,6 +14,7 @@ import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.loss.LossGraph;
+import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.step.StepResult;
@@ -75,7 +76,8 @@ public final class Trainer implements AutoCloseable {
         this.schedule = schedule(config);
         this.session = new TrainingSession(setup(parts, parameters, trained), device);
         this.teacher = parts.teacher()
-                .map(t -> new Teacher(t, LossGraph.outputOf(parts.model().graph(), config.loss()), device))
+                .map(t -> Teacher.of(
+                        t, parts.model(), LossGraph.outputOf(parts.model().graph(), config.loss()), device))
                 .orElse(null);
     }
 
@@ -229,29 +231,27 @@ public final class Trainer implements AutoCloseable {
         long start = System.nanoTime();
         MicroBatch batch = from.at(number, arena);
         dataSeconds += (System.nanoTime() - start) / 1e9;
-        return teacher == null
-                ? batch
-                : teacher.label(batch, parts.config().loss().labels(), arena);
+        return teacher == null ? batch : teacher.answer(batch, arena);
     }
 
     /**
-     * Mean loss over the evaluation data, in whole batches.
+     * Mean loss over the evaluation data, in whole batches: the loss that is trained with, against the same teacher.
      *
      * @throws IllegalStateException when there is none
      * @throws IOException when data cannot be read
      */
-    public double evaluate() throws IOException {
+    public LossValue evaluate() throws IOException {
         MicroBatches from = evalBatches;
         if (from == null) {
             throw new IllegalStateException("there is no data to evaluate on");
         }
-        double sum = 0;
+        List<LossValue> losses = new ArrayList<>();
         for (long i = 0; i < from.perEpoch(); i++) {
             try (Arena arena = Arena.ofConfined()) {
-                sum += session.evaluate(draw(from, i, arena));
+                losses.add(session.evaluate(draw(from, i, arena)));
             }
         }
-        return sum / from.perEpoch();
+        return LossValue.mean(losses);
     }
 
     /** Samples that {@link #evaluate} looks at. */

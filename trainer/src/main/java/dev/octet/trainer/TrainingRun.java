@@ -18,6 +18,7 @@ import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TensorBoard;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.step.StepResult;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -215,6 +216,7 @@ final class TrainingRun implements RunControl {
         StepReport report = new StepReport(
                 step,
                 r.loss(),
+                r.lossParts(),
                 lr,
                 r.gradNorm(),
                 r.skipped(),
@@ -231,10 +233,12 @@ final class TrainingRun implements RunControl {
     private void evaluateAndKeep(long step) throws IOException {
         if (config.evalEvery() > 0 && step % config.evalEvery() == 0) {
             long from = System.nanoTime();
-            double loss = trainer.evaluate();
+            LossValue loss = trainer.evaluate();
             double seconds = (System.nanoTime() - from) / 1e9;
             evaluationSeconds += seconds;
-            each(h -> h.evaluated(new TrainingHook.EvaluationReport(step, loss, trainer.evaluationSamples(), seconds)));
+            TrainingHook.EvaluationReport report = new TrainingHook.EvaluationReport(
+                    step, loss.total(), loss.parts(), trainer.evaluationSamples(), seconds);
+            each(h -> h.evaluated(report));
         }
         long every = config.checkpoint().every();
         boolean due = every > 0 && step % every == 0;

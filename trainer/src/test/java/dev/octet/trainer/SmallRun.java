@@ -61,8 +61,8 @@ final class SmallRun {
         return Tensor.ofFloats(Arena.ofAuto(), name, shape, normal(random, (int) shape.elementCount(), deviation));
     }
 
-    private static GraphModel model(Dim batch, int hidden) {
-        SplittableRandom random = new SplittableRandom(1);
+    private static GraphModel model(Dim batch, int hidden, long seed) {
+        SplittableRandom random = new SplittableRandom(seed);
         List<Tensor> weights = List.of(
                 tensor(random, "w1", 0.3, IN, hidden),
                 tensor(random, "b1", 0.1, hidden),
@@ -88,8 +88,25 @@ final class SmallRun {
     }
 
     static GraphSource source(int hidden) {
+        return source(hidden, 1);
+    }
+
+    private static GraphSource source(int hidden, long seed) {
         return new GraphSource(
-                model(Dim.of("batch"), hidden), sizes -> model(Dim.of(sizes.getOrDefault("batch", 1L)), hidden));
+                model(Dim.of("batch"), hidden, seed),
+                sizes -> model(Dim.of(sizes.getOrDefault("batch", 1L)), hidden, seed));
+    }
+
+    /** The parts with a teacher that is wider than the student and has other weights. */
+    static TrainingParts taught(String yaml) {
+        TrainingParts parts = parts(yaml);
+        return new TrainingParts(
+                parts.config(),
+                parts.model(),
+                Optional.of(source(2 * HIDDEN, 2)),
+                parts.train(),
+                parts.eval(),
+                Map.of("model", "abc", "teacher", "def"));
     }
 
     /** Samples around a centre for each class. */

@@ -11,6 +11,10 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -23,6 +27,7 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -536,5 +541,104 @@ class TrainerTest {
             trainer.step(1);
             assertEquals(SmallRun.PARAMETERS, trainer.parameters(arena).keySet());
         }
+    }
+
+    private static String taughtBy(String distillation) {
+        return SmallRun.with(
+                "data: {train: made, eval: more}",
+                "eval_every: 20",
+                "loss: {type: cross-entropy, distillation: {teacher: t.onnx" + distillation + "}}");
+    }
+
+    /** Each line of metrics that has the key. */
+    private List<JsonNode> metrics(String key) throws IOException {
+        List<JsonNode> found = new ArrayList<>();
+        for (String line : Files.readAllLines(folder.resolve("metrics.jsonl"))) {
+            JsonNode node = new ObjectMapper().readTree(line);
+            if (node.has(key)) {
+                found.add(node);
+            }
+        }
+        return found;
+    }
+
+    @Test
+    void a_student_comes_near_to_its_teacher_without_labels() throws IOException {
+        RunEnd end = run(SmallRun.taught(taughtBy(", temperature: 2")), folder, RunOptions.NEW);
+        assertEquals(RunEnd.Reason.COMPLETED, end.reason());
+        List<Double> losses = losses(folder);
+        assertTrue(losses.getLast() < losses.getFirst() / 3, losses.toString());
+        // evaluations are of the same loss
+        List<JsonNode> evaluations = metrics("eval_loss");
+        assertTrue(evaluations.getLast().get("eval_loss").asDouble() < losses.getFirst() / 3, evaluations.toString());
+        assertTrue(metrics("task_loss").isEmpty());
+    }
+
+    @Test
+    void a_loss_of_teacher_and_labels_is_the_weighted_sum_of_both_and_shows_them() throws IOException {
+        List<Double> reported = new ArrayList<>();
+        run(SmallRun.taught(taughtBy(", weight: 0.25")), folder, RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+            @Override
+            public void afterStep(StepReport report) {
+                reported.add(report.lossParts().getOrDefault("distillation", Double.NaN));
+            }
+        })));
+        List<JsonNode> steps = metrics("task_loss");
+        assertEquals(40, steps.size());
+        for (JsonNode step : steps) {
+            double task = step.get("task_loss").asDouble();
+            double distillation = step.get("distillation_loss").asDouble();
+            double loss = step.get("loss").asDouble();
+            assertEquals(0.25 * distillation + 0.75 * task, loss, 1e-6 * loss);
+            assertEquals(reported.get(step.get("step").asInt() - 1), distillation);
+        }
+        JsonNode evaluation = metrics("eval_loss").getFirst();
+        assertEquals(
+                0.25 * evaluation.get("eval_distillation_loss").asDouble()
+                        + 0.75 * evaluation.get("eval_task_loss").asDouble(),
+                evaluation.get("eval_loss").asDouble(),
+                1e-6);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"{mode: bf16}", "{mode: fp16}", "{mode: O3}", "{mode: fp8}"})
+    void distillation_in_narrow_types_is_near_that_in_f32(String precision) throws IOException {
+        String yaml = taughtBy(", weight: 0.5, temperature: 2");
+        run(SmallRun.taught(yaml), folder.resolve("fp32"), RunOptions.NEW);
+        run(SmallRun.taught(yaml + "precision: " + precision + "\n"), folder.resolve("narrow"), RunOptions.NEW);
+        List<Double> wide = losses(folder.resolve("fp32"));
+        List<Double> narrow = losses(folder.resolve("narrow"));
+        for (int i = 0; i < wide.size(); i++) {
+            assertEquals(wide.get(i), narrow.get(i), 0.02, "step " + (i + 1));
+        }
+    }
+
+    @Test
+    void a_teacher_that_does_not_fit_is_refused_before_any_step() {
+        TrainingParts parts = SmallRun.taught(taughtBy(""));
+        GraphModel teacher = requireNonNull(parts.teacher().orElse(null)).graph();
+        GraphEdit edit = GraphEdit.of(teacher.graph());
+        edit.setInputs(List.of(teacher.graph().inputs().getFirst(), new ValueInfo("mask", edit.type("x"))));
+        TrainingParts others = withTeacher(parts, teacher.withGraph(edit.build()));
+        UnsupportedModelException e =
+                assertThrows(UnsupportedModelException.class, () -> run(others, folder, RunOptions.NEW));
+        assertTrue(e.what().startsWith("the teacher wants inputs [mask]"), e.what());
+
+        GraphEdit outputs = GraphEdit.of(teacher.graph());
+        outputs.setOutputs(List.of(new ValueInfo("h", edit.type("x")), new ValueInfo("a", edit.type("x"))));
+        TrainingParts nameless = withTeacher(parts, teacher.withGraph(outputs.build()));
+        e = assertThrows(UnsupportedModelException.class, () -> run(nameless, folder, RunOptions.NEW));
+        assertTrue(e.what().contains("no 'logits'"), e.what());
+        assertTrue(Files.notExists(folder.resolve("metrics.jsonl")));
+    }
+
+    private static TrainingParts withTeacher(TrainingParts parts, GraphModel teacher) {
+        return new TrainingParts(
+                parts.config(),
+                parts.model(),
+                Optional.of(GraphSource.fixed(teacher)),
+                parts.train(),
+                parts.eval(),
+                parts.inputs());
     }
 }

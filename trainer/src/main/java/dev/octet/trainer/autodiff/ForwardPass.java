@@ -116,7 +116,11 @@ final class ForwardPass {
             case LOW -> policy.low();
             case F32 -> DType.F32;
             case WIDEST -> widest(inputs);
+            case AS_THEY_ARE -> null;
         };
+        if (to == null) {
+            return inputs;
+        }
         List<@Nullable Value> all = new ArrayList<>();
         for (Value v : inputs) {
             all.add(v == null || !v.type().dtype().isFloat() ? v : cast(node, v, to));

@@ -44,6 +44,11 @@ public record ProgramOptions(
         return new ProgramOptions(List.of(), loss, Set.of(), Set.copyOf(trained), Set.copyOf(parameters), policy);
     }
 
+    /** The same with other values that can be read. */
+    public ProgramOptions withOutputs(Collection<String> names) {
+        return new ProgramOptions(List.copyOf(names), loss, upstream, trained, parameters, policy);
+    }
+
     /** Whether there is something to differentiate. */
     public boolean hasBackward() {
         return loss != null || !upstream.isEmpty();

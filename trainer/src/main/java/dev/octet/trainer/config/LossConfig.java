@@ -27,38 +27,62 @@ public record LossConfig(
     }
 
     /**
-     * Labels made by another model from the same inputs.
+     * Another model's output for the same inputs, as what to come near to.
      *
      * @param teacher the model's file
-     * @param weight 1: the teacher's output alone is matched, and the data needs no labels
+     * @param weight share of the distance to the teacher in the loss, above 0; the rest is the distance to the labels. With 1 the data needs
+     *     no labels
+     * @param temperature of class distributions, above 0: their logits are divided by it
+     * @param labelled whether labels are read with a weight of 1, too: for which positions count
      */
-    public record Distillation(Path teacher, double weight) {}
+    public record Distillation(Path teacher, double weight, double temperature, boolean labelled) {}
 
     private static final Map<String, Type> TYPES = Map.of(
             "causal-lm", Type.CAUSAL_LM, "cross-entropy", Type.CROSS_ENTROPY, "mse", Type.MSE, "cosine", Type.COSINE);
 
     static LossConfig read(Section s, Path folder) {
+        Type type = s.requiredChoice("type", TYPES);
+        boolean classes = type == Type.CAUSAL_LM || type == Type.CROSS_ENTROPY;
+        if (!classes && s.has("ignore_index")) {
+            throw s.error("ignore_index", "only losses over classes ignore labels", "leave the key out");
+        }
+        boolean labelled = classes && s.has("labels");
         Optional<Distillation> distillation = s.has("distillation")
-                ? Optional.of(s.section("distillation")
-                        .read(d -> new Distillation(
-                                folder.resolve(d.requiredText("teacher")), d.number("weight", 1.0, 1.0, 1.0))))
+                ? Optional.of(s.section("distillation").read(d -> distillation(d, folder, classes, labelled)))
                 : Optional.empty();
-        LossConfig loss = new LossConfig(
-                s.requiredChoice("type", TYPES),
+        return new LossConfig(
+                type,
                 s.text("output"),
                 s.text("labels").orElse("labels"),
                 s.whole("ignore_index", -100, Integer.MIN_VALUE, Integer.MAX_VALUE),
                 distillation);
-        boolean classes = loss.type == Type.CAUSAL_LM || loss.type == Type.CROSS_ENTROPY;
-        if (!classes && s.has("ignore_index")) {
-            throw s.error("ignore_index", "only losses over classes ignore labels", "leave the key out");
+    }
+
+    private static Distillation distillation(Section d, Path folder, boolean classes, boolean labelled) {
+        Distillation read = new Distillation(
+                folder.resolve(d.requiredText("teacher")),
+                d.number("weight", 1, 0, 1),
+                d.number("temperature", 1, 0, Float.MAX_VALUE),
+                labelled);
+        if ((float) read.weight == 0) {
+            throw d.error("weight", "with a weight of 0 nothing is learnt from the teacher", "leave distillation out");
         }
-        if (classes && distillation.isPresent()) {
-            throw s.error(
-                    "distillation",
-                    "a teacher's output is matched by mse or cosine",
-                    "give type: cosine or mse, and the output to match");
+        if (!classes && d.has("temperature")) {
+            throw d.error(
+                    "temperature",
+                    "only distributions over classes have a temperature",
+                    "leave the key out, or give type: causal-lm or cross-entropy");
         }
-        return loss;
+        if ((float) read.temperature == 0) {
+            throw d.error("temperature", "logits cannot be divided by 0", "give a number above 0, 1 for none");
+        }
+        return read;
+    }
+
+    /** Whether labels are read from the data. */
+    public boolean readsLabels() {
+        return distillation.isEmpty()
+                || distillation.get().weight() < 1
+                || distillation.get().labelled();
     }
 }

@@ -62,6 +62,7 @@ public final class MetricsFile implements TrainingHook {
     public void afterStep(StepReport r) throws IOException {
         ObjectNode line = JSON.createObjectNode().put("step", r.step());
         put(line, "loss", r.loss());
+        r.lossParts().forEach((part, loss) -> put(line, part + "_loss", loss));
         put(line, "lr", r.lr());
         put(line, "grad_norm", r.gradNorm());
         put(line, "loss_scale", r.lossScale());
@@ -77,6 +78,7 @@ public final class MetricsFile implements TrainingHook {
     public void evaluated(EvaluationReport r) throws IOException {
         ObjectNode line = JSON.createObjectNode().put("step", r.step());
         put(line, "eval_loss", r.loss());
+        r.lossParts().forEach((part, loss) -> put(line, "eval_" + part + "_loss", loss));
         line.put("eval_samples", r.samples());
         put(line, "eval_seconds", r.seconds());
         write(line);

@@ -1,10 +1,13 @@
 package dev.octet.trainer.hook;
 
+import java.util.Map;
+
 /**
  * One step.
  *
  * @param step from 1
  * @param loss mean over its micro-batches, without loss scale
+ * @param lossParts where the loss is a weighted sum, its parts: {@code task} and {@code distillation}
  * @param lr learning rate
  * @param gradNorm norm of all gradients together before clipping; NaN when nothing computed it
  * @param skipped whether parameters stayed as they were
@@ -18,6 +21,7 @@ package dev.octet.trainer.hook;
 public record StepReport(
         long step,
         double loss,
+        Map<String, Double> lossParts,
         double lr,
         double gradNorm,
         boolean skipped,

@@ -27,6 +27,7 @@ public final class TensorBoard implements TrainingHook {
     public void afterStep(StepReport r) throws IOException {
         Map<String, Double> values = new LinkedHashMap<>();
         values.put("train/loss", r.loss());
+        r.lossParts().forEach((part, loss) -> values.put("train/" + part + "_loss", loss));
         values.put("train/lr", r.lr());
         values.put("train/grad_norm", r.gradNorm());
         values.put("train/loss_scale", r.lossScale());
@@ -37,7 +38,10 @@ public final class TensorBoard implements TrainingHook {
 
     @Override
     public void evaluated(EvaluationReport r) throws IOException {
-        write(r.step(), Map.of("eval/loss", r.loss()));
+        Map<String, Double> values = new LinkedHashMap<>();
+        values.put("eval/loss", r.loss());
+        r.lossParts().forEach((part, loss) -> values.put("eval/" + part + "_loss", loss));
+        write(r.step(), values);
     }
 
     private void write(long step, Map<String, Double> values) throws IOException {

@@ -73,8 +73,9 @@ public interface TrainingHook {
      * An evaluation.
      *
      * @param loss mean over the batches
+     * @param lossParts as {@link StepReport} has them
      */
-    record EvaluationReport(long step, double loss, long samples, double seconds) {}
+    record EvaluationReport(long step, double loss, Map<String, Double> lossParts, long samples, double seconds) {}
 
     /** A checkpoint that was written. */
     record CheckpointReport(long step, Path folder, long bytes, double seconds) {}

@@ -14,33 +14,58 @@ import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.config.LossConfig.Distillation;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
 
 /**
  * A graph at concrete shapes with a loss.
  *
- * @param model the graph; its inputs and the labels are fed
+ * @param model the graph; its inputs are fed, with the labels and {@link #TEACHER} where the loss has them
  * @param loss name of the value with the loss: F32, one element
  * @param output the output it is computed from
- * @param labels name of the labels among the inputs
+ * @param parts names of the values it is the weighted sum of, F32, one element each, under {@link #TASK} and {@link #DISTILLATION}; empty
+ *     when it is no sum
  */
-public record LossGraph(GraphModel model, String loss, String output, String labels) {
+public record LossGraph(GraphModel model, String loss, String output, Map<String, String> parts) {
+    /** Name that a teacher's output is fed under. */
+    public static final String TEACHER = "octet.teacher";
+    /** The part against labels. */
+    public static final String TASK = "task";
+    /** The part against a teacher. */
+    public static final String DISTILLATION = "distillation";
+
     private static final String LOGITS = "logits";
     private static final String MASK = "attention_mask";
+
+    public LossGraph {
+        parts = Collections.unmodifiableMap(new TreeMap<>(parts));
+    }
+
+    /**
+     * Adds a loss against labels alone.
+     *
+     * @throws InvalidDataException as the other
+     */
+    public static LossGraph of(GraphModel model, LossConfig config, OperandType labels) {
+        return of(model, config, Map.of(config.labels(), labels));
+    }
 
     /**
      * Adds the loss.
      *
      * @param model at concrete shapes
-     * @param labels type of the labels
+     * @param data types of what is fed, by name: the labels, where they are read, and {@link #TEACHER}, where there is one
      * @throws InvalidOptionException when there is no such output
-     * @throws InvalidDataException when the labels do not go with the output
+     * @throws InvalidDataException when there are no labels, or they or the teacher's output do not go with the output
      */
-    public static LossGraph of(GraphModel model, LossConfig config, OperandType labels) {
-        String output = outputOf(model, config);
-        return new Writer(model, config, output, labels).write();
+    public static LossGraph of(GraphModel model, LossConfig config, Map<String, OperandType> data) {
+        return new Writer(model, config, outputOf(model, config), data).write();
     }
 
     /**
@@ -72,16 +97,16 @@ public record LossGraph(GraphModel model, String loss, String output, String lab
         private final GraphModel model;
         private final LossConfig config;
         private final String output;
-        private final OperandType labels;
+        private final Map<String, OperandType> data;
         private final OperandType scores;
         private final GraphEdit edit;
         private final String labelsName;
 
-        Writer(GraphModel model, LossConfig config, String output, OperandType labels) {
+        Writer(GraphModel model, LossConfig config, String output, Map<String, OperandType> data) {
             this.model = model;
             this.config = config;
             this.output = output;
-            this.labels = labels;
+            this.data = data;
             this.edit = GraphEdit.of(model.graph());
             this.scores = type();
             this.labelsName = config.labels();
@@ -107,20 +132,85 @@ public record LossGraph(GraphModel model, String loss, String output, String lab
         }
 
         LossGraph write() {
-            String loss = switch (config.type()) {
-                case CAUSAL_LM, CROSS_ENTROPY -> crossEntropy();
-                case MSE -> rows("MeanSquaredErrorLoss");
-                case COSINE -> rows("CosineLoss");
-            };
-            List<ValueInfo> inputs = new ArrayList<>(edit.inputs());
-            if (inputs.stream().noneMatch(i -> i.name().equals(labelsName))) {
-                inputs.add(info(labelsName, labels));
-                edit.setInputs(inputs);
+            if (config.readsLabels()) {
+                feed(labelsName, labels());
             }
+            Distillation by = config.distillation().orElse(null);
+            Map<String, String> parts = new TreeMap<>();
+            if (by != null) {
+                feed(TEACHER, teacher(by));
+                parts.put(DISTILLATION, distillation(by));
+            }
+            if (by == null || by.weight() < 1) {
+                parts.put(TASK, task());
+            }
+            String loss =
+                    by == null || parts.size() == 1 ? parts.values().iterator().next() : mixed(parts, by);
             List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
             outputs.add(info(loss, new OperandType(DType.F32, Shape.SCALAR)));
             edit.setOutputs(outputs);
-            return new LossGraph(model.withGraph(edit.build()), loss, output, labelsName);
+            return new LossGraph(model.withGraph(edit.build()), loss, output, parts.size() > 1 ? parts : Map.of());
+        }
+
+        private String mixed(Map<String, String> parts, Distillation by) {
+            List<String> inputs =
+                    List.of(Objects.requireNonNull(parts.get(DISTILLATION)), Objects.requireNonNull(parts.get(TASK)));
+            return node("MixedLoss", inputs, Attribute.of("weight", (float) by.weight()));
+        }
+
+        private void feed(String name, OperandType type) {
+            if (!edit.isInput(name)) {
+                List<ValueInfo> inputs = new ArrayList<>(edit.inputs());
+                inputs.add(info(name, type));
+                edit.setInputs(inputs);
+            }
+        }
+
+        private OperandType labels() {
+            OperandType labels = data.get(labelsName);
+            if (labels == null) {
+                throw new InvalidDataException(
+                        "there are no labels '" + labelsName + "'",
+                        "data with " + data.keySet(),
+                        "add an array of this name, or name another one in loss: {labels: ...}");
+            }
+            return labels;
+        }
+
+        private OperandType teacher(Distillation by) {
+            OperandType teacher = data.get(TEACHER);
+            if (teacher == null) {
+                throw new IllegalStateException("a teacher's output is not among " + data.keySet());
+            }
+            if (!teacher.shape().equals(scores.shape()) || !teacher.dtype().isFloat()) {
+                throw new InvalidDataException(
+                        "the teacher gives " + teacher + ", output '" + output + "' of the trained model is " + scores,
+                        "loss: {distillation: {teacher: " + by.teacher() + "}}",
+                        "give a teacher whose output has the same shape: the same classes or width, tokens cut alike");
+            }
+            return teacher;
+        }
+
+        private String task() {
+            return switch (config.type()) {
+                case CAUSAL_LM, CROSS_ENTROPY -> crossEntropy();
+                case MSE -> {
+                    requireSameShape();
+                    yield rows("MeanSquaredErrorLoss", labelsName);
+                }
+                case COSINE -> {
+                    requireSameShape();
+                    yield rows("CosineLoss", labelsName);
+                }
+            };
+        }
+
+        private String distillation(Distillation by) {
+            return switch (config.type()) {
+                case CAUSAL_LM, CROSS_ENTROPY -> divergence(by);
+                case MSE -> rows("MeanSquaredErrorLoss", TEACHER);
+                case COSINE -> rows("CosineLoss", TEACHER);
+            };
         }
 
         private static ValueInfo info(String name, OperandType type) {
@@ -133,6 +223,32 @@ public record LossGraph(GraphModel model, String loss, String output, String lab
 
         /** Scores [.., classes] and labels [..], as PyTorch's models have them; for language models the label of a token is the next one. */
         private String crossEntropy() {
+            requireClasses();
+            return node("SoftmaxCrossEntropyLoss", List.of(output, labelsName), ignoring(), shifting());
+        }
+
+        private Attribute ignoring() {
+            return Attribute.of("ignore_index", config.ignoreIndex());
+        }
+
+        private Attribute shifting() {
+            return Attribute.of("shift", config.type() == LossConfig.Type.CAUSAL_LM ? 1L : 0L);
+        }
+
+        /** Over the positions that have a label; where labels are not read, over those that are no padding. */
+        private String divergence(Distillation by) {
+            Attribute temperature = Attribute.of("temperature", (float) by.temperature());
+            if (config.readsLabels()) {
+                requireClasses();
+                return node(
+                        "KlDivergenceLoss", List.of(output, TEACHER, labelsName), ignoring(), shifting(), temperature);
+            }
+            List<String> inputs = isPerToken() ? List.of(output, TEACHER, "", MASK) : List.of(output, TEACHER);
+            return node("KlDivergenceLoss", inputs, temperature);
+        }
+
+        private void requireClasses() {
+            OperandType labels = labels();
             Shape s = scores.shape();
             long classes = s.rank() == 0 ? 0 : s.dim(-1);
             boolean integers = labels.dtype() == DType.I64 || labels.dtype() == DType.I32;
@@ -142,34 +258,30 @@ public record LossGraph(GraphModel model, String loss, String output, String lab
             if (!integers || !fits) {
                 throw unfit("labels are class numbers, I64 or I32, one for each row of the output");
             }
-            return node(
-                    "SoftmaxCrossEntropyLoss",
-                    List.of(output, labelsName),
-                    Attribute.of("ignore_index", config.ignoreIndex()),
-                    Attribute.of("shift", config.type() == LossConfig.Type.CAUSAL_LM ? 1L : 0L));
         }
 
         /** A mean over rows; where the output has a row for each token, padding does not count. */
-        private String rows(String opType) {
-            requireSameShape();
+        private String rows(String opType, String target) {
+            return node(opType, isPerToken() ? List.of(output, target, MASK) : List.of(output, target));
+        }
+
+        private boolean isPerToken() {
             Shape s = scores.shape();
-            boolean perToken = s.rank() == 3
+            return s.rank() == 3
                     && edit.isInput(MASK)
                     && edit.type(MASK) instanceof TensorType t
                     && t.equals(new TensorType(t.dtype(), List.of(Dim.of(s.dim(0)), Dim.of(s.dim(1)))));
-            List<String> inputs = perToken ? List.of(output, labelsName, MASK) : List.of(output, labelsName);
-            return node(opType, inputs);
         }
 
         private void requireSameShape() {
-            if (!labels.shape().equals(scores.shape()) || !labels.dtype().isFloat()) {
+            if (!labels().shape().equals(scores.shape()) || !labels().dtype().isFloat()) {
                 throw unfit("labels are numbers of the output's shape");
             }
         }
 
         private InvalidDataException unfit(String fix) {
             return new InvalidDataException(
-                    "labels are " + labels + ", output '" + output + "' is " + scores,
+                    "labels are " + labels() + ", output '" + output + "' is " + scores,
                     "labels '" + labelsName + "' of the data, loss " + config.type(),
                     fix);
         }

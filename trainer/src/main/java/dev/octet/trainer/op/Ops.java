@@ -60,6 +60,12 @@ import dev.octet.trainer.op.gather.GatherReference;
 import dev.octet.trainer.op.gelu.Gelu;
 import dev.octet.trainer.op.gelu.GeluCpu;
 import dev.octet.trainer.op.gelu.GeluReference;
+import dev.octet.trainer.op.loss.KlDivergenceLoss;
+import dev.octet.trainer.op.loss.KlDivergenceLossCpu;
+import dev.octet.trainer.op.loss.KlDivergenceLossReference;
+import dev.octet.trainer.op.loss.MixedLoss;
+import dev.octet.trainer.op.loss.MixedLossCpu;
+import dev.octet.trainer.op.loss.MixedLossReference;
 import dev.octet.trainer.op.loss.NegativeLogLikelihoodLoss;
 import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossCpu;
 import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossReference;
@@ -274,6 +280,13 @@ public final class Ops {
                     NegativeLogLikelihoodLoss::read,
                     new NegativeLogLikelihoodLossReference(),
                     new NegativeLogLikelihoodLossCpu()),
+            OpEntry.octet(
+                    "KlDivergenceLoss",
+                    KlDivergenceLoss.class,
+                    KlDivergenceLoss::read,
+                    new KlDivergenceLossReference(),
+                    new KlDivergenceLossCpu()),
+            OpEntry.octet("MixedLoss", MixedLoss.class, MixedLoss::read, new MixedLossReference(), new MixedLossCpu()),
             rowLoss(RowLoss.Kind.COSINE, RowLoss::readCosine),
             rowLoss(RowLoss.Kind.MEAN_SQUARED_ERROR, RowLoss::readSquared),
             OpEntry.onnx(

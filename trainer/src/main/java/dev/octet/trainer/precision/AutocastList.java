@@ -81,8 +81,10 @@ public enum AutocastList {
     /** The rule for an operator. */
     public Rule rule(Node node) {
         String type = node.opType();
-        if (node.isOctet("SoftmaxCrossEntropyLoss")) {
-            return Rule.WIDEST; // widens narrow scores itself, as it reads them, and its loss is F32
+        if (node.domain().equals(Node.OCTET_DOMAIN) && type.endsWith("Loss")) {
+            return Rule
+                    .AS_THEY_ARE; // computes in F32 and gives F32; narrow scores need no wide copy, nor one for a
+                                  // teacher's F32
         }
         if (f32.contains(type) || type.endsWith("Loss")) {
             return Rule.F32;

@@ -16,7 +16,9 @@ public interface PrecisionPolicy {
         /** Cast to F32. */
         F32,
         /** Cast to the widest type among them. */
-        WIDEST
+        WIDEST,
+        /** Left as they are: the operator widens what it reads, tile by tile. */
+        AS_THEY_ARE
     }
 
     /** Everything in F32. */

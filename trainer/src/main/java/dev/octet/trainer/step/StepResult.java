@@ -1,9 +1,12 @@
 package dev.octet.trainer.step;
 
+import java.util.Map;
+
 /**
  * What a step did.
  *
  * @param loss mean over its micro-batches, without loss scale
+ * @param lossParts what the loss is the weighted sum of, as {@link dev.octet.trainer.loss.LossValue} has them
  * @param gradNorm norm of all gradients together before clipping, loss scale taken out
  * @param skipped whether parameters stayed as they were, because something was not finite
  * @param nonFinite what was not finite: {@code loss}, or the gradients' parameters; empty when all was finite
@@ -13,6 +16,7 @@ package dev.octet.trainer.step;
  */
 public record StepResult(
         double loss,
+        Map<String, Double> lossParts,
         double gradNorm,
         boolean skipped,
         String nonFinite,

@@ -1,5 +1,7 @@
 package dev.octet.trainer.step;
 
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
@@ -8,11 +10,13 @@ import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -20,22 +24,53 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 
-/** A model that is not trained, in F32: its output for a micro-batch becomes the labels. */
+/** A model that is not trained, in F32: its output for a micro-batch is what a student's is to come near to. */
 public final class Teacher implements AutoCloseable {
+    private static final String WHERE = "loss: {distillation: {teacher: ...}}";
+
     private final GraphSource source;
     private final String output;
     private final LastingMemory memory;
     private final Map<Map<String, Shape>, Executable> programs = new HashMap<>();
 
-    /** @param output of the model that a student's output is to match */
-    public Teacher(GraphSource source, String output, Device device) {
+    private Teacher(GraphSource source, String output, Device device) {
         this.source = source;
         this.output = output;
         this.memory = new LastingMemory(device);
     }
 
-    /** The micro-batch with labels. */
-    public MicroBatch label(MicroBatch batch, String labels, Arena arena) {
+    /**
+     * A teacher of a student. Its output is the one called as the student's, or the only one.
+     *
+     * @param output of the student that is to come near to the teacher's
+     * @throws UnsupportedModelException when it has inputs that the student has not, or no such output
+     */
+    public static Teacher of(GraphSource source, GraphSource student, String output, Device device) {
+        List<String> fed = names(student.graph().graph().requiredInputs());
+        List<String> more = new ArrayList<>(names(source.graph().graph().requiredInputs()));
+        more.removeAll(fed);
+        if (!more.isEmpty()) {
+            throw new UnsupportedModelException(
+                    "the teacher wants inputs " + more + ", which the trained model does not have: it has " + fed,
+                    WHERE,
+                    "give a teacher that is fed as the trained model is");
+        }
+        List<String> outputs = names(source.graph().graph().outputs());
+        if (!outputs.contains(output) && outputs.size() != 1) {
+            throw new UnsupportedModelException(
+                    "the teacher has outputs " + outputs + " and no '" + output + "', which the loss is computed from",
+                    WHERE,
+                    "name the teacher's output as the trained model's, or give it only one");
+        }
+        return new Teacher(source, outputs.contains(output) ? output : outputs.getFirst(), device);
+    }
+
+    private static List<String> names(List<ValueInfo> values) {
+        return values.stream().map(ValueInfo::name).toList();
+    }
+
+    /** The micro-batch with the teacher's output, as {@link LossGraph#TEACHER}. */
+    public MicroBatch answer(MicroBatch batch, Arena arena) {
         Executable executable = programs.computeIfAbsent(batch.shapes(), s -> memory.load(program(s)));
         executable
                 .program()
@@ -47,10 +82,12 @@ public final class Teacher implements AutoCloseable {
         executable.run(Phase.FORWARD);
         Value made = Objects.requireNonNull(executable.program().outputs().get(output));
         Tensor tensor = Tensor.allocate(
-                arena, new TensorSpec(labels, made.type().dtype(), made.type().shape()));
+                arena,
+                new TensorSpec(
+                        LossGraph.TEACHER, made.type().dtype(), made.type().shape()));
         executable.read(made, tensor.bytes());
         Map<String, Tensor> tensors = new LinkedHashMap<>(batch.tensors());
-        tensors.put(labels, tensor);
+        tensors.put(LossGraph.TEACHER, tensor);
         return new MicroBatch(batch.number(), batch.rows(), tensors);
     }
 

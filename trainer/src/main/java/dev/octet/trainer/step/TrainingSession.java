@@ -13,6 +13,7 @@ import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
+import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.program.Phase;
@@ -47,7 +48,7 @@ public final class TrainingSession implements AutoCloseable {
 
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
-    private record Loaded(Executable executable, Value loss) {}
+    private record Loaded(Executable executable, Value loss, Map<String, Value> lossParts) {}
 
     private record Update(UpdateProgram program, Executable executable) {}
 
@@ -107,20 +108,18 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private Loaded make(MicroBatch batch, boolean trains) {
-        Tensor labels = batch.tensors().get(setup.loss().labels());
-        if (labels == null) {
-            throw new InvalidDataException(
-                    "there are no labels '" + setup.loss().labels() + "'",
-                    "data with " + batch.tensors().keySet(),
-                    "add an array of this name, or name another one in loss: {labels: ...}");
+        Map<String, OperandType> data = new TreeMap<>();
+        batch.tensors().forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
+        LossGraph graph = LossGraph.of(setup.source().at(batch.shapes()), setup.loss(), data);
+        Set<String> parameters = setup.parameters().names();
+        List<String> read = new ArrayList<>(graph.parts().values());
+        if (!trains) {
+            read.add(graph.loss());
         }
-        LossGraph graph = LossGraph.of(
-                setup.source().at(batch.shapes()), setup.loss(), new OperandType(labels.dtype(), labels.shape()));
         ProgramOptions options = trains
-                ? ProgramOptions.training(
-                        graph.loss(), setup.trained(), setup.parameters().names(), setup.policy())
-                : ProgramOptions.forward(
-                        List.of(graph.loss()), setup.parameters().names(), setup.policy());
+                ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, setup.policy())
+                        .withOutputs(read)
+                : ProgramOptions.forward(read, parameters, setup.policy());
         Program program = Autodiff.program(graph.model(), options);
         Executable executable = memory.load(program);
         if (trains && update == null) {
@@ -128,7 +127,11 @@ public final class TrainingSession implements AutoCloseable {
             update = new Update(made, memory.load(made.program()));
         }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
-        return new Loaded(executable, loss);
+        Map<String, Value> parts = new TreeMap<>();
+        graph.parts()
+                .forEach((part, name) ->
+                        parts.put(part, Objects.requireNonNull(program.outputs().get(name))));
+        return new Loaded(executable, loss, parts);
     }
 
     private Update update() {
@@ -146,24 +149,24 @@ public final class TrainingSession implements AutoCloseable {
         batches.forEach(this::prepare);
         Set<Executable> prepared = new HashSet<>();
         memory.zeroGradients();
-        double sum = 0;
+        List<LossValue> losses = new ArrayList<>();
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
             if (prepared.add(loaded.executable())) {
                 memory.writeLossGradient(loaded.executable().program(), scale.scale() / batches.size());
                 loaded.executable().run(Phase.PREPARE);
             }
-            sum += forward(loaded, batch);
+            losses.add(forward(loaded, batch));
             loaded.executable().run(Phase.BACKWARD);
         }
-        double loss = sum / batches.size();
+        LossValue loss = LossValue.mean(losses);
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
         return use(batches, loss, lr);
     }
 
-    private double forward(Loaded loaded, MicroBatch batch) {
+    private LossValue forward(Loaded loaded, MicroBatch batch) {
         Executable executable = loaded.executable();
         executable.program().inputs().forEach((name, value) -> {
             Tensor tensor = batch.tensors().get(name);
@@ -172,14 +175,16 @@ public final class TrainingSession implements AutoCloseable {
             }
         });
         executable.run(Phase.FORWARD);
-        return scalars.read(executable, loaded.loss());
+        Map<String, Double> parts = new TreeMap<>();
+        loaded.lossParts().forEach((part, value) -> parts.put(part, (double) scalars.read(executable, value)));
+        return new LossValue(scalars.read(executable, loaded.loss()), parts);
     }
 
-    private StepResult use(List<MicroBatch> batches, double loss, double lr) {
+    private StepResult use(List<MicroBatch> batches, LossValue loss, double lr) {
         UpdateProgram program = update().program();
         double before = scale.scale();
         double norm = Double.NaN;
-        String bad = Double.isFinite(loss) ? "" : "loss";
+        String bad = Double.isFinite(loss.total()) ? "" : "loss";
         if (bad.isEmpty()) {
             scalars.write(memory.memory(), program.learningRate(), (float) lr);
             scalars.write(memory.memory(), program.unscale(), setup.scaling().inverse(scale));
@@ -194,7 +199,7 @@ public final class TrainingSession implements AutoCloseable {
                 !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
         String where = searched ? search(batches) : "";
         scale = setup.scaling().next(scale, !bad.isEmpty());
-        return new StepResult(loss, norm, !bad.isEmpty(), bad, where, before, scale.scale());
+        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale());
     }
 
     private String badGradients(UpdateProgram program) {
@@ -251,7 +256,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** Mean loss of a micro-batch with the weights as they are; changes nothing. */
-    public double evaluate(MicroBatch batch) {
+    public LossValue evaluate(MicroBatch batch) {
         Loaded loaded = loaded(batch, false);
         loaded.executable().run(Phase.PREPARE);
         return forward(loaded, batch);

@@ -1,6 +1,7 @@
 package dev.octet.trainer.config;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -147,9 +148,46 @@ class TrainingConfigTest {
         assertTrue(refused("data: {train: a.npz}\nsteps: 1\nloss: {type: mse, ignore_index: 1}")
                 .what()
                 .contains("ignore labels"));
-        assertTrue(refused("data: {train: a.npz}\nsteps: 1\nloss: {type: causal-lm, distillation: {teacher: t.onnx}}")
-                .what()
-                .contains("matched by mse or cosine"));
+    }
+
+    private static String distilled(String type, String keys) {
+        return "data: {train: a.npz}\nsteps: 1\nloss: {type: " + type + ", distillation: {" + keys + "}}";
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "mse       | teacher: t.onnx, temperature: 2     | distillation.temperature | only distributions over"
+                        + " classes",
+                "cosine    | teacher: t.onnx, temperature: 1     | distillation.temperature | only distributions over"
+                        + " classes",
+                "causal-lm | teacher: t.onnx, temperature: 0     | distillation.temperature | cannot be divided by 0",
+                "causal-lm | teacher: t.onnx, temperature: -1    | distillation.temperature | out of range",
+                "causal-lm | teacher: t.onnx, weight: 0          | distillation.weight      | nothing is learnt",
+                "causal-lm | teacher: t.onnx, weight: 1.01       | distillation.weight      | out of range",
+                "mse       | weight: 1                           | distillation.teacher     | missing",
+                "mse       | teacher: t.onnx, wieght: 1          | distillation.wieght      | unknown key",
+            })
+    void distillation_that_means_nothing_is_refused(String type, String keys, String key, String what) {
+        InvalidOptionException e = refused(distilled(type, keys));
+        assertTrue(e.what().contains(what), e.what());
+        assertTrue(e.where().endsWith("line 3, key loss." + key), e.where());
+    }
+
+    @Test
+    void labels_are_read_where_they_have_a_say() {
+        assertTrue(parse(SMALL).loss().readsLabels());
+        assertFalse(parse(distilled("mse", "teacher: t.onnx")).loss().readsLabels());
+        assertTrue(
+                parse(distilled("mse", "teacher: t.onnx, weight: 0.5")).loss().readsLabels());
+        assertFalse(parse(distilled("causal-lm", "teacher: t.onnx")).loss().readsLabels());
+        assertTrue(parse(distilled("causal-lm, labels: labels", "teacher: t.onnx, temperature: 2"))
+                .loss()
+                .readsLabels());
+        assertFalse(parse(distilled("cosine, labels: labels", "teacher: t.onnx"))
+                .loss()
+                .readsLabels());
     }
 
     @Test

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -45,7 +46,7 @@ class BuiltInHooksTest {
     }
 
     private static StepReport report(long step, double loss) {
-        return new StepReport(step, loss, 0.1, Double.NaN, false, 1, 8, 64, 0.5, 0.1, 99);
+        return new StepReport(step, loss, Map.of(), 0.1, Double.NaN, false, 1, 8, 64, 0.5, 0.1, 99);
     }
 
     private void steps(long from, long to) throws IOException {
@@ -54,7 +55,7 @@ class BuiltInHooksTest {
         for (long step = from; step <= to; step++) {
             metrics.afterStep(report(step, step / 4.0));
         }
-        metrics.evaluated(new TrainingHook.EvaluationReport(to, 0.25, 8, 0.1));
+        metrics.evaluated(new TrainingHook.EvaluationReport(to, 0.25, Map.of(), 8, 0.1));
         metrics.runEnded(END);
     }
 

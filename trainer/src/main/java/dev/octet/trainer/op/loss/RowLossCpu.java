@@ -11,7 +11,7 @@ import java.util.Arrays;
 public final class RowLossCpu implements CpuKernel<RowLoss> {
     @Override
     public void forward(RowLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
-        float[] weights = weights(op, frame);
+        float[] weights = RowWeights.of(frame, 2, op.rows());
         float[] losses = new float[op.rows()];
         cpu.parallel().ranges(op.rows(), grain(op), (from, to) -> {
             float[] x = new float[op.size()];
@@ -31,16 +31,6 @@ public final class RowLossCpu implements CpuKernel<RowLoss> {
 
     private static long grain(RowLoss op) {
         return Math.max(1, 8 * CpuContext.TILE / Math.max(1, op.size()));
-    }
-
-    private static float[] weights(RowLoss op, Frame<CpuTensor> frame) {
-        float[] weights = new float[op.rows()];
-        if (frame.hasInput(2)) {
-            frame.input(2).read(0, weights, 0, weights.length);
-        } else {
-            Arrays.fill(weights, 1);
-        }
-        return weights;
     }
 
     private static float loss(RowLoss op, float[] x, float[] t) {
@@ -65,7 +55,7 @@ public final class RowLossCpu implements CpuKernel<RowLoss> {
 
     @Override
     public void backward(RowLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
-        float[] weights = weights(op, frame);
+        float[] weights = RowWeights.of(frame, 2, op.rows());
         float[] one = new float[1];
         frame.upstream(0).read(0, one, 0, 1);
         float up = one[0];

@@ -13,16 +13,12 @@ public final class RowLossReference implements ReferenceKernel<RowLoss> {
         double sum = 0;
         double weights = 0;
         for (int r = 0; r < op.rows(); r++) {
-            double w = weight(frame, r);
+            double w = RowWeights.one(frame, 2, r);
             sum += w == 0 ? 0 : w * loss(op, frame.input(0), frame.input(1), r * op.size());
             weights += w;
         }
         frame.output(0)[0] = sum / weights;
         frame.output(1)[0] = weights;
-    }
-
-    private static double weight(Frame<double[]> frame, int row) {
-        return frame.hasInput(2) ? frame.input(2)[row] : 1;
     }
 
     private static double loss(RowLoss op, double[] x, double[] t, int start) {
@@ -54,7 +50,7 @@ public final class RowLossReference implements ReferenceKernel<RowLoss> {
     public void backward(RowLoss op, Frame<double[]> frame) {
         for (int side = 0; side < 2; side++) {
             for (int r = 0; r < op.rows() && frame.wantsGradient(side); r++) {
-                double w = weight(frame, r);
+                double w = RowWeights.one(frame, 2, r);
                 if (w != 0) {
                     double up = frame.upstream(0)[0] * w / frame.output(1)[0];
                     gradient(op, frame.input(side), frame.input(1 - side), r * op.size(), up, frame.gradient(side));

@@ -1,4 +1,4 @@
-/** Losses against class labels: SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss. */
+/** Losses: against class labels, against rows of numbers, against a teacher's distribution, and two of them together. */
 @NullMarked
 package dev.octet.trainer.op.loss;
 
