@@ -6,6 +6,7 @@ import ai.onnxruntime.OnnxTensor;
 import ai.onnxruntime.OnnxValue;
 import ai.onnxruntime.OrtEnvironment;
 import ai.onnxruntime.OrtException;
+import ai.onnxruntime.OrtLoggingLevel;
 import ai.onnxruntime.OrtSession;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.onnx.OnnxWriter;
@@ -23,20 +24,23 @@ import java.util.List;
 import java.util.Map;
 
 /** What ONNX Runtime computes, with its own optimisations off, so that a difference is ours. */
-final class OnnxRuntimeOracle {
+public final class OnnxRuntimeOracle {
     private OnnxRuntimeOracle() {}
 
     /** One output: its type and shape in words, and its bytes. */
-    record Output(String type, ByteBuffer bytes) {}
+    public record Output(String type, ByteBuffer bytes) {}
 
     /** Outputs of {@code model} for {@code inputs}; {@code folder} is for the file. */
-    static List<Output> run(GraphModel model, List<Tensor> inputs, Path folder) throws IOException, OrtException {
+    public static List<Output> run(GraphModel model, List<Tensor> inputs, Path folder)
+            throws IOException, OrtException {
         Path file = Files.createTempFile(folder, "model", ".onnx");
         OnnxWriter.write(model, file);
         OrtEnvironment env = OrtEnvironment.getEnvironment();
         try (OrtSession.SessionOptions options = new OrtSession.SessionOptions()) {
             options.setOptimizationLevel(OrtSession.SessionOptions.OptLevel.NO_OPT);
             options.setIntraOpNumThreads(1);
+            options.setSessionLogLevel(
+                    OrtLoggingLevel.ORT_LOGGING_LEVEL_ERROR); // warns of constants that small graphs leave unused
             Map<String, OnnxTensor> feeds = new LinkedHashMap<>();
             try (OrtSession session = env.createSession(file.toString(), options)) {
                 for (Tensor t : inputs) {

@@ -1,31 +1,45 @@
 package dev.octet.converter.rule;
 
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import ai.onnxruntime.OrtException;
+import dev.octet.converter.pass.OnnxRuntimeOracle;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.pass.ShapeInference;
 import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.ValueLayout;
+import java.nio.ByteOrder;
+import java.nio.FloatBuffer;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.function.IntPredicate;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Batch 2, 4 heads of 8, 3 queries and keys. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class FuseAttentionTest {
+    @TempDir
+    Path folder;
+
     private static final int LENGTH = 3;
     private static final double LOWEST = -3.4028234663852886e38;
 
@@ -60,8 +74,35 @@ class FuseAttentionTest {
         return s;
     }
 
-    private static FusePatterns.Result fuse(Sketch s) {
-        return FusePatterns.forTraining().fuse(new ShapeInference().apply(s.model(), new PassLog()));
+    private FusePatterns.Result fuse(Sketch s) {
+        GraphModel before = new ShapeInference().apply(s.model(), new PassLog());
+        FusePatterns.Result result = FusePatterns.forTraining().fuse(before);
+        if (!result.fused().isEmpty()) {
+            assertSameNumbers(before, result.model());
+        }
+        return result;
+    }
+
+    /** In ONNX Runtime, up to the order of sums. */
+    private void assertSameNumbers(GraphModel before, GraphModel after) {
+        List<Tensor> inputs = before.graph().inputs().stream()
+                .map(v -> Sketch.random((TensorType) requireNonNull(v.type()), v.name()))
+                .toList();
+        try {
+            float[] expected = floats(OnnxRuntimeOracle.run(before, inputs, folder));
+            float[] actual = floats(OnnxRuntimeOracle.run(after, inputs, folder));
+            assertArrayEquals(expected, actual, 1e-6f);
+        } catch (IOException | OrtException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private static float[] floats(List<OnnxRuntimeOracle.Output> outputs) {
+        FloatBuffer first =
+                outputs.getFirst().bytes().order(ByteOrder.nativeOrder()).asFloatBuffer();
+        float[] values = new float[first.remaining()];
+        first.get(values);
+        return values;
     }
 
     private static Node attention(FusePatterns.Result result) {
@@ -73,7 +114,7 @@ class FuseAttentionTest {
                 .orElseThrow();
     }
 
-    private static void refused(Sketch s, String reason) {
+    private void refused(Sketch s, String reason) {
         FusePatterns.Result result = fuse(s);
         assertEquals(Map.of(), result.fused());
         assertEquals(1, result.refusals().size(), () -> "refusals: " + result.refusals());
@@ -150,13 +191,13 @@ class FuseAttentionTest {
 
     @Test
     void a_mask_that_is_added_stays_one() {
-        Sketch s = start().input("m", DType.F32, 2, 1, 1, LENGTH);
+        Sketch s = start().input("m", DType.F32, 2, 1, LENGTH, LENGTH);
         Node n = attention(fuse(lines(s, "T0132 k t; MatMul q t s; Add m s a; Softmax a b; MatMul b v y")));
         assertEquals(List.of("q", "k", "v", "m"), n.inputs());
         assertEquals(0, n.intAttribute("is_causal", -1));
     }
 
-    private static Node withSummand(Initializer m) {
+    private Node withSummand(Initializer m) {
         return attention(
                 fuse(lines(start().constant(m), "T0132 k t; MatMul q t s; Add s m a; Softmax a b; MatMul b v y")));
     }

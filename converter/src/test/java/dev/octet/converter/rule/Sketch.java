@@ -16,6 +16,7 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.SplittableRandom;
 
 /** Small graphs for tests, written as a list of lines. */
 final class Sketch {
@@ -65,6 +66,19 @@ final class Sketch {
             values[i] = (float) Math.sin(1 + i) / 2;
         }
         return Tensor.ofFloats(Arena.ofAuto(), name, shape, values);
+    }
+
+    /** F32 numbers that differ with the name. */
+    static Tensor random(ValueType.TensorType type, String name) {
+        SplittableRandom random = new SplittableRandom(name.hashCode());
+        long[] dims = Objects.requireNonNull(type.dims()).stream()
+                .mapToLong(d -> Objects.requireNonNull(d.size()))
+                .toArray();
+        float[] values = new float[(int) Shape.of(dims).elementCount()];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = (float) random.nextGaussian();
+        }
+        return Tensor.ofFloats(Arena.ofAuto(), name, Shape.of(dims), values);
     }
 
     Sketch scalar(String name, double value) {

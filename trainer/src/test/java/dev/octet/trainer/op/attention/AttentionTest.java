@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.attention;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.octet.formats.error.UnsupportedModelException;
@@ -60,7 +61,27 @@ class AttentionTest extends TwinTest {
                         Attribute.of("is_causal", 1)),
                 attention("long rows", f32(1, 1, 40, 4), f32(1, 1, 2500, 4), f32(1, 1, 2500, 4), f32(40, 2500))));
         all.add(hidden());
+        for (DType narrow : List.of(DType.BF16, DType.F16)) {
+            all.add(attention(
+                    narrow + ", causal", q.as(narrow), k.as(narrow), v.as(narrow), null, Attribute.of("is_causal", 1)));
+            all.add(attention(
+                    narrow + ", mask",
+                    q.as(narrow),
+                    k.as(narrow),
+                    v.as(narrow),
+                    f32(4, 6).as(narrow)));
+        }
         return all;
+    }
+
+    /** Probabilities are rounded to the operands' type before they are multiplied: half a unit in the last place of 1. */
+    @Override
+    protected double tolerance(Case c) {
+        return switch (requireNonNull(c.types().getFirst()).dtype()) {
+            case BF16 -> 0x1p-8;
+            case F16 -> 0x1p-11;
+            default -> super.tolerance(c);
+        };
     }
 
     /** A mask of truth values, one query of which may look at nothing. */

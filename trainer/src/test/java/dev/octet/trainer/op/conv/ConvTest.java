@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.TwinTest;
@@ -49,7 +50,20 @@ class ConvTest extends TwinTest {
                         ints("strides", 2, 2)),
                 conv("same, lower", f32(1, 2, 5, 6), f32(2, 2, 2, 4), null, Attribute.of("auto_pad", "SAME_LOWER")),
                 conv("valid", f32(1, 2, 5, 6), f32(2, 2, 2, 4), null, Attribute.of("auto_pad", "VALID")),
+                narrow(DType.BF16),
+                narrow(DType.F16),
                 conv("several blocks", f32(11, 8, 40, 40), f32(9, 8, 5, 5), f32(9), ints("pads", 2, 2, 2, 2)));
+    }
+
+    private static Case narrow(DType type) {
+        OperandType x = f32(2, 4, 5, 6).as(type);
+        return conv(
+                type + "",
+                x,
+                f32(6, 2, 3, 2).as(type),
+                f32(6).as(type),
+                Attribute.of("group", 2),
+                ints("strides", 2, 1));
     }
 
     private static Attribute ints(String name, long... values) {
