@@ -17,8 +17,11 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** {@code octet train} as a process that is killed, interrupted, and resumed. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -27,6 +30,7 @@ class KilledTrainingTest {
     private static final String MODEL =
             ROOT.resolve("testdata/models/tiny-onnx/gpt2_eager_dynamo18.onnx").toString();
     private static final int STEPS = 30;
+    private static final String DELAYED = "{mode: fp8, recipe: delayed, amax_history_len: 4}";
 
     @TempDir
     Path folder;
@@ -39,7 +43,7 @@ class KilledTrainingTest {
             tokens[i] = (byte) random.nextInt(100);
         }
         Files.write(folder.resolve("tokens.bin"), tokens);
-        config("steps: " + STEPS);
+        config("steps: " + STEPS, "precision: " + DELAYED);
     }
 
     private void config(String... lines) throws IOException {
@@ -48,7 +52,6 @@ class KilledTrainingTest {
             loss: {type: causal-lm}
             batch_size: 2
             optimizer: {type: adamw, lr: 1.0e-3}
-            precision: {mode: fp8, recipe: delayed, amax_history_len: 4}
             checkpoint: {every: 1, keep: 2}
             """ + String.join("\n", lines) + "\n");
     }
@@ -120,9 +123,39 @@ class KilledTrainingTest {
 
     @Test
     void a_run_that_is_killed_again_and_again_ends_with_the_same_bytes() throws Exception {
+        killedAgainAndAgain(DELAYED);
+    }
+
+    @Tag("sweep")
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "{mode: fp32}",
+                "{mode: bf16}",
+                "{mode: fp16, loss_scale: {type: torch, growth_interval: 5}}",
+                "{mode: fp16, loss_scale: {type: deepspeed}}",
+                "{mode: O1}",
+                "{mode: O2}",
+                "{mode: O3}",
+                "{mode: fp8, recipe: delayed, amax_compute_algo: most_recent, base: fp32, fused_update: false}",
+                "{mode: fp8, recipe: current}",
+                "{mode: fp8, recipe: block}",
+                "{mode: fp8, recipe: mxfp8}",
+                "{mode: fp8, recipe: tensorwise}",
+                "{mode: fp8, recipe: rowwise, base: fp16}",
+                "{mode: fp8, recipe: rowwise_with_gw_hp}",
+                "{mode: fp8, recipe: deployed}",
+                "{mode: fp8, recipe: delayed, fake_quantize: true}"
+            })
+    void so_does_one_in_any_precision(String precision) throws Exception {
+        config("steps: " + STEPS, "precision: " + precision);
+        killedAgainAndAgain(precision);
+    }
+
+    private void killedAgainAndAgain(String precision) throws Exception {
         assertEquals(ExitCode.OK, run(words("whole", "--quiet")).code());
         Path run = folder.resolve("killed");
-        SplittableRandom random = new SplittableRandom(20261122);
+        SplittableRandom random = new SplittableRandom(precision.hashCode());
         for (int round = 0; round < 3; round++) {
             List<String> words = words("killed", "--quiet");
             if (newest(run) > 0) {
