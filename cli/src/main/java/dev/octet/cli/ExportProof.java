@@ -61,8 +61,9 @@ final class ExportProof {
         Path scratch = Files.createTempDirectory("octet-proof");
         Path read = scratch.resolve("read.onnx");
         try {
+            boolean isCheckpoint = Checkpoint.isCheckpoint(exported);
             Path candidate = exported;
-            if (Checkpoint.isCheckpoint(exported)) {
+            if (isCheckpoint) {
                 try (CheckpointConverter checkpoint = CheckpointConverter.open(exported);
                         Arena arena = Arena.ofShared()) {
                     GraphModel graph = checkpoint.computedIn(untrained, dynamicPerToken, arena);
@@ -71,7 +72,11 @@ final class ExportProof {
                 candidate = read;
             }
             ModelComparison comparison = Evaluation.compare(
-                    batch -> trainer.outputs(batch.tensors(), Arena.ofAuto()), candidate, forOthers, data, options);
+                    batch -> trainer.outputs(batch.tensors(), Arena.ofAuto()),
+                    candidate,
+                    forOthers || isCheckpoint,
+                    data,
+                    options);
             return result(comparison, data.name(), gate);
         } finally {
             Files.deleteIfExists(read);

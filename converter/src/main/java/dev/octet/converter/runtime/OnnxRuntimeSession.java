@@ -57,6 +57,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
             options.setInterOpNumThreads(1);
             if (!settings.quantisedKernels()) {
                 options.addConfigEntry("session.disable_quant_qdq", "1");
+                options.addConfigEntry("optimization.disable_specified_optimizers", "ReluQuantRewrite");
             }
             return new OnnxRuntimeSession(environment, environment.createSession(model.toString(), options), model);
         } catch (OrtException e) {

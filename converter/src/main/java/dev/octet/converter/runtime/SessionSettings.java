@@ -5,8 +5,9 @@ package dev.octet.converter.runtime;
  *
  * @param threads threads that one operator may use; at least 1
  * @param quantisedKernels whether ONNX Runtime may turn dequantise-compute-quantise groups into integer kernels, its default. For FP8
- *     this fails to load on 3-D MatMul (the integer kernels do not take the type); false sets {@code session.disable_quant_qdq},
- *     which computes the same in FP32. Converted models are checked with true, as their users will run them
+ *     this fails to load on 3-D MatMul (the integer kernels do not take the type), and Relu before QuantizeLinear is dropped, as if
+ *     code 0 were the smallest; false computes all groups in FP32 as they are written. Converted models are checked with true, as their
+ *     users will run them
  */
 public record SessionSettings(int threads, boolean quantisedKernels) {
     public SessionSettings {

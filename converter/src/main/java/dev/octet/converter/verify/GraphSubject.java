@@ -23,6 +23,7 @@ final class GraphSubject {
     private final GraphModel model;
     private final List<Node> nodes = new ArrayList<>();
     private final Map<String, Node> producers = new HashMap<>();
+    private final Map<String, Integer> readers = new HashMap<>();
     private final Map<String, Tensor> constants = new HashMap<>();
 
     GraphSubject(Path path, GraphModel model) {
@@ -34,6 +35,7 @@ final class GraphSubject {
         }
         for (Node node : nodes) {
             node.outputs().forEach(o -> producers.putIfAbsent(o, node));
+            node.inputs().forEach(i -> readers.merge(i, 1, Integer::sum));
             if (node.is("Constant")
                     && node.attribute("value").orElse(null) instanceof Attribute.OfTensor(Initializer value)) {
                 value.tensor().ifPresent(t -> constants.putIfAbsent(node.output(), t));
@@ -45,6 +47,7 @@ final class GraphSubject {
         for (Initializer initializer : graph.initializers().values()) {
             initializer.tensor().ifPresent(t -> constants.putIfAbsent(initializer.name(), t));
         }
+        graph.outputs().forEach(o -> readers.merge(o.name(), 1, Integer::sum));
         addAll(graph.nodes());
     }
 
@@ -83,6 +86,11 @@ final class GraphSubject {
     @Nullable
     Node producer(String value) {
         return value.isEmpty() ? null : producers.get(value);
+    }
+
+    /** How many inputs of nodes and outputs of graphs a value is. */
+    int readers(String value) {
+        return readers.getOrDefault(value, 0);
     }
 
     /** The constant of this name. */

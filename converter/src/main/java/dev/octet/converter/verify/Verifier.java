@@ -114,6 +114,7 @@ public final class Verifier {
     private static final List<GraphRule> GRAPH_RULES = List.of(
             new OnnxVersion(),
             new OnnxFusion(),
+            new OnnxRelu(),
             new OnnxScaleType(),
             new OnnxScaleConstant(),
             new OnnxScaleValue(),

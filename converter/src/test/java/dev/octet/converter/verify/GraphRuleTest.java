@@ -141,6 +141,7 @@ class GraphRuleTest {
                 error("onnx-version", trt, s -> s.opset = 26),
                 error("onnx-fusion", ort, s -> s.replace("product", matMul)),
                 error("onnx-fusion", ort, s -> s.replace("product", biasless)),
+                error("onnx-relu", ort, GraphRuleTest::relu),
                 error("onnx-scale-type", ort, s -> s.codes("x_scale", DType.BF16, Shape.SCALAR, 0x3C)),
                 error("onnx-scale-type", trt, s -> s.codes("w_scale", DType.F8_E8M0, Shape.SCALAR, 0x78)),
                 error("onnx-scale-constant", trt, s -> {
@@ -189,6 +190,11 @@ class GraphRuleTest {
                 deepError(
                         "onnx-session",
                         s -> s.replace("product", Node.of("product", "NoSuchOp", List.of("xd", "wd"), List.of("y")))));
+    }
+
+    private static void relu(Sketch s) {
+        s.nodes.addFirst(Node.of("relu", "Relu", List.of("x"), List.of("r")));
+        s.replace("q", Node.of("q", "QuantizeLinear", List.of("r", "x_scale", "x_zero"), List.of("xq")));
     }
 
     /** The second product of attention quantised, the first not. */
