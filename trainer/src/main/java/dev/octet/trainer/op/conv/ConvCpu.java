@@ -140,30 +140,47 @@ public final class ConvCpu implements CpuKernel<Conv> {
     private static void gather(Block block, float[] plane, int i, int j, float[] outputs) {
         Window rows = block.op().rows();
         Window columns = block.op().columns();
+        int first = columns.first(j);
+        int end = columns.end(j);
         for (int r = 0; r < block.rows(); r++) {
             int row = rows.at(block.from() + r, i);
             int to = r * columns.out();
-            boolean outside = row < 0 || row >= rows.in();
-            for (int c = 0; c < columns.out(); c++) {
-                int column = columns.at(c, j);
-                outputs[to + c] =
-                        outside || column < 0 || column >= columns.in() ? 0 : plane[row * columns.in() + column];
+            if (row < 0 || row >= rows.in() || first == end) {
+                Arrays.fill(outputs, to, to + columns.out(), 0);
+                continue;
             }
+            Arrays.fill(outputs, to, to + first, 0);
+            int at = row * columns.in() + columns.at(first, j);
+            if (columns.stride() == 1) {
+                System.arraycopy(plane, at, outputs, to + first, end - first);
+            } else {
+                for (int c = first; c < end; c++, at += columns.stride()) {
+                    outputs[to + c] = plane[at];
+                }
+            }
+            Arrays.fill(outputs, to + end, to + columns.out(), 0);
         }
     }
 
-    private static void scatter(Block block, float[] plane, int at, int i, int j, float[] outputs) {
+    private static void scatter(Block block, float[] plane, int start, int i, int j, float[] outputs) {
         Window rows = block.op().rows();
         Window columns = block.op().columns();
+        int first = columns.first(j);
+        int end = columns.end(j);
         for (int r = 0; r < block.rows(); r++) {
             int row = rows.at(block.from() + r, i);
             if (row < 0 || row >= rows.in()) {
                 continue;
             }
-            for (int c = 0; c < columns.out(); c++) {
-                int column = columns.at(c, j);
-                if (column >= 0 && column < columns.in()) {
-                    plane[at + row * columns.in() + column] += outputs[r * columns.out() + c];
+            int from = r * columns.out();
+            int at = start + row * columns.in() + columns.at(0, j);
+            if (columns.stride() == 1) { // the same with a stride that the compiler knows
+                for (int c = first; c < end; c++) {
+                    plane[at + c] += outputs[from + c];
+                }
+            } else {
+                for (int c = first; c < end; c++) {
+                    plane[at + c * columns.stride()] += outputs[from + c];
                 }
             }
         }

@@ -37,6 +37,16 @@ public record Window(int in, int out, int kernel, int stride, int dilation, int 
         return o * stride - before + t * dilation;
     }
 
+    /** The first output that reads an input, not padding, at kernel element {@code t}; {@code out} when none does. */
+    int first(int t) {
+        return Math.clamp(Math.ceilDiv(-at(0, t), stride), 0, out);
+    }
+
+    /** One more than the last output that reads an input, not padding, at kernel element {@code t}; at least {@link #first}. */
+    int end(int t) {
+        return Math.clamp(Math.ceilDiv(in - at(0, t), stride), first(t), out);
+    }
+
     /** Whether each output is the input at the same place. */
     boolean isIdentity() {
         return kernel == 1 && stride == 1 && before == 0 && out == in;

@@ -28,6 +28,14 @@ class ConvTest extends TwinTest {
                         f32(3),
                         ints("pads", 1, 0, 2, 1),
                         ints("strides", 2, 3)),
+                conv("padding wider than the input", f32(1, 2, 2, 2), f32(3, 2, 3, 3), null, ints("pads", 4, 3, 4, 5)),
+                conv(
+                        "padding wider than the input, stride",
+                        f32(1, 2, 2, 3),
+                        f32(3, 2, 2, 2),
+                        null,
+                        ints("pads", 3, 4, 3, 4),
+                        ints("strides", 2, 3)),
                 conv("dilation", f32(1, 2, 7, 6), f32(3, 2, 2, 2), null, ints("dilations", 3, 2)),
                 conv("groups", f32(2, 4, 5, 5), f32(6, 2, 3, 3), f32(6), Attribute.of("group", 2)),
                 conv(
