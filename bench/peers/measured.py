@@ -1,8 +1,9 @@
-"""What the scripts that measure in rounds share: processes with their time and memory, the machine, result files. Linux."""
+"""What the scripts that measure in rounds share: processes with their time and memory, runs of training, the machine, result files. Linux."""
 
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +27,24 @@ def measured(command, exits=(0,)):
         sys.exit(f"{' '.join(command)}\nexit {process.returncode}\n{text}")
     return {"seconds": seconds, "peak_mb": usage.ru_maxrss * 1024 / 1e6, "cpu_seconds": usage.ru_utime + usage.ru_stime,
             "exit": process.returncode}, text
+
+
+def torch_trained(*command):
+    """A process of PyTorch that trains (train_torch.py, fashion_torch.py): what it took, and what its last line says."""
+    result, text = measured([sys.executable, *command])
+    return result | json.loads(text.splitlines()[-1])
+
+
+def octet_trained(options, model, config, run):
+    """octet train from a configuration into the folder `run`, anew: what it took, losses, milliseconds of each step."""
+    with open(f"{run}.yaml", "w", encoding="utf-8") as file:
+        file.write(config)
+    shutil.rmtree(run, ignore_errors=True)
+    result, _ = measured(options.octet.split() + ["train", model, "--config", f"{run}.yaml", "-o", run, "--threads",
+                                                  str(options.threads)])
+    with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    return result | {"losses": [line["loss"] for line in lines], "millis": [line["seconds"] * 1e3 for line in lines]}
 
 
 def machine():

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 
-from measured import HERE, HOME, JAVA, OCTET, machine, measured, write
+from measured import HERE, HOME, JAVA, OCTET, machine, measured, octet_trained, torch_trained, write
 
 WARM_UP = 3
 PRECISIONS = {"fp32": "{mode: fp32}", "bf16": "{mode: bf16}", "fp8": "{mode: fp8, recipe: delayed}"}
@@ -60,22 +60,14 @@ class Rounds:
         self.rates = []
 
     def torch(self, precision, steps):
-        result, text = measured([sys.executable, f"{HERE}/train_torch.py", "step", self.model.name, self.folder, self.onnx, "--mode",
-                                 precision, "--steps", str(steps), "--threads", str(self.options.threads)])
-        own = json.loads(text.splitlines()[-1])
-        return result | {"losses": own["losses"], "millis": own["millis"]}
+        return torch_trained(f"{HERE}/train_torch.py", "step", self.model.name, self.folder, self.onnx, "--mode", precision, "--steps",
+                             str(steps), "--threads", str(self.options.threads))
 
     def octet(self, precision, steps):
-        config, run = f"{self.folder}/{precision}.yaml", f"{self.folder}/run"
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(self.model.config % self.folder + f"steps: {steps}\nclip_grad_norm: 1.0\nprecision: {PRECISIONS[precision]}\n")
-        shutil.rmtree(run, ignore_errors=True)
-        result, _ = measured(self.options.octet.split() + ["train", self.onnx, "--config", config, "-o", run, "--threads",
-                                                           str(self.options.threads)])
-        with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file]
-        shutil.rmtree(run)
-        return result | {"losses": [line["loss"] for line in lines], "millis": [line["seconds"] * 1e3 for line in lines]}
+        config = self.model.config % self.folder + f"steps: {steps}\nclip_grad_norm: 1.0\nprecision: {PRECISIONS[precision]}\n"
+        result = octet_trained(self.options, self.onnx, config, f"{self.folder}/{precision}")
+        shutil.rmtree(f"{self.folder}/{precision}")
+        return result
 
     def rate(self):
         with open(f"{HOME}/bench/target/classpath.txt", encoding="utf-8") as file:

@@ -152,10 +152,12 @@ def minilm_steps(folder, path):
     return model, 1e-4, loss
 
 
-def steps(made, mode, count):
+def steps(made, mode, count, decay=False):
+    """Trains; the learning rate goes down to 0 in a line with `decay`."""
     model, lr, loss_of = made
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: (count - i) / count if decay else 1)
     losses, millis = [], []
     for i in range(count):
         start = time.perf_counter()
@@ -165,9 +167,10 @@ def steps(made, mode, count):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        schedule.step()
         losses.append(loss.item())
         millis.append((time.perf_counter() - start) * 1e3)
-    print(json.dumps({"losses": losses, "millis": millis, "torch": torch.__version__}))
+    return {"losses": losses, "millis": millis, "torch": torch.__version__}
 
 
 def main():
@@ -186,7 +189,7 @@ def main():
         (make_gpt2 if options.model == "gpt2" else make_minilm)(options.folder)
     else:
         made = gpt2_steps(options.folder) if options.model == "gpt2" else minilm_steps(options.folder, options.onnx)
-        steps(made, options.mode, options.steps)
+        print(json.dumps(steps(made, options.mode, options.steps)))
 
 
 if __name__ == "__main__":
