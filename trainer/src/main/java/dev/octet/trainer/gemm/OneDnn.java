@@ -1,6 +1,7 @@
 package dev.octet.trainer.gemm;
 
 import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.tensor.DType;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -98,13 +99,18 @@ final class OneDnn {
         return name;
     }
 
-    /** Whether {@link #bf16} works on this processor. */
+    /** Whether products of BF16 work on this processor. */
     boolean multipliesBf16() {
         return multipliesBf16;
     }
 
-    /** C = op(A)·op(B) in F32, or added to C; strides in elements. */
-    void f32(
+    /**
+     * C = op(A)·op(B) in F32, or added to C; strides in elements.
+     *
+     * @param operands type of A and B: F32, or BF16 where {@link #multipliesBf16}
+     */
+    void multiply(
+            DType operands,
             boolean transA,
             boolean transB,
             long m,
@@ -117,24 +123,8 @@ final class OneDnn {
             boolean accumulate,
             MemorySegment c,
             long ldc) {
-        check(run(sgemm, transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc));
-    }
-
-    /** As {@link #f32} with A and B in BF16. */
-    void bf16(
-            boolean transA,
-            boolean transB,
-            long m,
-            long n,
-            long k,
-            MemorySegment a,
-            long lda,
-            MemorySegment b,
-            long ldb,
-            boolean accumulate,
-            MemorySegment c,
-            long ldc) {
-        check(run(bgemm, transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc));
+        MethodHandle function = operands == DType.F32 ? sgemm : bgemm;
+        check(run(function, transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc));
     }
 
     private int run(

@@ -148,35 +148,20 @@ final class OneDnnGemm implements Gemm {
             long stride) {
         MemorySegment left = at(a, call.operands(), call.transposeA() ? row : row * call.lda());
         MemorySegment right = at(b, call.operands(), call.transposeB() ? column * call.ldb() : column);
-        if (call.operands() == DType.F32) {
-            library.f32(
-                    call.transposeA(),
-                    call.transposeB(),
-                    rows,
-                    columns,
-                    call.k(),
-                    left,
-                    call.lda(),
-                    right,
-                    call.ldb(),
-                    accumulate,
-                    sums,
-                    stride);
-        } else {
-            library.bf16(
-                    call.transposeA(),
-                    call.transposeB(),
-                    rows,
-                    columns,
-                    call.k(),
-                    left,
-                    call.lda(),
-                    right,
-                    call.ldb(),
-                    accumulate,
-                    sums,
-                    stride);
-        }
+        library.multiply(
+                call.operands(),
+                call.transposeA(),
+                call.transposeB(),
+                rows,
+                columns,
+                call.k(),
+                left,
+                call.lda(),
+                right,
+                call.ldb(),
+                accumulate,
+                sums,
+                stride);
     }
 
     private static MemorySegment widened(Scratch scratch, DType dtype, MemorySegment bytes, Parallel parallel) {

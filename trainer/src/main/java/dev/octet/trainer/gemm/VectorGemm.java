@@ -133,42 +133,45 @@ final class VectorGemm implements Gemm {
             }
         }
 
-        /** Strips of WIDTH columns: element (p, w) of a strip at p·WIDTH + w. What lies beyond the matrix is not looked at. */
+        /** What lies beyond the matrix in a strip is not looked at. */
         private void packRight(int p, int depth, int j, int width) {
-            if (call.transposeB()) {
-                for (int w = 0; w < width; w++) {
-                    b.read((j + w) * call.ldb() + p, line, 0, depth);
-                    int to = w / WIDTH * WIDTH * DEPTH + w % WIDTH;
-                    for (int q = 0; q < depth; q++) {
-                        right[to + q * WIDTH] = line[q];
-                    }
-                }
-                return;
-            }
-            for (int q = 0; q < depth; q++) {
-                b.read((p + q) * call.ldb() + j, line, 0, width);
-                for (int w = 0; w < width; w += WIDTH) {
-                    System.arraycopy(line, w, right, w * DEPTH + q * WIDTH, Math.min(WIDTH, width - w));
-                }
-            }
+            pack(b, call.ldb(), call.transposeB(), j, width, p, depth, right, WIDTH);
         }
 
-        /** Strips of HEIGHT rows: element (h, p) of a strip at p·HEIGHT + h. */
         private void packLeft(int i, int height, int p, int depth) {
-            if (!call.transposeA()) {
-                for (int h = 0; h < height; h++) {
-                    a.read((i + h) * call.lda() + p, line, 0, depth);
-                    int to = h / HEIGHT * HEIGHT * DEPTH + h % HEIGHT;
+            pack(a, call.lda(), !call.transposeA(), i, height, p, depth, left, HEIGHT);
+        }
+
+        /**
+         * Rows of A or columns of B as strips: element (line l, term p) of a strip at p·strip + l, strips DEPTH terms apart.
+         *
+         * @param linesAreRows whether the terms of a line lie one behind the other in the operand, else lines do
+         * @param strip lines of a strip
+         */
+        private void pack(
+                CpuTensor operand,
+                long stride,
+                boolean linesAreRows,
+                int first,
+                int lines,
+                int p,
+                int depth,
+                float[] packed,
+                int strip) {
+            if (linesAreRows) {
+                for (int l = 0; l < lines; l++) {
+                    operand.read((first + l) * stride + p, line, 0, depth);
+                    int to = l / strip * strip * DEPTH + l % strip;
                     for (int q = 0; q < depth; q++) {
-                        left[to + q * HEIGHT] = line[q];
+                        packed[to + q * strip] = line[q];
                     }
                 }
                 return;
             }
             for (int q = 0; q < depth; q++) {
-                a.read((p + q) * call.lda() + i, line, 0, height);
-                for (int h = 0; h < height; h += HEIGHT) {
-                    System.arraycopy(line, h, left, h * DEPTH + q * HEIGHT, Math.min(HEIGHT, height - h));
+                operand.read((p + q) * stride + first, line, 0, lines);
+                for (int l = 0; l < lines; l += strip) {
+                    System.arraycopy(line, l, packed, l * DEPTH + q * strip, Math.min(strip, lines - l));
                 }
             }
         }
