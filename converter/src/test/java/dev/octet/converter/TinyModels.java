@@ -1,5 +1,7 @@
 package dev.octet.converter;
 
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+
 import ai.onnxruntime.OnnxTensor;
 import ai.onnxruntime.OnnxValue;
 import ai.onnxruntime.OrtEnvironment;
@@ -17,12 +19,16 @@ import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.nio.FloatBuffer;
 import java.nio.LongBuffer;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
+import java.util.TreeSet;
 
 /**
  * The exports of {@code testdata/models/tiny-onnx}, and the checkpoints of {@code testdata/models/tiny-hf} that they were exported from, with
@@ -31,30 +37,16 @@ import java.util.Objects;
 public final class TinyModels {
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models");
 
-    /** Every export: architecture, exporter, opset. */
-    public static final List<String> NAMES = List.of(
-            "bert_eager_script14",
-            "bert_eager_script17",
-            "bert_eager_dynamo18",
-            "bert_eager_dynamo23",
-            "gpt2_eager_script14",
-            "gpt2_eager_script17",
-            "gpt2_eager_dynamo18",
-            "gpt2_eager_dynamo23",
-            "llama_eager_script14",
-            "llama_eager_script17",
-            "llama_eager_dynamo18",
-            "llama_eager_dynamo23",
-            "vit_eager_script14",
-            "vit_eager_script17",
-            "vit_eager_dynamo18",
-            "vit_eager_dynamo23");
-
     private TinyModels() {}
 
-    /** For JUnit's method sources. */
-    public static List<String> names() {
-        return NAMES;
+    /** Every export that is there: architecture, exporter, opset. */
+    public static List<String> names() throws IOException {
+        try (DirectoryStream<Path> exports = Files.newDirectoryStream(MODELS.resolve("tiny-onnx"), "*.onnx")) {
+            Set<String> names = new TreeSet<>();
+            exports.forEach(e -> names.add(e.getFileName().toString().replaceFirst("\\.onnx$", "")));
+            assertNotEquals(Set.of(), names);
+            return List.copyOf(names);
+        }
     }
 
     public static String architecture(String name) {

@@ -46,6 +46,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -92,9 +93,8 @@ class TrainerTest {
         return losses;
     }
 
-    @ParameterizedTest
-    @ValueSource(
-            strings = {
+    static List<String> precisionModes() {
+        return List.of(
                 "{mode: fp32}",
                 "{mode: bf16}",
                 "{mode: fp16, loss_scale: {type: torch, growth_interval: 5}}",
@@ -109,8 +109,11 @@ class TrainerTest {
                 "{mode: fp8, recipe: tensorwise}",
                 "{mode: fp8, recipe: rowwise, base: fp16}",
                 "{mode: fp8, recipe: rowwise_with_gw_hp}",
-                "{mode: fp8, recipe: delayed, fake_quantize: true, layers: [{match: second, fp8: false}]}"
-            })
+                "{mode: fp8, recipe: delayed, fake_quantize: true, layers: [{match: second, fp8: false}]}");
+    }
+
+    @ParameterizedTest
+    @MethodSource("precisionModes")
     void the_loss_falls(String precision) throws IOException {
         RunEnd end = run(SmallRun.parts(SmallRun.with("precision: " + precision)), folder, RunOptions.NEW);
         assertEquals(RunEnd.Reason.COMPLETED, end.reason());
@@ -120,24 +123,7 @@ class TrainerTest {
     }
 
     @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "{mode: fp32}",
-                "{mode: bf16}",
-                "{mode: fp16, loss_scale: {type: torch, growth_interval: 5}}",
-                "{mode: fp16, loss_scale: {type: deepspeed}}",
-                "{mode: O1}",
-                "{mode: O2}",
-                "{mode: fp8, recipe: delayed, fp8_format: HYBRID, amax_history_len: 4, amax_compute_algo: max}",
-                "{mode: fp8, recipe: delayed, amax_compute_algo: most_recent, base: fp32, fused_update: false}",
-                "{mode: fp8, recipe: current}",
-                "{mode: fp8, recipe: block}",
-                "{mode: fp8, recipe: mxfp8}",
-                "{mode: fp8, recipe: tensorwise}",
-                "{mode: fp8, recipe: rowwise, base: fp16}",
-                "{mode: fp8, recipe: rowwise_with_gw_hp}",
-                "{mode: fp8, recipe: delayed, fake_quantize: true, layers: [{match: second, fp8: false}]}"
-            })
+    @MethodSource("precisionModes")
     void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(String precision) throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision));
         Path whole = folder.resolve("whole");

@@ -94,7 +94,7 @@ class FuseExportsTest {
     void the_exports_of_one_model_have_the_same_names_whatever_the_exporter() throws IOException {
         for (String architecture : List.of("bert", "gpt2", "llama", "vit")) {
             Set<Set<String>> names = new HashSet<>();
-            for (String name : TinyModels.NAMES) {
+            for (String name : TinyModels.names()) {
                 if (TinyModels.architecture(name).equals(architecture)) {
                     try (ModelFile file = TinyModels.open(name)) {
                         TinyModels.spellings(file).forEach(model -> names.add(named(model)));

@@ -1,6 +1,7 @@
 package dev.octet.trainer.check;
 
 import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import dev.octet.converter.Converter;
 import dev.octet.converter.TrainingGraph;
@@ -19,6 +20,7 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -28,27 +30,10 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /** An export of {@code testdata/models/tiny-onnx} with what torch computes for the checkpoint it was exported from. */
 final class TinyGoldens implements AutoCloseable {
-    static final List<String> NAMES = List.of(
-            "bert_eager_script14",
-            "bert_eager_script17",
-            "bert_eager_dynamo18",
-            "bert_eager_dynamo23",
-            "gpt2_eager_script14",
-            "gpt2_eager_script17",
-            "gpt2_eager_dynamo18",
-            "gpt2_eager_dynamo23",
-            "llama_eager_script14",
-            "llama_eager_script17",
-            "llama_eager_dynamo18",
-            "llama_eager_dynamo23",
-            "vit_eager_script14",
-            "vit_eager_script17",
-            "vit_eager_dynamo18",
-            "vit_eager_dynamo23");
-
     private static final Arena ARENA = Arena.ofAuto();
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models");
 
@@ -74,6 +59,17 @@ final class TinyGoldens implements AutoCloseable {
             }
         });
         graph = TrainingGraph.of(tied, Programs.sizes(tied.graph(), shapes), new PassLog());
+    }
+
+    /** Every export that is there. */
+    static List<String> names() throws IOException {
+        try (Stream<Path> files = Files.list(MODELS.resolve("tiny-onnx"))) {
+            List<String> names = files.map(f -> f.getFileName().toString().replace(".onnx", ""))
+                    .sorted()
+                    .toList();
+            assertFalse(names.isEmpty());
+            return names;
+        }
     }
 
     static TinyGoldens open(String name) throws IOException {

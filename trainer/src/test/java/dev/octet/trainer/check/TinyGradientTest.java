@@ -18,10 +18,6 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** Whole models: logits, loss and the gradient of every parameter as torch computes them in F32. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class TinyGradientTest {
-    static List<String> names() {
-        return TinyGoldens.NAMES;
-    }
-
     private static void check(String name, Device device) throws IOException {
         try (TinyGoldens tiny = TinyGoldens.open(name)) {
             LossGraph graph = tiny.withLoss();
@@ -39,7 +35,7 @@ class TinyGradientTest {
     }
 
     @ParameterizedTest
-    @MethodSource("names")
+    @MethodSource("dev.octet.trainer.check.TinyGoldens#names")
     void both_attentions_are_one_operator_each(String name) throws IOException {
         try (TinyGoldens tiny = TinyGoldens.open(name)) {
             List<String> found = tiny.graph().graph().nodes().stream()
@@ -51,7 +47,7 @@ class TinyGradientTest {
     }
 
     @ParameterizedTest
-    @MethodSource("names")
+    @MethodSource("dev.octet.trainer.check.TinyGoldens#names")
     void the_cpu_computes_what_torch_does(String name) throws IOException {
         try (Device cpu = CpuDevice.of(2)) {
             check(name, cpu);
@@ -59,7 +55,7 @@ class TinyGradientTest {
     }
 
     @ParameterizedTest
-    @MethodSource("names")
+    @MethodSource("dev.octet.trainer.check.TinyGoldens#names")
     void the_reference_computes_what_torch_does(String name) throws IOException {
         try (Device reference = new ReferenceDevice()) {
             check(name, reference);

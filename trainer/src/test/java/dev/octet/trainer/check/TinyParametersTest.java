@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.trainer.autodiff.Parameters;
 import java.io.IOException;
-import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -14,12 +13,8 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class TinyParametersTest {
-    static List<String> names() {
-        return TinyGoldens.NAMES;
-    }
-
     @ParameterizedTest
-    @MethodSource("names")
+    @MethodSource("dev.octet.trainer.check.TinyGoldens#names")
     void parameters_are_what_torch_has_gradients_of(String name) throws IOException {
         try (TinyGoldens tiny = TinyGoldens.open(name)) {
             Parameters parameters = Parameters.of(tiny.graph().graph());
