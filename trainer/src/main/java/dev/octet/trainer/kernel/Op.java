@@ -44,7 +44,9 @@ public interface Op {
     }
 
     /** Whether backward reads output {@code j}, counting {@link #saved()} on from the node's outputs. Saved values are always kept. */
-    boolean backwardReadsOutput(int j);
+    default boolean backwardReadsOutput(int j) {
+        return false;
+    }
 
     /**
      * Whether output 0 is input 0 in other words (another shape, the same elements in the same order and type): nothing is computed

@@ -29,9 +29,4 @@ public record Accumulate(OperandType a, OperandType x) implements Op {
     public boolean backwardReadsInput(int i) {
         return false;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

@@ -215,9 +215,4 @@ public record Attention(
     public boolean backwardReadsInput(int i) {
         return true;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

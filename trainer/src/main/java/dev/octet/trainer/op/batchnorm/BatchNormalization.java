@@ -63,9 +63,4 @@ public record BatchNormalization(OperandType x, int samples, int channels, int i
     public boolean backwardReadsInput(int i) {
         return i != 2;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

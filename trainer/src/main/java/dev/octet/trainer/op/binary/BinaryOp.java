@@ -57,9 +57,4 @@ public interface BinaryOp extends Op {
     default boolean backwardReadsInput(int i, IntPredicate wanted) {
         return (wanted.test(0) && reads(0, i)) || (wanted.test(1) && reads(1, i));
     }
-
-    @Override
-    default boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

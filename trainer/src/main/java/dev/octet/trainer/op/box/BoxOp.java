@@ -17,9 +17,4 @@ public interface BoxOp extends Op {
     default boolean backwardReadsInput(int i) {
         return false;
     }
-
-    @Override
-    default boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

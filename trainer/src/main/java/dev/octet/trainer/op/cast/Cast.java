@@ -56,11 +56,6 @@ public record Cast(OperandType from, DType to) implements Op {
     }
 
     @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
-
-    @Override
     public boolean isView() {
         return from.dtype() == to;
     }

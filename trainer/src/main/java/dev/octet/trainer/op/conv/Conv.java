@@ -128,9 +128,4 @@ public record Conv(
     public boolean backwardReadsInput(int i) {
         return i < 2;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

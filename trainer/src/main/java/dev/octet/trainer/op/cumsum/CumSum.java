@@ -60,9 +60,4 @@ public record CumSum(OperandType x, int axis, boolean exclusive, boolean reverse
     public boolean backwardReadsInput(int i) {
         return false;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.scale.AmaxHistory;
-import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.ForwardOp;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,7 +18,7 @@ import java.util.List;
  * @param slots at least one
  * @param fused {@link AmaxHistory#update}, or else {@link AmaxHistory#updateUnfused}
  */
-public record AmaxUpdate(List<Slot> slots, boolean fused) implements Op {
+public record AmaxUpdate(List<Slot> slots, boolean fused) implements ForwardOp {
     /** What a slot's scale is computed from. */
     public record Slot(Minifloat format, int margin, int length, AmaxHistory.Algorithm algorithm) {}
 
@@ -47,21 +47,6 @@ public record AmaxUpdate(List<Slot> slots, boolean fused) implements Op {
         return fused
                 ? AmaxHistory.update(history, quantScale, AmaxHistory.scaledMax(s.format(), s.margin()), s.algorithm())
                 : AmaxHistory.updateUnfused(history, quantScale, s.format(), s.margin(), s.algorithm());
-    }
-
-    @Override
-    public boolean isDifferentiable(int i) {
-        return false;
-    }
-
-    @Override
-    public boolean backwardReadsInput(int i) {
-        return false;
-    }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
     }
 
     /** As {@code AmaxUpdate 12 slots}: the slots' names follow as operands. */

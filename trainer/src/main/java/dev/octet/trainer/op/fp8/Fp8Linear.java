@@ -125,11 +125,6 @@ public record Fp8Linear(
     }
 
     @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
-
-    @Override
     public boolean canAccumulate(int i) {
         return true;
     }

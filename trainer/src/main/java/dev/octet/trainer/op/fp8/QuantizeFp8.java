@@ -3,7 +3,7 @@ package dev.octet.trainer.op.fp8;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.scale.QuantScaleRule;
-import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.ForwardOp;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,7 +18,7 @@ import java.util.List;
  * @param x F32, BF16 or F16
  * @param records whether the amax is an output: what an export may use as the range of an activation
  */
-public record QuantizeFp8(OperandType x, CodedMatrix form, QuantScaleRule rule, boolean records) implements Op {
+public record QuantizeFp8(OperandType x, CodedMatrix form, QuantScaleRule rule, boolean records) implements ForwardOp {
     @Override
     public String type() {
         return "QuantizeFp8";
@@ -33,20 +33,5 @@ public record QuantizeFp8(OperandType x, CodedMatrix form, QuantScaleRule rule, 
             all.add(new OperandType(DType.F32, Shape.of(1)));
         }
         return all;
-    }
-
-    @Override
-    public boolean isDifferentiable(int i) {
-        return false;
-    }
-
-    @Override
-    public boolean backwardReadsInput(int i) {
-        return false;
-    }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
     }
 }

@@ -3,7 +3,7 @@ package dev.octet.trainer.op.fp8;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Minifloat;
-import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.ForwardOp;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
@@ -16,7 +16,7 @@ import java.util.List;
  *
  * @param historyLength 0 when nothing is recorded
  */
-public record QuantizeFp8Delayed(OperandType x, Minifloat format, int historyLength) implements Op {
+public record QuantizeFp8Delayed(OperandType x, Minifloat format, int historyLength) implements ForwardOp {
     @Override
     public String type() {
         return "QuantizeFp8Delayed";
@@ -29,20 +29,5 @@ public record QuantizeFp8Delayed(OperandType x, Minifloat format, int historyLen
         return historyLength == 0
                 ? List.of(codes, scale)
                 : List.of(codes, scale, new OperandType(DType.F32, Shape.of(historyLength)));
-    }
-
-    @Override
-    public boolean isDifferentiable(int i) {
-        return false;
-    }
-
-    @Override
-    public boolean backwardReadsInput(int i) {
-        return false;
-    }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
     }
 }

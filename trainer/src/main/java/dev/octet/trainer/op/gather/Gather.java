@@ -65,11 +65,6 @@ public record Gather(String node, OperandType x, OperandType indices, int axis) 
     }
 
     @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
-
-    @Override
     public boolean canAccumulate(int i) {
         return i == 0;
     }

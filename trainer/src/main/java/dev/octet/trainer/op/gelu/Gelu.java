@@ -40,9 +40,4 @@ public record Gelu(OperandType x, boolean tanh) implements Op {
     public boolean backwardReadsInput(int i) {
         return true;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

@@ -67,9 +67,4 @@ public record Pick(String type, OperandType x, Places places, OperandType y) imp
     public boolean backwardReadsInput(int i) {
         return i == 1;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

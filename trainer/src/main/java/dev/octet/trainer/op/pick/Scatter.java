@@ -64,11 +64,6 @@ public record Scatter(String type, OperandType x, OperandType updates, Places pl
         return i == 1;
     }
 
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
-
     /**
      * Which update each element has that was replaced, and -1 where none.
      *

@@ -85,11 +85,6 @@ public record Gemm(
     }
 
     @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
-
-    @Override
     public boolean canAccumulate(int i) {
         return true;
     }

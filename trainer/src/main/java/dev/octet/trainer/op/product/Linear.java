@@ -66,11 +66,6 @@ public record Linear(
     }
 
     @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
-
-    @Override
     public boolean canAccumulate(int i) {
         return true;
     }

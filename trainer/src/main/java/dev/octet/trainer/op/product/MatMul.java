@@ -134,11 +134,6 @@ public record MatMul(OperandType a, OperandType b, OperandType y, int batches, i
     }
 
     @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
-
-    @Override
     public boolean canAccumulate(int i) {
         return true;
     }

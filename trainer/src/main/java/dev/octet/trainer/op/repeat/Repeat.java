@@ -66,9 +66,4 @@ public record Repeat(String type, OperandType x, Shape axes, Shape repeated, Sha
     public boolean backwardReadsInput(int i) {
         return false;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

@@ -115,9 +115,4 @@ public record RotaryEmbedding(
     public boolean backwardReadsInput(int i) {
         return i > 0;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

@@ -59,9 +59,4 @@ public record Transpose(OperandType x, List<Integer> order) implements Op {
     public boolean backwardReadsInput(int i) {
         return false;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

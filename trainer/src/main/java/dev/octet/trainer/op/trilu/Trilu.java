@@ -53,9 +53,4 @@ public record Trilu(OperandType x, boolean upper, long diagonal) implements Op {
     public boolean backwardReadsInput(int i) {
         return false;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

@@ -139,9 +139,4 @@ public record View(String type, OperandType x, Shape shape) implements Op {
     public boolean backwardReadsInput(int i) {
         return false;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

@@ -41,9 +41,4 @@ public record Where(OperandType condition, OperandType a, OperandType b, Operand
     public boolean backwardReadsInput(int i) {
         return i == 0;
     }
-
-    @Override
-    public boolean backwardReadsOutput(int j) {
-        return false;
-    }
 }

@@ -1,0 +1,14 @@
+package dev.octet.trainer.kernel;
+
+/** An operator without a backward half: no gradient flows through it, so its backward reads nothing and is never asked for. */
+public interface ForwardOp extends Op {
+    @Override
+    default boolean isDifferentiable(int i) {
+        return false;
+    }
+
+    @Override
+    default boolean backwardReadsInput(int i) {
+        return false;
+    }
+}
