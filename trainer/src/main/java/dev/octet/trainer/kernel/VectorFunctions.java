@@ -18,6 +18,9 @@ final class VectorFunctions implements ElementaryFunctions {
     private static final VectorSpecies<Float> FLOATS = FloatVector.SPECIES_PREFERRED;
     private static final int LANES = FLOATS.length();
 
+    /** For the elements that fill no vector. */
+    private static final ElementaryFunctions SINGLE = new ScalarFunctions();
+
     private static FloatVector of(float value) {
         return FloatVector.broadcast(FLOATS, value);
     }
@@ -134,11 +137,6 @@ final class VectorFunctions implements ElementaryFunctions {
         return s.mul(z).fma(p, s.mul(2f)).add(of(0f).blend(x, x.compare(VectorOperators.GT, 0f)));
     }
 
-    /** A copy of a run that is about to be overwritten; the run itself when it is not. */
-    private static float[] kept(float[] x, int from, float[] y, int n) {
-        return x == y ? Arrays.copyOfRange(x, from, from + n) : x;
-    }
-
     /**
      * The sum of the lanes, halves onto halves. (The order of {@code reduceLanes(ADD)} is not specified, and is another one before and
      * after compilation: the same step would give other bits later in a run.)
@@ -153,21 +151,88 @@ final class VectorFunctions implements ElementaryFunctions {
         return lanes[0];
     }
 
-    // The loops. What they call is small enough to be inlined, so no vector is ever an object. The compiler inlines
-    // some 8000 bytes of
-    // code into a loop; functions with an exponential and polynomials of their own are more, so they are three loops
-    // over the run,
-    // which lies in the first cache.
+    /** A loop over a run: {@code y = f(x, y)}. The length is a multiple of that of vectors. */
+    @FunctionalInterface
+    private interface Pass {
+        void run(float[] x, int from, float[] y, int to, int n);
+    }
+
+    private static final Pass EXPONENTIAL = VectorFunctions::raised;
+    private static final Pass[] TANH = {VectorFunctions::twiceMagnitude, EXPONENTIAL, VectorFunctions::tanhOfRun};
+    private static final Pass[] ERF = {VectorFunctions::logErfc, EXPONENTIAL, VectorFunctions::erfOfRun};
+    private static final Pass[] SOFTPLUS = {
+        VectorFunctions::negativeMagnitude, EXPONENTIAL, VectorFunctions::softplusOfRun
+    };
+
+    /**
+     * Functions with an exponential and polynomials of their own, as three loops over the run, which lies in the first cache: what is to be
+     * raised to, the exponential, the rest. In one loop, or in three that are inlined into one method, they are more code than the compiler
+     * inlines, and what it leaves out gets its vectors as objects, which is some ten times slower. So the loops are called through an
+     * interface, at one place that sees more classes than the compiler inlines (two).
+     */
+    private static void inPasses(Pass[] passes, float[] x, int from, float[] y, int to, int n) {
+        // the first pass overwrites what the last reads
+        float[] kept = x == y ? Arrays.copyOfRange(x, from, from + n) : x;
+        int start = x == y ? 0 : from;
+        for (Pass pass : passes) {
+            pass.run(kept, start, y, to, n);
+        }
+    }
+
+    private static void raised(float[] x, int from, float[] y, int to, int n) {
+        for (int i = to; i < to + n; i += LANES) {
+            exp(FloatVector.fromArray(FLOATS, y, i)).intoArray(y, i);
+        }
+    }
+
+    private static void twiceMagnitude(float[] x, int from, float[] y, int to, int n) {
+        for (int i = 0; i < n; i += LANES) {
+            FloatVector.fromArray(FLOATS, x, from + i).abs().mul(2f).intoArray(y, to + i);
+        }
+    }
+
+    private static void negativeMagnitude(float[] x, int from, float[] y, int to, int n) {
+        for (int i = 0; i < n; i += LANES) {
+            FloatVector.fromArray(FLOATS, x, from + i).abs().neg().intoArray(y, to + i);
+        }
+    }
+
+    private static void logErfc(float[] x, int from, float[] y, int to, int n) {
+        for (int i = 0; i < n; i += LANES) {
+            logErfc(FloatVector.fromArray(FLOATS, x, from + i)).intoArray(y, to + i);
+        }
+    }
+
+    private static void tanhOfRun(float[] x, int from, float[] y, int to, int n) {
+        for (int i = 0; i < n; i += LANES) {
+            tanh(FloatVector.fromArray(FLOATS, x, from + i), FloatVector.fromArray(FLOATS, y, to + i))
+                    .intoArray(y, to + i);
+        }
+    }
+
+    private static void erfOfRun(float[] x, int from, float[] y, int to, int n) {
+        for (int i = 0; i < n; i += LANES) {
+            erf(FloatVector.fromArray(FLOATS, x, from + i), FloatVector.fromArray(FLOATS, y, to + i))
+                    .intoArray(y, to + i);
+        }
+    }
+
+    private static void softplusOfRun(float[] x, int from, float[] y, int to, int n) {
+        for (int i = 0; i < n; i += LANES) {
+            softplus(FloatVector.fromArray(FLOATS, x, from + i), FloatVector.fromArray(FLOATS, y, to + i))
+                    .intoArray(y, to + i);
+        }
+    }
+
+    // The loops. What they call is small enough to be inlined, so no vector is ever an object.
 
     @Override
     public void exp(float[] x, int from, float[] y, int to, int n) {
-        int i = 0;
-        for (; i <= n - LANES; i += LANES) {
+        int whole = n - n % LANES;
+        for (int i = 0; i < whole; i += LANES) {
             exp(FloatVector.fromArray(FLOATS, x, from + i)).intoArray(y, to + i);
         }
-        for (; i < n; i++) {
-            y[to + i] = ScalarFunctions.exp(x[from + i]);
-        }
+        SINGLE.exp(x, from + whole, y, to + whole, n - whole);
     }
 
     @Override
@@ -189,78 +254,41 @@ final class VectorFunctions implements ElementaryFunctions {
 
     @Override
     public void log(float[] x, int from, float[] y, int to, int n) {
-        int i = 0;
-        for (; i <= n - LANES; i += LANES) {
+        int whole = n - n % LANES;
+        for (int i = 0; i < whole; i += LANES) {
             log(FloatVector.fromArray(FLOATS, x, from + i)).intoArray(y, to + i);
         }
-        for (; i < n; i++) {
-            y[to + i] = ScalarFunctions.log(x[from + i]);
-        }
+        SINGLE.log(x, from + whole, y, to + whole, n - whole);
     }
 
     @Override
     public void tanh(float[] x, int from, float[] y, int to, int n) {
-        float[] kept = kept(x, from, y, n);
-        int start = x == y ? 0 : from;
         int whole = n - n % LANES;
-        for (int i = 0; i < whole; i += LANES) {
-            FloatVector.fromArray(FLOATS, kept, start + i).abs().mul(2f).intoArray(y, to + i);
-        }
-        exp(y, to, y, to, whole);
-        for (int i = 0; i < whole; i += LANES) {
-            FloatVector e = FloatVector.fromArray(FLOATS, y, to + i);
-            tanh(FloatVector.fromArray(FLOATS, kept, start + i), e).intoArray(y, to + i);
-        }
-        for (int i = whole; i < n; i++) {
-            y[to + i] = ScalarFunctions.tanh(kept[start + i]);
-        }
+        inPasses(TANH, x, from, y, to, whole);
+        SINGLE.tanh(x, from + whole, y, to + whole, n - whole);
     }
 
     @Override
     public void erf(float[] x, int from, float[] y, int to, int n) {
-        float[] kept = kept(x, from, y, n);
-        int start = x == y ? 0 : from;
         int whole = n - n % LANES;
-        for (int i = 0; i < whole; i += LANES) {
-            logErfc(FloatVector.fromArray(FLOATS, kept, start + i)).intoArray(y, to + i);
-        }
-        exp(y, to, y, to, whole);
-        for (int i = 0; i < whole; i += LANES) {
-            FloatVector e = FloatVector.fromArray(FLOATS, y, to + i);
-            erf(FloatVector.fromArray(FLOATS, kept, start + i), e).intoArray(y, to + i);
-        }
-        for (int i = whole; i < n; i++) {
-            y[to + i] = ScalarFunctions.erf(kept[start + i]);
-        }
+        inPasses(ERF, x, from, y, to, whole);
+        SINGLE.erf(x, from + whole, y, to + whole, n - whole);
     }
 
     @Override
     public void sigmoid(float[] x, int from, float[] y, int to, int n) {
-        int i = 0;
-        for (; i <= n - LANES; i += LANES) {
+        int whole = n - n % LANES;
+        for (int i = 0; i < whole; i += LANES) {
             sigmoid(FloatVector.fromArray(FLOATS, x, from + i)).intoArray(y, to + i);
         }
-        for (; i < n; i++) {
-            y[to + i] = ScalarFunctions.sigmoid(x[from + i]);
-        }
+        SINGLE.sigmoid(x, from + whole, y, to + whole, n - whole);
     }
 
     @Override
     public void softplus(float[] x, int from, float[] y, int to, int n) {
-        float[] kept = kept(x, from, y, n);
-        int start = x == y ? 0 : from;
         int whole = n - n % LANES;
-        for (int i = 0; i < whole; i += LANES) {
-            FloatVector.fromArray(FLOATS, kept, start + i).abs().neg().intoArray(y, to + i);
-        }
-        exp(y, to, y, to, whole);
-        for (int i = 0; i < whole; i += LANES) {
-            FloatVector e = FloatVector.fromArray(FLOATS, y, to + i);
-            softplus(FloatVector.fromArray(FLOATS, kept, start + i), e).intoArray(y, to + i);
-        }
-        for (int i = whole; i < n; i++) {
-            y[to + i] = ScalarFunctions.softplus(kept[start + i]);
-        }
+        inPasses(SOFTPLUS, x, from, y, to, whole);
+        SINGLE.softplus(x, from + whole, y, to + whole, n - whole);
     }
 
     @Override
