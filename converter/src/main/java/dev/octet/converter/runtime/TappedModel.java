@@ -37,7 +37,8 @@ import java.util.stream.Stream;
  * A model whose outputs are values inside it: exactly those that somebody wants to look at. The model's own outputs go, and with them
  * what only they need; every further tap would hinder ONNX Runtime's fusions around it.
  *
- * <p>The model is written to a temporary file that is removed again when this is closed.
+ * <p>The model is written to a temporary file that is removed as soon as it is loaded, so that not even a killed process leaves it; where
+ * files in use cannot be removed (Windows), when this is closed.
  */
 public final class TappedModel implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(TappedModel.class.getName());
@@ -85,24 +86,22 @@ public final class TappedModel implements AutoCloseable {
             throws IOException {
         Set<String> names = new LinkedHashSet<>(taps);
         GraphModel tapped = withOutputs(model, names);
+        int parallelRuns = Math.min(settings.threads(), MAX_PARALLEL_RUNS);
         Path folder = Files.createTempDirectory("octet-tapped-");
+        OnnxRuntimeSession session;
         try {
             Path file = folder.resolve("tapped.onnx");
             OnnxWriter.write(tapped, file);
-            int parallelRuns = Math.min(settings.threads(), MAX_PARALLEL_RUNS);
-            OnnxRuntimeSession session =
-                    OnnxRuntimeSession.open(file, settings.withThreads(settings.threads() / parallelRuns));
-            ExecutorService readers = Executors.newFixedThreadPool(
-                    settings.threads(),
-                    Thread.ofPlatform().daemon().name("octet-tap-", 0).factory());
-            ExecutorService runners = Executors.newFixedThreadPool(
-                    parallelRuns,
-                    Thread.ofPlatform().daemon().name("octet-run-", 0).factory());
-            return new TappedModel(folder, session, tapped, names, readers, runners, parallelRuns);
-        } catch (IOException | RuntimeException e) {
-            delete(folder);
-            throw e;
+            session = OnnxRuntimeSession.open(file, settings.withThreads(settings.threads() / parallelRuns));
+        } finally {
+            deleteIfPossible(folder);
         }
+        ExecutorService readers = Executors.newFixedThreadPool(
+                settings.threads(),
+                Thread.ofPlatform().daemon().name("octet-tap-", 0).factory());
+        ExecutorService runners = Executors.newFixedThreadPool(
+                parallelRuns, Thread.ofPlatform().daemon().name("octet-run-", 0).factory());
+        return new TappedModel(folder, session, tapped, names, readers, runners, parallelRuns);
     }
 
     private static GraphModel withOutputs(GraphModel model, Set<String> taps) {
@@ -268,7 +267,18 @@ public final class TappedModel implements AutoCloseable {
         }
     }
 
+    private static void deleteIfPossible(Path folder) {
+        try {
+            delete(folder);
+        } catch (IOException e) {
+            LOG.log(System.Logger.Level.DEBUG, "the file is in use; it is removed at the end", e);
+        }
+    }
+
     private static void delete(Path folder) throws IOException {
+        if (!Files.exists(folder)) {
+            return;
+        }
         try (Stream<Path> files = Files.walk(folder)) {
             for (Path p : files.sorted(Comparator.reverseOrder()).toList()) {
                 Files.deleteIfExists(p);

@@ -121,9 +121,11 @@ final class CalibrationRunTest {
     @Test
     void a_process_that_is_killed_in_the_middle_leaves_a_checkpoint_to_go_on_from() throws Exception {
         Path checkpoint = folder.resolve("checkpoint.json");
+        Path temporary = Files.createDirectory(folder.resolve("temporary"));
         Process process = new ProcessBuilder(
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "--enable-native-access=ALL-UNNAMED",
+                        "-Djava.io.tmpdir=" + temporary,
                         "-cp",
                         System.getProperty("java.class.path"),
                         KilledCalibration.class.getName(),
@@ -140,6 +142,7 @@ final class CalibrationRunTest {
         Statistics left = StatisticsFile.read(checkpoint);
         assertFalse(left.complete());
         assertEquals(9, left.samplesDone());
+        assertEquals(0, tappedFolders(temporary));
         assertEquals(run(options), run(options.withCheckpoint(checkpoint, 3)));
     }
 
