@@ -192,11 +192,16 @@ public final class CheckpointConverter implements AutoCloseable {
      * Puts the weights into a graph whose constants have their names.
      *
      * @param arena owns the new constants
-     * @throws UnsupportedModelException when no name is in both, or a shape differs
+     * @throws UnsupportedModelException when no name is in both, a shape differs, or nothing tells which way round a square matrix is
      * @throws IOException when the checkpoint cannot be read
      */
     public GraphWeights into(GraphModel graph, Arena arena) throws IOException {
-        return GraphWeights.into(graph, WeightReader.of(checkpoint, stored), stored, arena);
+        return GraphWeights.into(
+                graph,
+                WeightReader.of(checkpoint, stored),
+                stored,
+                checkpoint.config().orElse(null),
+                arena);
     }
 
     /**

@@ -1,5 +1,6 @@
 package dev.octet.converter.checkpoint;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
@@ -14,13 +15,17 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Weights of a checkpoint put into a graph: constants of the graph that have the name of a weight get its values, dequantised, in the number
- * type they had. A matrix that the graph holds the other way round ([in, out] for MatMul) is transposed.
+ * type they had. A matrix that the graph holds the other way round ([in, out] for MatMul) is transposed; of a square one its layout, the
+ * checkpoint's other matrices, or the configuration tell whether it is.
  *
  * @param model the graph with the new values
  * @param replaced names that were found
@@ -35,11 +40,14 @@ public record GraphWeights(GraphModel model, List<String> replaced, List<String>
     /**
      * Replaces the values.
      *
+     * @param config the checkpoint's, null without one
      * @param arena owns the new values
-     * @throws UnsupportedModelException when no name is in both, or a shape differs in more than the order of two axes
+     * @throws UnsupportedModelException when no name is in both, a shape differs in more than the order of two axes, or nothing tells how
+     *     the checkpoint holds a square matrix
      * @throws IOException when the checkpoint cannot be read
      */
-    public static GraphWeights into(GraphModel model, WeightReader reader, StoredCheckpoint stored, Arena arena)
+    public static GraphWeights into(
+            GraphModel model, WeightReader reader, StoredCheckpoint stored, @Nullable ObjectNode config, Arena arena)
             throws IOException {
         GraphEdit edit = GraphEdit.of(model.graph());
         Set<String> names = new TreeSet<>(stored.weights().keySet());
@@ -47,7 +55,8 @@ public record GraphWeights(GraphModel model, List<String> replaced, List<String>
                 .filter(s -> s.dtype() == DType.F32 || s.dtype() == DType.BF16 || s.dtype() == DType.F16)
                 .map(TensorSpec::name)
                 .forEach(names::add);
-        List<String> replaced = new ArrayList<>();
+        MatrixOrders orders = new MatrixOrders(model.graph(), stored.weights().keySet(), config);
+        Map<String, TensorSpec> wanted = new LinkedHashMap<>();
         List<String> unmatched = new ArrayList<>();
         for (String name : names) {
             Initializer old = edit.initializer(name);
@@ -55,34 +64,38 @@ public record GraphWeights(GraphModel model, List<String> replaced, List<String>
                 unmatched.add(name);
                 continue;
             }
-            edit.putInitializer(Initializer.of(values(name, old.tensor().get().spec(), reader, arena)));
-            replaced.add(name);
+            wanted.put(name, old.tensor().get().spec());
+            orders.see(name, reader.shape(name), old.tensor().get().shape());
         }
-        if (replaced.isEmpty()) {
+        for (Map.Entry<String, TensorSpec> w : wanted.entrySet()) {
+            edit.putInitializer(Initializer.of(values(w.getKey(), w.getValue(), reader, orders, arena)));
+        }
+        if (wanted.isEmpty()) {
             throw new UnsupportedModelException(
                     "no weight of the checkpoint has the name of a constant of the graph",
                     names.stream().findFirst().orElse("no weights") + " and "
                             + edit.initializerNames().stream().findFirst().orElse("no constants"),
                     "compare the names with `octet inspect --json`; exporters rename weights unless told otherwise");
         }
-        return new GraphWeights(model.withGraph(edit.build()), replaced, unmatched);
+        return new GraphWeights(model.withGraph(edit.build()), List.copyOf(wanted.keySet()), unmatched);
     }
 
-    private static Tensor values(String name, TensorSpec wanted, WeightReader reader, Arena arena) throws IOException {
+    private static Tensor values(String name, TensorSpec wanted, WeightReader reader, MatrixOrders orders, Arena arena)
+            throws IOException {
         Shape shape = reader.shape(name);
         boolean same = shape.equals(wanted.shape());
-        boolean transposed = !same
-                && shape.rank() == 2
+        boolean turned = shape.rank() == 2
                 && wanted.shape().rank() == 2
                 && shape.dim(0) == wanted.shape().dim(1)
                 && shape.dim(1) == wanted.shape().dim(0);
         boolean floats = wanted.dtype() == DType.F32 || wanted.dtype() == DType.BF16 || wanted.dtype() == DType.F16;
-        if ((!same && !transposed) || !floats) {
+        if ((!same && !turned) || !floats) {
             throw new UnsupportedModelException(
                     "the checkpoint has shape " + shape + ", the graph " + wanted.shape() + " of " + wanted.dtype(),
                     "weight '" + name + "'",
                     "give the graph and the checkpoint of the same model, not quantised in the graph");
         }
+        boolean transposed = turned && (!same || orders.isTurned(name, shape));
         MatrixShape matrix = MatrixShape.of(shape);
         Tensor target = Tensor.allocate(arena, wanted.withName(name));
         try (Arena scratch = Arena.ofConfined()) {

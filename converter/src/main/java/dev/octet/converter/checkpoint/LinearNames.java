@@ -63,6 +63,11 @@ public final class LinearNames {
             Map.entry("q_a_proj", "fused_qkv_a_proj"),
             Map.entry("kv_a_proj_with_mqa", "fused_qkv_a_proj"));
 
+    /** Architectures whose Linears are stored as [in, out]. */
+    private static final Set<String> CONV1D_TYPES = Set.of("gpt2", "openai-gpt");
+
+    private static final Set<String> CONV1D_MODULES = Set.of("c_attn", "c_proj", "c_fc", "q_attn");
+
     private LinearNames() {}
 
     /**
@@ -130,6 +135,20 @@ public final class LinearNames {
                 .map(Map.Entry::getKey)
                 .sorted()
                 .toList();
+    }
+
+    /** The last part of the path of a weight's module: {@code q_proj}. */
+    static String lastName(String name) {
+        return last(module(name));
+    }
+
+    /**
+     * Whether a weight is stored as [in, out].
+     *
+     * @param modelType {@code model_type} of the configuration
+     */
+    static boolean isConv1d(String modelType, String name) {
+        return CONV1D_TYPES.contains(modelType) && CONV1D_MODULES.contains(lastName(name));
     }
 
     private static String module(String name) {

@@ -13,7 +13,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -21,11 +20,6 @@ import org.jspecify.annotations.Nullable;
  * that weights which an engine fuses into one product are quantised together or not at all.
  */
 final class WeightSelector {
-    /** Architectures whose Linears are stored as [in, out]; no FP8 consumer reads them. */
-    private static final Set<String> TRANSPOSED_TYPES = Set.of("gpt2", "openai-gpt");
-
-    private static final Set<String> TRANSPOSED_MODULES = Set.of("c_attn", "c_proj", "c_fc", "q_attn");
-
     private final Layout layout;
     private final WeightScheme scheme;
     private final Selection selection;
@@ -109,7 +103,7 @@ final class WeightSelector {
     private Optional<String> reasonOfRole(Candidate c, Role role, boolean included) {
         return switch (role) {
             case LINEAR ->
-                isTransposed(c.name())
+                LinearNames.isConv1d(modelType, c.name())
                         ? Optional.of("stored as [in, out] (Conv1D), which no FP8 consumer reads")
                         : Optional.empty();
             case FUSED_EXPERTS -> Optional.empty();
@@ -124,12 +118,6 @@ final class WeightSelector {
             case NORM -> Optional.of("norm");
             case OTHER -> Optional.of("no Linear weight");
         };
-    }
-
-    private boolean isTransposed(String name) {
-        String module = name.replaceAll("\\.weight$", "");
-        return TRANSPOSED_TYPES.contains(modelType)
-                && TRANSPOSED_MODULES.contains(module.substring(module.lastIndexOf('.') + 1));
     }
 
     private static void keepFusedTogether(Map<String, WeightDecision> decisions) {
