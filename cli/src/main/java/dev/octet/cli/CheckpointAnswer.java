@@ -13,6 +13,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -42,6 +43,9 @@ record CheckpointAnswer(
         List<String> carried,
         List<String> leftBehind) {
     private static final int SHOWN = 12;
+
+    /** Roles that are left alone unless asked for. */
+    private static final Set<String> INCLUDABLE = Set.of("head", "router", "embedding");
 
     /** A weight and what happens to its values. */
     record Weight(String name, String exactness) {}
@@ -164,6 +168,9 @@ record CheckpointAnswer(
         screen.out().print("\nkept as they are\n" + table.text(2));
         if (byReason.size() > SHOWN) {
             screen.out().println("  and for " + (byReason.size() - SHOWN) + " other reasons (--json lists all)");
+        }
+        if (kept.stream().anyMatch(k -> INCLUDABLE.contains(k.role()))) {
+            screen.out().println("  --include REGEX quantises heads, routers and embeddings too");
         }
     }
 

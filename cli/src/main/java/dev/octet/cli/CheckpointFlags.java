@@ -54,7 +54,8 @@ final class CheckpointFlags {
     }
 
     static Selection selection(Arguments arguments) {
-        return new Selection(patterns(arguments, KEEP), patterns(arguments, ONLY), patterns(arguments, INCLUDE));
+        return new Selection(
+                patterns(arguments, KEEP), patterns(arguments, ONLY), patterns(arguments, INCLUDE), Map.of());
     }
 
     /** Regular expressions of a repeatable option. */

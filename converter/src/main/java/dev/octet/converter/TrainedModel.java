@@ -35,7 +35,6 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -43,7 +42,6 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -212,32 +210,26 @@ public final class TrainedModel implements AutoCloseable {
     public record Checkpointed(CheckpointPlan plan, CheckpointResult result, Map<String, String> reasons) {}
 
     private CheckpointConverter.Request request(Map<String, Tensor> tensors, boolean staticInputs) {
-        List<Pattern> keep = new ArrayList<>();
+        Map<String, String> kept = new HashMap<>();
         Map<String, Float> inputs = new HashMap<>();
         for (Node n : linears()) {
             LinearScales s = scales.get(n.id());
             Float input = s == null ? null : s.inputScale();
             if (!scales.isEmpty() && (s == null || (staticInputs && input == null))) {
-                keep.add(Pattern.compile("^" + Pattern.quote(n.input(1)) + "$"));
+                kept.put(n.input(1), s == null ? "the run computed it in high precision" : s.reason());
             } else if (staticInputs && input != null) {
                 inputs.merge(StoredWeight.moduleOf(n.input(1)), input, Math::max);
             }
         }
-        keep.removeIf(
-                p -> tensors.keySet().stream().noneMatch(name -> p.matcher(name).find()));
         Map<String, Float> unified =
                 InputScales.given(inputs, List.copyOf(tensors.keySet())).byModule();
-        return new CheckpointConverter.Request(new Selection(keep, List.of(), List.of()), unified, false, false, false);
+        Selection selection = new Selection(List.of(), List.of(), List.of(), kept);
+        return new CheckpointConverter.Request(selection, unified, false, false, false);
     }
 
-    private Map<String, String> reasons(CheckpointPlan plan) {
+    private static Map<String, String> reasons(CheckpointPlan plan) {
         Map<String, String> reasons = new LinkedHashMap<>();
         plan.decisions().stream().filter(d -> !d.quantized()).forEach(d -> reasons.put(d.name(), d.reason()));
-        for (Node n : linears()) {
-            LinearScales s = scales.get(n.id());
-            String why = s == null ? "the run computed it in high precision" : s.reason();
-            reasons.computeIfPresent(n.input(1), (_, old) -> old.equals("--keep") ? why : old);
-        }
         return reasons;
     }
 

@@ -141,7 +141,8 @@ public final class CheckpointPlanner {
             throw new MalformedModelException(
                     "two tensors would have the name '" + target.name() + "': a scale, and one that is there already",
                     shard.path().toString(),
-                    "rename or remove the tensor of the checkpoint, or leave its weight as it is with --keep");
+                    "rename or remove the tensor of the checkpoint, or leave its weight as it is with `octet quantize"
+                            + " --keep`");
         }
     }
 
@@ -234,7 +235,8 @@ public final class CheckpointPlanner {
                     "the statistics have no input of " + missing.size() + " quantised weights: "
                             + String.join(", ", missing.subList(0, Math.min(5, missing.size()))),
                     "--statistics",
-                    "calibrate with data that reaches every layer (every expert), or leave them out with --keep");
+                    "calibrate with data that reaches every layer (every expert), or leave them out with `octet"
+                            + " quantize --keep`");
         }
     }
 
@@ -529,7 +531,7 @@ public final class CheckpointPlanner {
                     "there is no weight to quantise: "
                             + (reasons.isEmpty() ? "the checkpoint has no matrices" : reasons.toString()),
                     checkpoint.path().toString(),
-                    "see every matrix and its reason with --dry-run --json, or give another recipe or target");
+                    "give another recipe or target; `octet quantize` has --include for heads, routers and embeddings");
         }
         throw new UnsupportedModelException(
                 "no weight of the checkpoint is quantised",

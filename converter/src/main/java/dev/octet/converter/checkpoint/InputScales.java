@@ -107,7 +107,7 @@ public record InputScales(Map<String, Float> byModule, List<String> notes) {
             throw new InvalidDataException(
                     "the input had " + (t.nans() + t.infinities()) + " NaN or infinite elements in calibration",
                     "module '" + module + "'",
-                    "look at the data and the model, or leave the module out with --keep");
+                    "look at the data and the model, or leave the module out with `octet quantize --keep`");
         }
     }
 

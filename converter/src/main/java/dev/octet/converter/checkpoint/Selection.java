@@ -4,6 +4,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
@@ -12,15 +13,17 @@ import java.util.regex.Pattern;
  * @param keep weights that match one stay as they are
  * @param only when not empty, weights that match none stay as they are
  * @param include heads, routers and embeddings, which are left alone otherwise, that match one are quantised too
+ * @param kept weights that stay as they are, by their own name, and why
  */
-public record Selection(List<Pattern> keep, List<Pattern> only, List<Pattern> include) {
+public record Selection(List<Pattern> keep, List<Pattern> only, List<Pattern> include, Map<String, String> kept) {
     /** Every Linear, nothing else. */
-    public static final Selection ALL_LINEARS = new Selection(List.of(), List.of(), List.of());
+    public static final Selection ALL_LINEARS = new Selection(List.of(), List.of(), List.of(), Map.of());
 
     public Selection {
         keep = List.copyOf(keep);
         only = List.copyOf(only);
         include = List.copyOf(include);
+        kept = Map.copyOf(kept);
     }
 
     /** Whether a pattern of {@code patterns} finds a match in {@code name}. */
@@ -52,7 +55,7 @@ public record Selection(List<Pattern> keep, List<Pattern> only, List<Pattern> in
                     "--" + option + " '" + String.join("', '", idle) + "' matches no weight",
                     names.size() + " matrices"
                             + names.stream().findFirst().map(n -> ", as " + n).orElse(""),
-                    "see the names with `octet inspect` or --dry-run --json");
+                    "see the names with `octet inspect --json`");
         }
     }
 }

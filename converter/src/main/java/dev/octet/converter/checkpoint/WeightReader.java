@@ -106,7 +106,7 @@ public final class WeightReader {
             throw new UnsupportedModelException(
                     "elements of type " + spec.dtype() + " are no floats that Octet computes with",
                     "tensor '" + spec.name() + "'",
-                    "leave the tensor as it is (--keep), or convert it to F32, BF16 or F16");
+                    "leave the tensor as it is (`octet quantize --keep`), or convert it to F32, BF16 or F16");
         }
         try (Arena scratch = Arena.ofConfined()) {
             long width = spec.dtype().bits() / 8;

@@ -62,6 +62,9 @@ final class WeightSelector {
     }
 
     private Optional<String> reasonToKeep(Candidate c, Role role) {
+        if (selection.kept().containsKey(c.name())) {
+            return Optional.ofNullable(selection.kept().get(c.name()));
+        }
         if (Selection.matches(selection.keep(), c.name())) {
             return Optional.of("--keep");
         }
@@ -111,10 +114,10 @@ final class WeightSelector {
                 if (included && tied && c.name().contains("lm_head")) {
                     yield Optional.of("tied to the embedding, which is a table");
                 }
-                yield included ? Optional.empty() : Optional.of("output head (--include quantises it)");
+                yield included ? Optional.empty() : Optional.of("output head");
             }
-            case ROUTER -> included ? Optional.empty() : Optional.of("router (--include quantises it)");
-            case EMBEDDING -> included ? Optional.empty() : Optional.of("embedding (--include quantises it)");
+            case ROUTER -> included ? Optional.empty() : Optional.of("router");
+            case EMBEDDING -> included ? Optional.empty() : Optional.of("embedding");
             case NORM -> Optional.of("norm");
             case OTHER -> Optional.of("no Linear weight");
         };

@@ -75,7 +75,7 @@ class BadInputTest {
     }
 
     private static Selection selection(List<String> keep, List<String> only, List<String> include) {
-        return new Selection(patterns(keep), patterns(only), patterns(include));
+        return new Selection(patterns(keep), patterns(only), patterns(include), Map.of());
     }
 
     private static List<Pattern> patterns(List<String> texts) {
