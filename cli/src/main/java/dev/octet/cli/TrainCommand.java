@@ -11,6 +11,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
@@ -20,7 +21,6 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.RunEnd;
-import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -108,16 +108,26 @@ final class TrainCommand implements Command {
                 TrainPage page = new TrainPage(arguments, screen, model, configFile, folder, config);
                 page.data(train, eval);
                 return arguments.has(Flags.DRY_RUN)
-                        ? dryRun(trainer, page)
+                        ? dryRun(trainer, page, arguments, folder)
                         : run(trainer, page, arguments, configFile, folder);
             }
         }
     }
 
-    private static ExitCode dryRun(Trainer trainer, TrainPage page) throws IOException {
-        RunPlan plan = trainer.plan();
-        page.plan(plan);
+    private static ExitCode dryRun(Trainer trainer, TrainPage page, Arguments arguments, Path folder)
+            throws IOException {
+        page.plan(trainer.plan(), 1 + lastStep(arguments, folder));
         return ExitCode.OK;
+    }
+
+    /** The step that a run goes on after; 0 for a new one. */
+    private static long lastStep(Arguments arguments, Path folder) throws IOException {
+        if (!arguments.has(RESUME)) {
+            return 0;
+        }
+        List<Long> steps = new CheckpointFolder(folder).steps();
+        long newest = steps.isEmpty() ? 0 : steps.getLast();
+        return arguments.integer(FROM_STEP, Math.toIntExact(newest), 1, Integer.MAX_VALUE);
     }
 
     private static ExitCode run(Trainer trainer, TrainPage page, Arguments arguments, Path configFile, Path folder)

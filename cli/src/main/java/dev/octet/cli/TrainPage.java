@@ -2,6 +2,9 @@ package dev.octet.cli;
 
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Samples;
+import dev.octet.trainer.hook.Fp8Report;
+import dev.octet.trainer.hook.Fp8Tensor;
+import dev.octet.trainer.hook.Fp8Warning;
 import dev.octet.trainer.hook.NonFinite;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
@@ -9,7 +12,9 @@ import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -22,6 +27,12 @@ final class TrainPage implements TrainingHook {
     private static final long TERMINAL_EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long PLAIN_EVERY_NANOS = TimeUnit.SECONDS.toNanos(3);
     private static final double EMA_DECAY = 0.95;
+
+    /** Layers named for each reason not to be in FP8. */
+    private static final int NAMED_LAYERS = 3;
+
+    /** Tensors in the table of FP8 health. */
+    private static final int WORST_TENSORS = 5;
 
     private final Arguments arguments;
     private final Screen screen;
@@ -40,6 +51,8 @@ final class TrainPage implements TrainingHook {
     private double ema = Double.NaN;
     private double bestEval = Double.NaN;
     private long memoryBytes;
+    private @Nullable Fp8Report fp8;
+    private boolean hasCheckpoint;
 
     /** What {@code --json} prints at the end. */
     record Answer(
@@ -58,18 +71,66 @@ final class TrainPage implements TrainingHook {
             double checkpointSeconds,
             double evaluationSeconds,
             long memoryBytes,
-            String resume) {}
+            @Nullable Fp8 fp8Health,
+            String resume,
+            String export) {}
+
+    /** How the casts to FP8 did at the last measured step: shares of elements, age in steps, the tensors that lost most. */
+    record Fp8(long step, double clipped, double underflowed, long oldestScale, List<Fp8Row> worst) {
+        static Fp8 of(Fp8Report r) {
+            return new Fp8(
+                    r.step(),
+                    r.clippedShare(),
+                    r.underflowedShare(),
+                    r.oldestScale(),
+                    r.worst(WORST_TENSORS).stream().map(Fp8Row::of).toList());
+        }
+    }
+
+    /** One tensor of these. */
+    record Fp8Row(
+            String tensor,
+            String format,
+            long elements,
+            double clipped,
+            double underflowed,
+            float amax,
+            float scale,
+            long scaleAge) {
+        static Fp8Row of(Fp8Tensor t) {
+            return new Fp8Row(
+                    t.slot(),
+                    t.format().name(),
+                    t.elements(),
+                    t.clippedShare(),
+                    t.underflowedShare(),
+                    t.amax(),
+                    t.scale(),
+                    t.scaleAge());
+        }
+    }
+
+    /** Matrix products that FP8 leaves alone for one reason. */
+    record Kept(String reason, List<String> nodes) {}
 
     /** What {@code --json} prints for {@code --dry-run}. */
     record Planned(
             String model,
             String device,
+            int threads,
+            String products,
             String precision,
+            int fp8Linears,
+            List<Kept> kept,
+            long seed,
             long trainedParameters,
             long frozenParameters,
             long lastingBytes,
             long temporaryBytes,
-            String data) {}
+            String data,
+            String run,
+            long firstStep,
+            List<String> notes) {}
 
     TrainPage(Arguments arguments, Screen screen, Path model, Path configFile, Path folder, TrainingConfig config) {
         this.arguments = arguments;
@@ -92,11 +153,15 @@ final class TrainPage implements TrainingHook {
         return "octet train " + model + " --config " + configFile + " -o " + folder;
     }
 
+    private String exportCommand() {
+        return "octet export " + folder + " -o " + folder.resolve("model.onnx") + " --target onnxruntime";
+    }
+
     private String resumeCommand() {
         return command() + " --resume";
     }
 
-    private Table table(RunPlan p) {
+    private Table table(RunPlan p, long first) {
         Table table = new Table()
                 .row("model", model)
                 .row(
@@ -107,8 +172,9 @@ final class TrainPage implements TrainingHook {
                                 p.trainedElements(),
                                 p.trained().size(),
                                 p.frozenElements()))
-                .row("precision", p.precision())
-                .row("loss", loss())
+                .row("precision", p.precision());
+        fp8Rows(p, table);
+        table.row("loss", loss())
                 .row(
                         "optimizer",
                         config.optimizer().type().name().toLowerCase(Locale.ROOT) + ", lr "
@@ -124,7 +190,9 @@ final class TrainPage implements TrainingHook {
                         "memory",
                         Table.bytes(p.lastingBytes()) + " weights and their state, " + Table.bytes(p.temporaryBytes())
                                 + " within a step")
-                .row("device", p.device() + ", " + arguments.threads() + " threads");
+                .row("device", p.device() + ", " + arguments.threads() + " threads, products by " + p.products())
+                .row("run", folder + (first > 1 ? ", goes on after step " + (first - 1) : ", new"))
+                .row("metrics", metrics());
         p.notes().forEach(n -> table.row("note", n));
         return table;
     }
@@ -139,21 +207,63 @@ final class TrainPage implements TrainingHook {
                 .orElse(type);
     }
 
-    /** What a run would do. */
-    void plan(RunPlan p) {
+    /** Which Linears are in FP8; which products are not, by reason. */
+    private void fp8Rows(RunPlan p, Table table) {
+        if (!config.precision().isFp8()) {
+            return;
+        }
+        List<Kept> kept = kept(p);
+        int linears = p.keptLinears().size() + p.fp8Linears();
+        table.row("in fp8", p.fp8Linears() + " of " + linears + " matrix products of the model");
+        for (Kept k : kept) {
+            int shown = Math.min(NAMED_LAYERS, k.nodes().size());
+            String more = k.nodes().size() > shown ? " and " + (k.nodes().size() - shown) + " more" : "";
+            table.row(
+                    "not",
+                    k.nodes().size() + ": " + k.reason() + ": "
+                            + String.join(", ", k.nodes().subList(0, shown)) + more);
+        }
+    }
+
+    private static List<Kept> kept(RunPlan p) {
+        Map<String, List<String>> byReason = new LinkedHashMap<>();
+        p.keptLinears()
+                .forEach(k -> byReason.computeIfAbsent(k.reason(), r -> new ArrayList<>())
+                        .add(k.node()));
+        return byReason.entrySet().stream()
+                .map(e -> new Kept(e.getKey(), e.getValue()))
+                .toList();
+    }
+
+    private String metrics() {
+        boolean health = config.fp8Health().every() > 0;
+        return "metrics.jsonl, tensorboard/"
+                + (health ? ", fp8_health.jsonl every " + config.fp8Health().every() + " steps" : "") + " in " + folder;
+    }
+
+    /** What a run would do, from its first step on. */
+    void plan(RunPlan p, long first) {
         if (arguments.has(Flags.JSON)) {
             screen.out()
                     .println(Json.page(new Planned(
                             model.toString(),
                             p.device(),
+                            arguments.threads(),
+                            p.products(),
                             p.precision(),
+                            p.fp8Linears(),
+                            kept(p),
+                            config.seed(),
                             p.trainedElements(),
                             p.frozenElements(),
                             p.lastingBytes(),
                             p.temporaryBytes(),
-                            data)));
+                            data,
+                            folder.toString(),
+                            first,
+                            p.notes())));
         } else {
-            screen.out().print(table(p).text(0));
+            screen.out().print(table(p, first).text(0));
         }
     }
 
@@ -161,12 +271,11 @@ final class TrainPage implements TrainingHook {
     public void runStarted(RunStart start, RunControl runControl) {
         control.set(runControl);
         firstStep = start.firstStep();
+        hasCheckpoint = firstStep > 1;
         lastStep = start.lastStep();
         startNanos = System.nanoTime();
         if (style == ProgressStyle.BAR || style == ProgressStyle.PLAIN) {
-            Table table = table(start.plan())
-                    .row("run", folder + (firstStep > 1 ? ", goes on after step " + (firstStep - 1) : ", new"));
-            screen.err().print(table.text(0));
+            screen.err().print(table(start.plan(), firstStep).text(0));
         }
     }
 
@@ -199,17 +308,30 @@ final class TrainPage implements TrainingHook {
         fields.put("loss_scale", r.lossScale());
         fields.put("tokens_per_second", r.tokens() / r.seconds());
         fields.put("memory_bytes", r.memoryBytes());
+        if (fp8 != null) {
+            fields.put("fp8_clipped", fp8.clippedShare());
+            fields.put("fp8_underflowed", fp8.underflowedShare());
+            fields.put("fp8_oldest_scale", fp8.oldestScale());
+            fields.put("fp8_step", fp8.step());
+        }
         fields.put("eta_seconds", eta);
         return fields;
     }
 
     private String line(StepReport r, double eta) {
         String scale = r.lossScale() == 1 ? "" : String.format(Locale.ROOT, "  scale %.0f", r.lossScale());
+        String health = fp8 == null
+                ? ""
+                : String.format(
+                        Locale.ROOT,
+                        "  fp8 clip %.2f%% uflow %.2f%%",
+                        100 * fp8.clippedShare(),
+                        100 * fp8.underflowedShare());
         String unit = r.tokens() == r.samples() ? "samples/s" : "tok/s";
         long seconds = Math.round(eta);
         return String.format(
                 Locale.ROOT,
-                "step %d/%d  loss %.4f (ema %.4f)  lr %.1e  gnorm %.2f%s  %s %,.0f  mem %s  data %.1f%%  eta"
+                "step %d/%d  loss %.4f (ema %.4f)  lr %.1e  gnorm %.2f%s%s  %s %,.0f  mem %s  data %.1f%%  eta"
                         + " %02d:%02d:%02d",
                 r.step(),
                 config.steps(),
@@ -218,6 +340,7 @@ final class TrainPage implements TrainingHook {
                 r.lr(),
                 r.gradNorm(),
                 scale,
+                health,
                 unit,
                 r.tokens() / r.seconds(),
                 Table.bytes(r.memoryBytes()),
@@ -248,6 +371,21 @@ final class TrainPage implements TrainingHook {
     }
 
     @Override
+    public void fp8Measured(Fp8Report report) {
+        fp8 = report;
+        // said even when progress is not wanted
+        List<Fp8Warning> warnings = report.warnings();
+        for (Fp8Warning w : warnings.subList(0, Math.min(NAMED_LAYERS, warnings.size()))) {
+            screen.err().println("step " + report.step() + ": " + w.sentence());
+        }
+        if (warnings.size() > NAMED_LAYERS) {
+            screen.err()
+                    .println("step " + report.step() + ": and " + (warnings.size() - NAMED_LAYERS)
+                            + " more tensors in FP8, see fp8_health.jsonl");
+        }
+    }
+
+    @Override
     public void evaluated(EvaluationReport r) {
         bestEval = Double.isNaN(bestEval) ? r.loss() : Math.min(bestEval, r.loss());
         event(String.format(
@@ -261,6 +399,7 @@ final class TrainPage implements TrainingHook {
 
     @Override
     public void checkpointWritten(CheckpointReport r) {
+        hasCheckpoint = true;
         event(String.format(
                 Locale.ROOT,
                 "step %d: checkpoint %s, %s, %.1f s",
@@ -282,7 +421,7 @@ final class TrainPage implements TrainingHook {
     void end(RunEnd end) {
         RunEnd.Totals t = end.totals();
         double seconds = (System.nanoTime() - startNanos) / 1e9;
-        boolean goesOn = end.step() < config.steps();
+        boolean goesOn = hasCheckpoint && end.step() < config.steps();
         if (arguments.has(Flags.JSON)) {
             screen.out()
                     .println(Json.page(new Answer(
@@ -301,7 +440,9 @@ final class TrainPage implements TrainingHook {
                             t.checkpointSeconds(),
                             t.evaluationSeconds(),
                             memoryBytes,
-                            goesOn ? resumeCommand() : "")));
+                            fp8 == null ? null : Fp8.of(fp8),
+                            goesOn ? resumeCommand() : "",
+                            hasCheckpoint ? exportCommand() : "")));
             return;
         }
         Table table = new Table()
@@ -327,6 +468,38 @@ final class TrainPage implements TrainingHook {
                                 t.checkpointSeconds()))
                 .row("memory", Table.bytes(memoryBytes));
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("go on with", c));
+        Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         screen.out().print(table.text(0));
+        if (fp8 != null) {
+            screen.out().print(healthTable(fp8));
+        }
+    }
+
+    private static String healthTable(Fp8Report r) {
+        Table table = new Table()
+                .row("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
+                .row(
+                        "all",
+                        "",
+                        percent(r.clippedShare()),
+                        percent(r.underflowedShare()),
+                        "",
+                        "",
+                        r.oldestScale() + " steps");
+        for (Fp8Tensor t : r.worst(WORST_TENSORS)) {
+            table.row(
+                    t.slot(),
+                    t.format().name(),
+                    percent(t.clippedShare()),
+                    percent(t.underflowedShare()),
+                    String.format(Locale.ROOT, "%.3g", t.amax()),
+                    String.format(Locale.ROOT, "%.3g", t.scale()),
+                    t.historyLength() == 0 ? "" : t.scaleAge() + " steps");
+        }
+        return "FP8 at step " + r.step() + ", worst tensors first\n" + table.text(2);
+    }
+
+    private static String percent(double share) {
+        return String.format(Locale.ROOT, "%.2f %%", 100 * share);
     }
 }

@@ -200,7 +200,41 @@ class KilledTrainingTest {
         JsonNode plan = new ObjectMapper().readTree(line.out());
         assertTrue(plan.get("trained_parameters").asLong() > 30_000, line.out());
         assertTrue(plan.get("temporary_bytes").asLong() > 0, line.out());
+        assertEquals(9, plan.get("fp8_linears").asInt(), line.out());
+        assertEquals(1, plan.get("seed").asInt());
         assertTrue(Files.notExists(folder.resolve("dry")));
+    }
+
+    @Test
+    void a_dry_run_names_what_is_not_in_fp8_and_why() throws IOException {
+        Files.writeString(
+                folder.resolve("c.yaml"),
+                Files.readString(folder.resolve("c.yaml"))
+                        .replace("amax_history_len: 4", "exempt_last: true, layers: [{match: c_proj, fp8: false}]"));
+        String out = run(words("dry", "--dry-run")).out();
+        assertTrue(out.contains("4 of 9 matrix products"), out);
+        assertTrue(out.contains("1: the last, by exempt_last: /m/lm_head"), out);
+        assertTrue(out.contains("4: fp8: false for layers matching 'c_proj': "), out);
+        assertTrue(out.contains(" and 1 more"), out);
+        JsonNode plan = new ObjectMapper()
+                .readTree(run(words("dry", "--dry-run", "--json")).out());
+        assertEquals(
+                4, plan.at("/kept/0/nodes").size() * plan.at("/kept/1/nodes").size());
+    }
+
+    @Test
+    void the_end_shows_the_health_of_fp8_and_what_can_be_done_next() throws IOException {
+        CommandLine half = run(words("half", "--json", "--steps", "12"));
+        JsonNode end = new ObjectMapper().readTree(half.out());
+        assertTrue(end.get("resume").asText().endsWith("--resume"), half.out());
+        assertTrue(end.get("export").asText().contains("octet export " + folder.resolve("half") + " -o "), half.out());
+        assertTrue(end.get("fp8_health").isNull(), "step 30 is the first that is measured");
+        CommandLine rest = run(words("half", "--resume", "--progress", "plain"));
+        assertTrue(rest.out().contains("FP8 at step 30, worst tensors first"), rest.out());
+        assertTrue(
+                rest.err().matches("(?s).*step 30/30 .* fp8 clip \\d+\\.\\d\\d% uflow \\d+\\.\\d\\d%.*"), rest.err());
+        assertTrue(Files.exists(folder.resolve("half/fp8_health.jsonl")));
+        assertEquals(ExitCode.OK, rest.code());
     }
 
     @Test

@@ -17,6 +17,7 @@ import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.Schedule;
+import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
 import dev.octet.trainer.step.TrainingSession;
@@ -155,8 +156,11 @@ public final class Trainer implements AutoCloseable {
      * @throws IOException when data cannot be read
      */
     public RunPlan plan() throws IOException {
+        Fp8Choice fp8;
         try (Arena arena = Arena.ofConfined()) {
-            session.prepare(draw(batches, 0, arena));
+            MicroBatch first = draw(batches, 0, arena);
+            session.prepare(first);
+            fp8 = session.fp8(first);
         }
         long trainedElements = 0;
         long frozenElements = 0;
@@ -170,7 +174,10 @@ public final class Trainer implements AutoCloseable {
         used.retainAll(shapes.keySet());
         return new RunPlan(
                 device.name(),
+                device.products(),
                 parts.config().precision().policy().name(),
+                fp8.layers().size(),
+                fp8.kept(),
                 List.copyOf(used),
                 trainedElements,
                 frozenElements,
@@ -197,13 +204,13 @@ public final class Trainer implements AutoCloseable {
      * @throws IOException when data cannot be read
      */
     public StepResult step(long step) throws IOException {
-        return step(step, null).result();
+        return step(step, null, false).result();
     }
 
     /** A step and how much data it took. */
     record Done(StepResult result, long samples, long tokens, double dataSeconds) {}
 
-    Done step(long step, @Nullable Consumer<Gradients> afterBackward) throws IOException {
+    Done step(long step, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) throws IOException {
         int accumulation = parts.config().gradientAccumulation();
         try (Arena arena = Arena.ofConfined()) {
             dataSeconds = 0;
@@ -211,7 +218,7 @@ public final class Trainer implements AutoCloseable {
             for (int i = 0; i < accumulation; i++) {
                 drawn.add(draw(batches, (step - 1) * accumulation + i, arena));
             }
-            StepResult result = session.step(drawn, learningRate(step), afterBackward);
+            StepResult result = session.step(drawn, learningRate(step), afterBackward, measuresFp8);
             long samples = drawn.stream().mapToLong(MicroBatch::size).sum();
             return new Done(
                     result, samples, drawn.stream().mapToLong(this::tokens).sum(), dataSeconds);

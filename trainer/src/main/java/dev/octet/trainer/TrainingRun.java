@@ -9,7 +9,10 @@ import dev.octet.trainer.config.NonFinitePolicy;
 import dev.octet.trainer.config.ScheduleConfig;
 import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.CheckpointCadence;
 import dev.octet.trainer.hook.DivergenceStop;
+import dev.octet.trainer.hook.Fp8Health;
+import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.MetricsFile;
 import dev.octet.trainer.hook.NonFinite;
@@ -32,13 +35,13 @@ import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** One go at a run in its folder: what is started, done after each step, and written at the end. */
 final class TrainingRun implements RunControl {
     private static final String HOOK = "hook.";
-    private static final String QUANT_SCALE = ".quant_scale";
 
     private final Trainer trainer;
     private final TrainingConfig config;
@@ -50,7 +53,8 @@ final class TrainingRun implements RunControl {
     private final AtomicReference<@Nullable Stop> stop = new AtomicReference<>();
     private final AtomicBoolean checkpointWanted = new AtomicBoolean();
 
-    private final Map<String, Float> lastScales = new TreeMap<>();
+    private final Fp8Health fp8Health;
+    private Map<String, Float> lastScales = Map.of();
 
     private long done;
     private long lastCheckpoint;
@@ -80,6 +84,11 @@ final class TrainingRun implements RunControl {
         hooks.add(new MetricsFile(folder.resolve("metrics.jsonl")));
         hooks.add(new TensorBoard(folder.resolve("tensorboard")));
         hooks.add(new DivergenceStop(config.divergence()));
+        hooks.add(new CheckpointCadence(config.checkpoint().every()));
+        fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve("fp8_health.jsonl"));
+        if (config.precision().isFp8()) {
+            hooks.add(fp8Health);
+        }
         hooks.addAll(options.hooks());
     }
 
@@ -101,6 +110,7 @@ final class TrainingRun implements RunControl {
                 || key.equals("on_non_finite")
                 || key.startsWith("checkpoint.")
                 || key.startsWith("divergence.")
+                || key.startsWith("fp8_health.")
                 || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT);
     }
 
@@ -110,6 +120,7 @@ final class TrainingRun implements RunControl {
         long end = options.maxSteps() >= config.steps() - done ? config.steps() : done + options.maxSteps();
         TrainingHook.RunStart start = new TrainingHook.RunStart(folder, first, end, trainer.plan());
         RunManifest.write(folder, settings, options, start);
+        lastScales = watches(TrainingHook::watchesScales) ? trainer.session().scales() : Map.of();
         boolean ended = false;
         try {
             each(h -> h.runStarted(start, this));
@@ -194,7 +205,8 @@ final class TrainingRun implements RunControl {
         each(h -> h.beforeStep(step));
         long from = System.nanoTime();
         double lr = trainer.learningRate(step);
-        Trainer.Done d = trainer.step(step, gradientWatcher(step));
+        boolean measuresFp8 = config.precision().isFp8() && watches(h -> h.watchesFp8(step));
+        Trainer.Done d = trainer.step(step, gradientWatcher(step), measuresFp8);
         double seconds = (System.nanoTime() - from) / 1e9;
         StepResult r = d.result();
         done = step;
@@ -210,8 +222,10 @@ final class TrainingRun implements RunControl {
         if (r.lossScale() != r.nextLossScale()) {
             each(h -> h.lossScaleChanged(step, r.lossScale(), r.nextLossScale()));
         }
-        if (hooks.stream().anyMatch(TrainingHook::watchesScales)) {
-            scales(step);
+        scales(step);
+        if (measuresFp8) {
+            Fp8Report measured = fp8Health.report(step, r.fp8());
+            each(h -> h.fp8Measured(measured));
         }
         StepReport report = new StepReport(
                 step,
@@ -240,9 +254,7 @@ final class TrainingRun implements RunControl {
                     step, loss.total(), loss.parts(), trainer.evaluationSamples(), seconds);
             each(h -> h.evaluated(report));
         }
-        long every = config.checkpoint().every();
-        boolean due = every > 0 && step % every == 0;
-        if (stop.get() == null && (checkpointWanted.getAndSet(false) || due)) {
+        if (stop.get() == null && checkpointWanted.getAndSet(false)) {
             checkpoint();
         }
     }
@@ -260,21 +272,27 @@ final class TrainingRun implements RunControl {
         }
     }
 
-    /** Tells of amaxes and of scales that changed, as dequantisation multipliers. */
+    private boolean watches(Predicate<TrainingHook> what) {
+        return hooks.stream().anyMatch(what);
+    }
+
+    /** Tells of amaxes and of scales that changed, as dequantisation multipliers; reads from the device what somebody wants. */
     private void scales(long step) throws IOException {
-        for (Map.Entry<String, float[]> state : trainer.session().scales().entrySet()) {
-            String name = state.getKey();
-            float[] x = state.getValue();
-            String slot = name.substring(0, name.lastIndexOf('.'));
-            if (name.endsWith(QUANT_SCALE)) {
-                float after = 1 / x[0];
-                Float before = lastScales.put(slot, after);
-                if (before != null && before != after) {
-                    each(h -> h.scaleUpdated(step, slot, before, after));
-                }
-            } else if (name.endsWith(".amax") || name.endsWith(".amax_history")) {
-                each(h -> h.amaxRecorded(step, slot, x[x.length - 1]));
+        if (watches(TrainingHook::watchesAmaxes)) {
+            for (Map.Entry<String, Float> amax : trainer.session().amaxes().entrySet()) {
+                each(h -> h.amaxRecorded(step, amax.getKey(), amax.getValue()));
             }
+        }
+        if (watches(TrainingHook::watchesScales)) {
+            Map<String, Float> now = trainer.session().scales();
+            for (Map.Entry<String, Float> scale : now.entrySet()) {
+                float before = lastScales.getOrDefault(scale.getKey(), 1f);
+                float after = scale.getValue();
+                if (before != after) {
+                    each(h -> h.scaleUpdated(step, scale.getKey(), before, after));
+                }
+            }
+            lastScales = now;
         }
     }
 

@@ -57,6 +57,11 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         this(mode, policy, scaling, List.of());
     }
 
+    /** Whether there are Linears in FP8. */
+    public boolean isFp8() {
+        return policy instanceof Fp8Policy;
+    }
+
     static PrecisionConfig read(Section s) {
         String name = s.text("mode").orElse("fp32");
         return s.choice("mode", MODES, PrecisionConfig::fp32).read(s, name);

@@ -21,6 +21,7 @@ import java.util.regex.Pattern;
  * @param freeze parameters matching one of these (anywhere in the name) are not trained
  * @param trainOnly where not empty, only parameters matching one of these are trained
  * @param evalEvery steps between two evaluations; 0 for none
+ * @param fp8Health how often it is measured what casts to FP8 lose
  */
 public record TrainingConfig(
         DataConfig data,
@@ -38,7 +39,8 @@ public record TrainingConfig(
         CheckpointConfig checkpoint,
         long evalEvery,
         NonFinitePolicy onNonFinite,
-        DivergenceConfig divergence) {
+        DivergenceConfig divergence,
+        Fp8HealthConfig fp8Health) {
     private static final Map<String, NonFinitePolicy> POLICIES =
             Map.of("skip", NonFinitePolicy.SKIP, "stop", NonFinitePolicy.STOP);
 
@@ -66,6 +68,7 @@ public record TrainingConfig(
 
     private static TrainingConfig read(Section s, Path folder) {
         long steps = s.requiredWhole("steps", 1, Long.MAX_VALUE);
+        PrecisionConfig precision = s.section("precision").read(PrecisionConfig::read);
         TrainingConfig config = new TrainingConfig(
                 s.section("data").read(d -> DataConfig.read(d, folder)),
                 s.section("loss").read(l -> LossConfig.read(l, folder)),
@@ -78,13 +81,14 @@ public record TrainingConfig(
                 s.optionalNumber("clip_grad_norm", Double.MIN_VALUE, Double.MAX_VALUE)
                         .map(OptionalDouble::of)
                         .orElse(OptionalDouble.empty()),
-                s.section("precision").read(PrecisionConfig::read),
+                precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
                 s.section("checkpoint").read(CheckpointConfig::read),
                 s.whole("eval_every", 0, 0, Long.MAX_VALUE),
                 s.choice("on_non_finite", POLICIES, NonFinitePolicy.SKIP),
-                s.section("divergence").read(DivergenceConfig::read));
+                s.section("divergence").read(DivergenceConfig::read),
+                Fp8HealthConfig.read(s, precision));
         if (config.evalEvery > 0 && config.data.eval().isEmpty()) {
             throw s.error(
                     "eval_every", "there is no data to evaluate on", "add data: {eval: FILE}, or leave eval_every out");

@@ -12,6 +12,9 @@ public interface Device extends AutoCloseable {
     /** Short name for logs and manifests: {@code cpu}, {@code reference}, {@code cuda:0}. */
     String name();
 
+    /** What computes matrix products, and where that is not the fastest there could be, why: for whoever starts a run. */
+    String products();
+
     /**
      * Memory for lasting values, zero-filled. Values of different programs with the same name are the same memory.
      *

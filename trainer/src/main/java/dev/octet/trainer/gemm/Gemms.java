@@ -12,30 +12,40 @@ public final class Gemms {
 
     /** The fastest there is: oneDNN where it can be loaded, else Java, which is logged once with the reason. */
     public static Gemm best() {
-        return Best.INSTANCE;
+        return Best.INSTANCE.gemm();
     }
+
+    /** {@link #best}, with the reason when it is not the native library. */
+    public static String text() {
+        Choice best = Best.INSTANCE;
+        return best.gemm().name() + (best.reason().isEmpty() ? "" : " (not oneDNN: " + best.reason() + ")");
+    }
+
+    /** @param reason why it is not the native library; empty when it is */
+    private record Choice(Gemm gemm, String reason) {}
 
     /** Chosen when first asked. */
     private static final class Best {
-        static final Gemm INSTANCE = choose();
+        static final Choice INSTANCE = choose();
 
-        private static Gemm choose() {
+        private static Choice choose() {
             if (System.getProperty(PROPERTY, "").equals("java")) {
                 return java("-D" + PROPERTY + "=java asks for it");
             }
             try {
-                return new OneDnnGemm(OneDnn.load(NativeFiles.cacheFolder()));
+                return new Choice(new OneDnnGemm(OneDnn.load(NativeFiles.cacheFolder())), "");
             } catch (UnavailableException e) {
-                return java(String.valueOf(e.getMessage()));
+                return java(e.what());
             }
         }
 
-        private static Gemm java(String reason) {
+        private static Choice java(String reason) {
             System.getLogger(Gemms.class.getName())
                     .log(System.Logger.Level.INFO, "matrix products in Java, slower than natively: {0}", reason);
-            return ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
+            Gemm gemm = ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
                     ? new VectorGemm()
                     : new PlainGemm();
+            return new Choice(gemm, reason);
         }
     }
 }

@@ -1,12 +1,16 @@
 package dev.octet.trainer.hook;
 
+import dev.octet.trainer.precision.KeptLinear;
 import java.util.List;
 
 /**
  * A run before its first step.
  *
- * @param device as {@code cpu}, and what computes on it
+ * @param device as {@code cpu}
+ * @param products what computes matrix products there
  * @param precision name of the policy
+ * @param fp8Linears how many Linears are in FP8
+ * @param keptLinears under FP8, matrix products that are not, and why
  * @param trained parameters that are trained
  * @param trainedElements elements of these
  * @param frozenElements elements of parameters that are not
@@ -16,7 +20,10 @@ import java.util.List;
  */
 public record RunPlan(
         String device,
+        String products,
         String precision,
+        int fp8Linears,
+        List<KeptLinear> keptLinears,
         List<String> trained,
         long trainedElements,
         long frozenElements,
@@ -24,6 +31,7 @@ public record RunPlan(
         long temporaryBytes,
         List<String> notes) {
     public RunPlan {
+        keptLinears = List.copyOf(keptLinears);
         trained = List.copyOf(trained);
         notes = List.copyOf(notes);
     }

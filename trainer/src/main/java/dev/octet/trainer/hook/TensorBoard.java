@@ -12,6 +12,7 @@ import org.jspecify.annotations.Nullable;
 public final class TensorBoard implements TrainingHook {
     private final Path folder;
     private @Nullable EventFile file;
+    private @Nullable Fp8Report fp8;
 
     /** @param folder event files are written to */
     public TensorBoard(Path folder) {
@@ -24,6 +25,11 @@ public final class TensorBoard implements TrainingHook {
     }
 
     @Override
+    public void fp8Measured(Fp8Report report) {
+        fp8 = report;
+    }
+
+    @Override
     public void afterStep(StepReport r) throws IOException {
         Map<String, Double> values = new LinkedHashMap<>();
         values.put("train/loss", r.loss());
@@ -33,6 +39,12 @@ public final class TensorBoard implements TrainingHook {
         values.put("train/loss_scale", r.lossScale());
         values.put("time/tokens_per_second", r.tokens() / r.seconds());
         values.put("time/data_seconds", r.dataSeconds());
+        if (fp8 != null) {
+            values.put("fp8/clipped", fp8.clippedShare());
+            values.put("fp8/underflowed", fp8.underflowedShare());
+            values.put("fp8/oldest_scale", (double) fp8.oldestScale());
+            fp8 = null;
+        }
         write(r.step(), values);
     }
 

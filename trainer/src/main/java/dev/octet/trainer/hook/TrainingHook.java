@@ -7,6 +7,12 @@ import java.util.Map;
 /**
  * Called while a run goes on, in the run's thread, hooks in the order given. Every method does nothing unless overridden. An exception
  * ends the run.
+ *
+ * <p>A run calls, in this order: {@link #recall} (resumed runs), {@link #runStarted}; for each step {@link #beforeStep}, {@link
+ * #afterBackward} (with gradients), {@link #nonFiniteSeen}, {@link #lossScaleChanged}, {@link #amaxRecorded} and {@link #scaleUpdated},
+ * {@link #fp8Measured}, {@link #afterStep}, then {@link #evaluated}, {@link #remembered} and {@link #checkpointWritten}, each where there
+ * is something to tell; and {@link #runEnded}. What costs time is told only to those who ask for it: {@link #watchesGradients}, {@link
+ * #watchesScales}, {@link #watchesAmaxes}, {@link #watchesFp8}.
  */
 public interface TrainingHook {
     /** Before the first step. */
@@ -18,10 +24,13 @@ public interface TrainingHook {
     /** After all micro-batches of a step, before gradients are clipped and used. */
     default void afterBackward(long step, Gradients gradients) throws IOException {}
 
-    /** After a step with FP8: the largest magnitude a tensor had. Reading it from the device takes time; see {@link #watchesScales()}. */
+    /**
+     * After a step with FP8: the largest magnitude a tensor had; inputs, and with delayed scaling weights and gradients. Reading it from
+     * the device takes time; see {@link #watchesAmaxes()}.
+     */
     default void amaxRecorded(long step, String slot, float amax) throws IOException {}
 
-    /** After a step with FP8 that changed a tensor's scale. As {@link #amaxRecorded}. */
+    /** After a step that changed a scale of delayed scaling, a dequantisation multiplier; 1 before the first step. See {@link #watchesScales()}. */
     default void scaleUpdated(long step, String slot, float before, float after) throws IOException {}
 
     /** After a step that changed the loss scale. */
@@ -29,6 +38,9 @@ public interface TrainingHook {
 
     /** After a step whose loss or gradients were not finite, before it is skipped or the run ends. */
     default void nonFiniteSeen(NonFinite seen) throws IOException {}
+
+    /** After a step that some hook wanted measured by {@link #watchesFp8}: how tensors fitted their FP8 codes. All hooks are told. */
+    default void fp8Measured(Fp8Report report) throws IOException {}
 
     /** After a step, used or skipped. */
     default void afterStep(StepReport report) throws IOException {}
@@ -50,8 +62,18 @@ public interface TrainingHook {
     /** Before {@link #runStarted} of a resumed run: what {@link #remembered} said when the checkpoint was written. */
     default void recall(Map<String, String> remembered) {}
 
-    /** Whether {@link #amaxRecorded} and {@link #scaleUpdated} are wanted. */
+    /** Whether {@link #scaleUpdated} is wanted. */
     default boolean watchesScales() {
+        return false;
+    }
+
+    /** Whether {@link #amaxRecorded} is wanted. */
+    default boolean watchesAmaxes() {
+        return watchesScales();
+    }
+
+    /** Whether the FP8 tensors of a step are to be measured for {@link #fp8Measured}. It costs about as much as casting them again. */
+    default boolean watchesFp8(long step) {
         return false;
     }
 

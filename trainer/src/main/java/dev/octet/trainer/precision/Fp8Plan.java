@@ -12,11 +12,11 @@ import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -25,7 +25,10 @@ import org.jspecify.annotations.Nullable;
 
 /** What the settings come to for a graph. */
 final class Fp8Plan {
+    private static final String LINEAR = "Linear";
+
     private final Map<String, Fp8Layer> layers = new LinkedHashMap<>();
+    private final List<KeptLinear> kept = new ArrayList<>();
     private final Set<String> fusedNorms = new HashSet<>();
     private final Set<String> fusedResults = new HashSet<>();
 
@@ -38,21 +41,43 @@ final class Fp8Plan {
      */
     static Fp8Plan of(Graph graph, Fp8Settings settings) {
         Fp8Plan plan = new Fp8Plan();
-        List<Node> linears = graph.nodes().stream()
-                .filter(n -> n.isOctet("Linear") && graph.initializers().containsKey(n.input(1)))
-                .toList();
+        List<Node> linears =
+                graph.nodes().stream().filter(n -> isLinear(n, graph)).toList();
         requireMatches(linears, settings);
         Map<List<Object>, String> owners = new HashMap<>();
-        for (int i = 0; i < linears.size(); i++) {
-            boolean exempt = (settings.exemptFirst() && i == 0) || (settings.exemptLast() && i == linears.size() - 1);
-            if (!exempt) {
-                plan.add(linears.get(i), graph, settings, owners);
+        for (Node node : graph.nodes()) {
+            if (isLinear(node, graph)) {
+                plan.add(node, linears, graph, settings, owners);
+            } else if (isProduct(node)) {
+                plan.keep(node, otherProduct(node, graph));
             }
         }
         if (settings.fusedNorm()) {
             plan.findFusedNorms(graph);
         }
         return plan;
+    }
+
+    /** Whether a node is a Linear with a weight of its own. */
+    private static boolean isLinear(Node node, Graph graph) {
+        return node.isOctet(LINEAR) && graph.initializers().containsKey(node.input(1));
+    }
+
+    private static boolean isProduct(Node node) {
+        return node.isOctet(LINEAR)
+                || node.opType().equals("MatMul")
+                || node.opType().equals("Gemm");
+    }
+
+    /** Why a product that is no Linear with a weight is not in FP8. */
+    private static String otherProduct(Node node, Graph graph) {
+        boolean weights = graph.initializers().containsKey(node.input(0))
+                || graph.initializers().containsKey(node.input(1));
+        return weights ? "its weight is not the matrix of a Linear" : "multiplies two activations";
+    }
+
+    private void keep(Node node, String reason) {
+        kept.add(new KeptLinear(node.id(), reason));
     }
 
     private static void requireMatches(List<Node> linears, Fp8Settings settings) {
@@ -69,21 +94,15 @@ final class Fp8Plan {
         }
     }
 
-    private void add(Node node, Graph graph, Fp8Settings settings, Map<List<Object>, String> owners) {
-        String weight = node.input(1);
-        Shape shape = Optional.ofNullable(graph.initializers().get(weight))
-                .flatMap(Initializer::tensor)
-                .map(Tensor::shape)
-                .orElse(Shape.SCALAR);
-        boolean transB = node.intAttribute("transB", 0) != 0;
-        if (shape.rank() != 2 || !settings.filter().keeps(shape.dim(transB ? 1 : 0), shape.dim(transB ? 0 : 1))) {
-            return;
-        }
+    private void add(
+            Node node, List<Node> linears, Graph graph, Fp8Settings settings, Map<List<Object>, String> owners) {
         LayerOverride special = settings.overrides().stream()
-                .filter(o -> o.matches(node.id(), weight))
+                .filter(o -> o.matches(node.id(), node.input(1)))
                 .findFirst()
                 .orElse(null);
-        if (special != null && !special.fp8()) {
+        Optional<String> reason = reasonAgainst(node, linears, graph, settings, special);
+        if (reason.isPresent()) {
+            keep(node, reason.get());
             return;
         }
         Fp8Layer layer = layer(node, settings, special);
@@ -91,7 +110,35 @@ final class Fp8Plan {
             // an input is quantised once for all that want it in the same way
             List<Object> way = List.of(layer.input(), layer.recipe());
             layers.put(node.id(), layer.withInputOwner(owners.computeIfAbsent(way, k -> node.id())));
+        } else {
+            keep(node, "recipe " + layer.recipe().name() + " quantises none of its products");
         }
+    }
+
+    /** Why a Linear is left alone, in the order in which it is asked; empty when it is not. */
+    private static Optional<String> reasonAgainst(
+            Node node, List<Node> linears, Graph graph, Fp8Settings settings, @Nullable LayerOverride special) {
+        if (settings.exemptFirst() && node.id().equals(linears.getFirst().id())) {
+            return Optional.of("the first, by exempt_first");
+        }
+        if (settings.exemptLast() && node.id().equals(linears.getLast().id())) {
+            return Optional.of("the last, by exempt_last");
+        }
+        Shape shape = Optional.ofNullable(graph.initializers().get(node.input(1)))
+                .flatMap(Initializer::tensor)
+                .map(Tensor::shape)
+                .orElse(Shape.SCALAR);
+        if (shape.rank() != 2) {
+            return Optional.of("its weight is no matrix");
+        }
+        boolean transB = node.intAttribute("transB", 0) != 0;
+        if (!settings.filter().keeps(shape.dim(transB ? 1 : 0), shape.dim(transB ? 0 : 1))) {
+            return Optional.of("its size, by filter " + settings.filter().name().toLowerCase(Locale.ROOT));
+        }
+        return special != null && !special.fp8()
+                ? Optional.of(
+                        "fp8: false for layers matching '" + special.layers().pattern() + "'")
+                : Optional.empty();
     }
 
     private static Fp8Layer layer(Node node, Fp8Settings settings, @Nullable LayerOverride special) {
@@ -106,9 +153,9 @@ final class Fp8Plan {
         return new Fp8Layer(node.id(), node.input(0), node.input(1), node.id(), recipe, highPrecision, fake);
     }
 
-    /** The layers, in the graph's order. */
-    Collection<Fp8Layer> layers() {
-        return layers.values();
+    /** Layers, and why others are none. */
+    Fp8Choice choice() {
+        return new Fp8Choice(List.copyOf(layers.values()), kept);
     }
 
     /** The layer of a node; null when that is not in FP8. */

@@ -35,12 +35,17 @@ public record Fp8Policy(Autocast base, Fp8Settings settings) implements Precisio
         return new Fp8Writer(base, Fp8Plan.of(graph, settings), trains);
     }
 
+    @Override
+    public Fp8Choice fp8(Graph graph) {
+        return Fp8Plan.of(graph, settings).choice();
+    }
+
     /**
      * The Linears of a graph that are computed in FP8, in its order.
      *
      * @throws dev.octet.formats.error.InvalidOptionException when an override names no layer
      */
     public List<Fp8Layer> layers(Graph graph) {
-        return List.copyOf(Fp8Plan.of(graph, settings).layers());
+        return fp8(graph).layers();
     }
 }

@@ -60,6 +60,15 @@ public interface PrecisionPolicy {
     }
 
     /**
+     * What of a canonical graph is computed in FP8; nothing under most policies.
+     *
+     * @throws dev.octet.formats.error.InvalidOptionException when an override names no layer
+     */
+    default Fp8Choice fp8(Graph graph) {
+        return Fp8Choice.NONE;
+    }
+
+    /**
      * Writes a Linear in FP8, or leaves it to {@link #rule}.
      *
      * @param x input [..., in], in the type it was made in

@@ -1,22 +1,29 @@
 package dev.octet.trainer.step;
 
-import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.op.fp8.QuantizeFp8;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
  * Watches a program run again, and says which step first made a number that is not finite. Infinities in forward values may be meant
- * (masks are made with them), so a NaN counts more; in gradients both count.
+ * (masks are made with them), so a NaN counts more, and so does the infinity of a matrix product; in gradients everything counts. Casts of
+ * weights and to FP8 are passed over: the layer that reads them is named, with its product.
  */
 final class NonFiniteSearch implements StepObserver {
     private static final int CHUNK = 1 << 16;
+    private static final Set<String> LINEARS = Set.of("Linear", "Fp8Linear", "Gemm");
+    private static final Set<String> OTHER_PRODUCTS = Set.of("MatMul", "Conv");
 
     private @Nullable String infinity;
     private @Nullable String found;
@@ -28,64 +35,77 @@ final class NonFiniteSearch implements StepObserver {
 
     @Override
     public void after(Step step, long nanos, Executable running) {
-        if (found != null) {
+        boolean carries = step.phase() == Phase.PREPARE
+                || step.op() instanceof QuantizeFp8
+                || step.op() instanceof QuantizeFp8Delayed;
+        if (carries) {
             return;
         }
-        List<@Nullable Value> made = step.backward() ? step.gradients() : step.outputs();
-        for (int i = 0; i < made.size(); i++) {
+        List<@Nullable Value> made = step.results();
+        for (int i = 0; i < made.size() && found == null; i++) {
             Value value = made.get(i);
-            if (value != null && isNarrowable(value.type().dtype())) {
-                look(step, i, value, running);
+            if (value != null) {
+                OptionalDouble bad = bad(value, running);
+                if (bad.isPresent()) {
+                    note(step, i, bad.getAsDouble(), running);
+                }
             }
         }
     }
 
-    private static boolean isNarrowable(DType dtype) {
-        return dtype == DType.F32 || dtype == DType.F16 || dtype == DType.BF16;
-    }
-
-    private void look(Step step, int i, Value value, Executable running) {
+    /** A NaN of a value, or else its first infinity. */
+    private static OptionalDouble bad(Value value, Executable running) {
+        if (!Readings.isFloat(value.type().dtype())) {
+            return OptionalDouble.empty();
+        }
+        OptionalDouble bad = OptionalDouble.empty();
         try (Arena arena = Arena.ofConfined()) {
-            CpuTensor t = new CpuTensor(
-                    value.type(),
-                    arena.allocate(Math.max(1, value.type().byteSize()), 64)
-                            .asSlice(0, value.type().byteSize()));
-            running.read(value, t.bytes());
+            CpuTensor t = Readings.of(value, running, arena);
             float[] chunk = new float[CHUNK];
-            for (long from = 0; from < t.count() && found == null; from += CHUNK) {
+            for (long from = 0; from < t.count(); from += CHUNK) {
                 int n = (int) Math.min(CHUNK, t.count() - from);
                 t.read(from, chunk, 0, n);
-                look(step, i, chunk, n);
+                for (int k = 0; k < n; k++) {
+                    if (Float.isNaN(chunk[k])) {
+                        return OptionalDouble.of(chunk[k]);
+                    }
+                    if (Float.isInfinite(chunk[k]) && bad.isEmpty()) {
+                        bad = OptionalDouble.of(chunk[k]);
+                    }
+                }
             }
+        }
+        return bad;
+    }
+
+    private void note(Step step, int i, double x, Executable running) {
+        String where = "node '" + step.node() + "', " + step.op().type() + ", " + product(step, i) + ": " + x;
+        if (step.backward() || Double.isNaN(x)) {
+            found = where;
+        } else if (isProduct(step)) {
+            // unless it only handed on what an earlier step made
+            found = infinity != null && readsInfinity(step, running) ? infinity : where;
+        } else if (infinity == null) {
+            infinity = where;
         }
     }
 
-    private void look(Step step, int i, float[] chunk, int n) {
-        for (int k = 0; k < n; k++) {
-            if (!Float.isFinite(chunk[k])) {
-                String where =
-                        "node '" + step.node() + "', " + step.op().type() + ", " + product(step, i) + ": " + chunk[k];
-                if (step.backward() || Float.isNaN(chunk[k])) {
-                    found = where;
-                    return;
-                }
-                if (infinity == null) {
-                    infinity = where;
-                }
-            }
-        }
+    private static boolean readsInfinity(Step step, Executable running) {
+        return step.inputs().stream().anyMatch(v -> v != null && bad(v, running).isPresent());
     }
 
     /** Linears are told apart by their three products. */
     private static String product(Step step, int i) {
+        boolean linear = LINEARS.contains(step.op().type());
         if (!step.backward()) {
-            return "forward" + (isLinear(step) ? " (fprop)" : "");
+            return "forward" + (linear ? " (fprop)" : "");
         }
         String of = "gradient of input " + i;
-        return !isLinear(step) ? of : i == 0 ? of + " (dgrad)" : i == 1 ? of + " (wgrad)" : of + " (bias)";
+        return !linear ? of : i == 0 ? of + " (dgrad)" : i == 1 ? of + " (wgrad)" : of + " (bias)";
     }
 
-    private static boolean isLinear(Step step) {
-        return step.op().type().endsWith("Linear") || step.op().type().equals("Gemm");
+    private static boolean isProduct(Step step) {
+        return LINEARS.contains(step.op().type())
+                || OTHER_PRODUCTS.contains(step.op().type());
     }
 }

@@ -1,5 +1,7 @@
 package dev.octet.trainer.step;
 
+import dev.octet.trainer.hook.Fp8Tensor;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -13,6 +15,7 @@ import java.util.Map;
  * @param where the program's first step whose result was not finite; empty when it was not searched for
  * @param lossScale what the loss was multiplied with
  * @param nextLossScale what the next one will be
+ * @param fp8 how tensors fitted their FP8 codes, in the order in which they were first cast; empty when it was not measured
  */
 public record StepResult(
         double loss,
@@ -22,4 +25,9 @@ public record StepResult(
         String nonFinite,
         String where,
         double lossScale,
-        double nextLossScale) {}
+        double nextLossScale,
+        List<Fp8Tensor> fp8) {
+    public StepResult {
+        fp8 = List.copyOf(fp8);
+    }
+}

@@ -3,6 +3,7 @@ package dev.octet.trainer.step;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
@@ -10,15 +11,19 @@ import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.optimizer.UpdateProgram;
+import dev.octet.trainer.precision.Fp8Choice;
+import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Role;
+import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
@@ -30,6 +35,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -38,6 +44,12 @@ import org.jspecify.annotations.Nullable;
  */
 public final class TrainingSession implements AutoCloseable {
     static final int MAX_PROGRAMS = 32;
+
+    /** Names of states are {@link Fp8Layer#slot} with these, or {@code .amax_history}. */
+    private static final String FP8 = "fp8.";
+
+    private static final String QUANT_SCALE = ".quant_scale";
+    private static final String AMAX = ".amax";
 
     private final TrainingSetup setup;
     private final LastingMemory memory;
@@ -48,7 +60,8 @@ public final class TrainingSession implements AutoCloseable {
 
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
-    private record Loaded(Executable executable, Value loss, Map<String, Value> lossParts) {}
+    /** @param fp8 what of the program is in FP8 */
+    private record Loaded(Executable executable, Value loss, Map<String, Value> lossParts, Fp8Choice fp8) {}
 
     private record Update(UpdateProgram program, Executable executable) {}
 
@@ -131,7 +144,9 @@ public final class TrainingSession implements AutoCloseable {
         graph.parts()
                 .forEach((part, name) ->
                         parts.put(part, Objects.requireNonNull(program.outputs().get(name))));
-        return new Loaded(executable, loss, parts);
+        Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
+        Fp8Choice fp8 = setup.policy().fp8(graph.model().graph()).of(nodes);
+        return new Loaded(executable, loss, parts, fp8);
     }
 
     private Update update() {
@@ -144,26 +159,37 @@ public final class TrainingSession implements AutoCloseable {
      * @param batches the micro-batches it has
      * @param lr learning rate
      * @param afterBackward sees the gradients before they are used; null for nobody
+     * @param measuresFp8 whether it is counted what casts to FP8 lose; changes no number of the step
      */
-    public StepResult step(List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward) {
+    public StepResult step(
+            List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         batches.forEach(this::prepare);
-        Set<Executable> prepared = new HashSet<>();
         memory.zeroGradients();
-        List<LossValue> losses = new ArrayList<>();
-        for (MicroBatch batch : batches) {
-            Loaded loaded = loaded(batch, true);
-            if (prepared.add(loaded.executable())) {
-                memory.writeLossGradient(loaded.executable().program(), scale.scale() / batches.size());
-                loaded.executable().run(Phase.PREPARE);
-            }
-            losses.add(forward(loaded, batch));
-            loaded.executable().run(Phase.BACKWARD);
-        }
-        LossValue loss = LossValue.mean(losses);
+        Fp8Watch watch = measuresFp8 ? new Fp8Watch() : null;
+        LossValue loss = LossValue.mean(forwardAndBackward(batches, watch));
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
-        return use(batches, loss, lr);
+        return use(batches, loss, lr, watch == null ? List.of() : watch.tensors());
+    }
+
+    /** Sums gradients over the micro-batches; returns their losses. */
+    private List<LossValue> forwardAndBackward(List<MicroBatch> batches, @Nullable Fp8Watch watch) {
+        Set<Executable> prepared = new HashSet<>();
+        List<LossValue> losses = new ArrayList<>();
+        for (MicroBatch batch : batches) {
+            Loaded loaded = loaded(batch, true);
+            Executable executable = loaded.executable();
+            executable.observe(watch == null ? null : watch.of(loaded.fp8().layers()));
+            if (prepared.add(executable)) {
+                memory.writeLossGradient(executable.program(), scale.scale() / batches.size());
+                executable.run(Phase.PREPARE);
+            }
+            losses.add(forward(loaded, batch));
+            executable.run(Phase.BACKWARD);
+            executable.observe(null);
+        }
+        return losses;
     }
 
     private LossValue forward(Loaded loaded, MicroBatch batch) {
@@ -180,7 +206,7 @@ public final class TrainingSession implements AutoCloseable {
         return new LossValue(scalars.read(executable, loaded.loss()), parts);
     }
 
-    private StepResult use(List<MicroBatch> batches, LossValue loss, double lr) {
+    private StepResult use(List<MicroBatch> batches, LossValue loss, double lr, List<Fp8Tensor> fp8) {
         UpdateProgram program = update().program();
         double before = scale.scale();
         double norm = Double.NaN;
@@ -199,7 +225,8 @@ public final class TrainingSession implements AutoCloseable {
                 !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
         String where = searched ? search(batches) : "";
         scale = setup.scaling().next(scale, !bad.isEmpty());
-        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale());
+        return new StepResult(
+                loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8);
     }
 
     private String badGradients(UpdateProgram program) {
@@ -277,12 +304,27 @@ public final class TrainingSession implements AutoCloseable {
         return memory.copies(Role.STATE, arena);
     }
 
-    /**
-     * What FP8 remembers of each tensor: names as {@link dev.octet.trainer.precision.Fp8Layer#slot} has them with {@code .quant_scale},
-     * {@code .amax_history} (pending first, newest last) or {@code .amax}.
-     */
-    public Map<String, float[]> scales() {
-        return memory.floats(name -> name.startsWith("fp8."));
+    /** What the program for micro-batches like this one computes in FP8. */
+    public Fp8Choice fp8(MicroBatch like) {
+        return loaded(like, true).fp8();
+    }
+
+    /** Dequantisation multipliers of delayed scaling, by {@link Fp8Layer#slot}. */
+    public Map<String, Float> scales() {
+        Map<String, Float> scales = new TreeMap<>();
+        memory.floats(name -> name.startsWith(FP8) && name.endsWith(QUANT_SCALE))
+                .forEach((name, x) -> scales.put(
+                        name.substring(0, name.length() - QUANT_SCALE.length()), QuantScaleRule.scale(x[0])));
+        return scales;
+    }
+
+    /** Largest magnitudes of the last step's inputs, and with delayed scaling of weights and gradients, by {@link Fp8Layer#slot}. */
+    public Map<String, Float> amaxes() {
+        Map<String, Float> amaxes = new TreeMap<>();
+        // of a history the newest is the last
+        memory.floats(name -> name.startsWith(FP8) && name.contains(AMAX))
+                .forEach((name, x) -> amaxes.put(name.substring(0, name.lastIndexOf(AMAX)), x[x.length - 1]));
+        return amaxes;
     }
 
     /**

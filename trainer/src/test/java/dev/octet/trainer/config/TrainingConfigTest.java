@@ -132,12 +132,25 @@ class TrainingConfigTest {
                 "precision: {mode: fp8, recipe: block, x_block_scaling_dim: 2} | square blocks",
                 "precision: {mode: fp8, layers: [{fp8: false}]}  | key match is missing",
                 "precision: {mode: fp8, layers: [{match: a, fpx: 1}]} | unknown key",
+                "fp8_health: {every: 10}                         | mode fp32 casts nothing to FP8",
+                "precision: {mode: fp8, fp8_health: {every: 1}}  | unknown key 'precision.fp8_health'",
                 "seed: *x                                        | not supported",
             })
     void a_value_out_of_place_is_refused(String line, String what) {
         InvalidOptionException e = refused(SMALL + line);
         assertTrue(e.what().contains(what), e.what());
         assertTrue(e.where().contains("line 4") || line.startsWith("seed"), e.where());
+    }
+
+    @Test
+    void fp8_is_measured_every_hundred_steps_unless_something_else_is_said() {
+        assertEquals(100, parse(SMALL + "precision: {mode: fp8}").fp8Health().every());
+        assertEquals(
+                0,
+                parse(SMALL + "fp8_health: {every: 0}\nprecision: {mode: fp8}")
+                        .fp8Health()
+                        .every());
+        assertEquals(0, parse(SMALL + "precision: {mode: bf16}").fp8Health().every());
     }
 
     @Test

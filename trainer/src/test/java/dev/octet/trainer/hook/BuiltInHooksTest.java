@@ -1,14 +1,18 @@
 package dev.octet.trainer.hook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.config.DivergenceConfig;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -23,11 +27,12 @@ class BuiltInHooksTest {
     @TempDir
     Path folder;
 
-    private static final RunPlan PLAN = new RunPlan("cpu", "fp32", List.of("w"), 4, 0, 16, 16, List.of());
+    private static final RunPlan PLAN =
+            new RunPlan("cpu", "plain", "fp32", 0, List.of(), List.of("w"), 4, 0, 16, 16, List.of());
     private static final RunEnd END =
             new RunEnd(RunEnd.Reason.COMPLETED, 3, "", new RunEnd.Totals(3, 0, 1, 1, 0, 0, 0, 0));
 
-    private static final class Control implements RunControl {
+    private static class Control implements RunControl {
         private RunEnd.@Nullable Reason reason;
         private String message = "";
 
@@ -126,5 +131,101 @@ class BuiltInHooksTest {
         DivergenceStop second = new DivergenceStop(new DivergenceConfig(3, 2));
         second.recall(first.remembered());
         assertEquals(RunEnd.Reason.DIVERGED, diverge(second, 7).reason);
+    }
+
+    /** A tensor of 1000 elements under delayed scaling with a history of 16, its scale with room for 448. */
+    private static Fp8Tensor tensor(long clipped, float amax) {
+        return new Fp8Tensor(
+                "fp8.a.input", "a", LinearTensor.INPUT, Minifloat.E4M3FN, 1000, clipped, 0, amax, 1, 16, 0);
+    }
+
+    private List<String> warnings(Fp8Health health, long step, Fp8Tensor tensor) {
+        return health.report(step, List.of(tensor)).warnings().stream()
+                .map(Fp8Warning::sentence)
+                .toList();
+    }
+
+    private Fp8Health health() {
+        return new Fp8Health(10, 95, folder.resolve("fp8_health.jsonl"));
+    }
+
+    @Test
+    void clipping_is_told_once_until_it_has_been_right_again() {
+        Fp8Health health = health();
+        assertEquals(List.of(), warnings(health, 10, tensor(10, 500)), "one in a hundred is healthy");
+        assertEquals(
+                List.of("1.10% of fp8.a.input clipped: amax 500.0, its scale has room for 448.0"),
+                warnings(health, 20, tensor(11, 500)));
+        assertEquals(List.of(), warnings(health, 30, tensor(900, 500)));
+        assertEquals(List.of(), warnings(health, 40, tensor(0, 400)));
+        assertEquals(1, warnings(health, 50, tensor(11, 500)).size());
+    }
+
+    @Test
+    void a_scale_that_stays_beside_amaxes_too_large_for_it_is_stale() {
+        Fp8Health health = health();
+        assertEquals(List.of(), warnings(health, 10, tensor(1, 1000)), "the step may change it");
+        assertEquals(
+                List.of("the scale of fp8.a.input has stayed for 20 steps: amax 1000, it has room for 448.0"),
+                warnings(health, 20, tensor(1, 1000)));
+        Fp8Health follows = health();
+        warnings(follows, 10, tensor(1, 1000));
+        follows.scaleUpdated(10, "fp8.a.input", 1, 2);
+        assertEquals(List.of(), warnings(follows, 20, tensor(1, 1000)));
+    }
+
+    @Test
+    void a_scale_with_too_much_room_is_stale_only_when_it_is_older_than_its_history() {
+        Fp8Health health = health();
+        health.scaleUpdated(4, "fp8.a.input", 1, 2);
+        assertEquals(List.of(), warnings(health, 20, tensor(0, 1)));
+        assertEquals(
+                List.of("the scale of fp8.a.input has stayed for 26 steps: amax 1.000, it has room for 448.0"),
+                warnings(health, 30, tensor(0, 1)));
+        assertEquals(List.of(), warnings(health, 40, tensor(0, 300)), "a weight that does not change");
+        assertEquals(List.of(), warnings(health, 50, tensor(0, 0)), "no gradient");
+    }
+
+    @Test
+    void a_scale_of_the_tensor_itself_has_no_age() {
+        Fp8Tensor t = new Fp8Tensor("fp8.a.input", "a", LinearTensor.INPUT, Minifloat.E4M3FN, 1000, 0, 0, 1, 1, 0, 0);
+        Fp8Report report = health().report(90, List.of(t));
+        assertEquals(0, report.oldestScale());
+        assertEquals(List.of(), report.warnings());
+    }
+
+    @Test
+    void health_is_measured_now_and_then_and_at_the_end() {
+        assertEquals(
+                List.of(10L, 20L, 90L, 95L),
+                List.of(1L, 9L, 10L, 11L, 20L, 90L, 94L, 95L).stream()
+                        .filter(health()::watchesFp8)
+                        .toList());
+        assertFalse(new Fp8Health(0, 95, folder.resolve("f")).watchesFp8(95));
+    }
+
+    @Test
+    void the_worst_tensors_come_first() {
+        Fp8Report report = health().report(10, List.of(tensor(1, 2), tensor(9, 3), tensor(5, 4)));
+        assertEquals(
+                List.of(3f, 4f), report.worst(2).stream().map(Fp8Tensor::amax).toList());
+        assertEquals(0.005, report.clippedShare(), 1e-12);
+    }
+
+    @Test
+    void checkpoints_are_asked_for_at_their_steps() {
+        List<Long> asked = new ArrayList<>();
+        CheckpointCadence cadence = new CheckpointCadence(3);
+        long[] now = new long[1];
+        cadence.runStarted(start(1), new Control() {
+            @Override
+            public void requestCheckpoint() {
+                asked.add(now[0]);
+            }
+        });
+        for (now[0] = 1; now[0] <= 10; now[0]++) {
+            cadence.afterStep(report(now[0], 1));
+        }
+        assertEquals(List.of(3L, 6L, 9L), asked);
     }
 }

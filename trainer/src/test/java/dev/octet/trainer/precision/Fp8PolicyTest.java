@@ -279,6 +279,42 @@ class Fp8PolicyTest {
     }
 
     @Test
+    void what_is_left_alone_is_named_with_its_reason() {
+        Fp8Policy exempt = policy(DELAYED, true, true, LayerFilter.NONE);
+        assertEquals(
+                List.of(
+                        new KeptLinear("first", "the first, by exempt_first"),
+                        new KeptLinear("third", "the last, by exempt_last")),
+                exempt.fp8(two().graph()).kept());
+        Fp8Policy small = policy(DELAYED, false, false, LayerFilter.MULTIPLE_OF_16, override("thi", false, null));
+        assertEquals(
+                List.of(
+                        new KeptLinear("second", "its size, by filter multiple_of_16"),
+                        new KeptLinear("third", "fp8: false for layers matching 'thi'")),
+                small.fp8(two().graph()).kept());
+    }
+
+    @Test
+    void products_of_activations_and_other_weights_are_named_too() {
+        GraphModel model = GraphModel.of(
+                Graph.of(
+                        "g",
+                        List.of(
+                                Node.of("scores", "MatMul", List.of("x", "y"), List.of("s")),
+                                Node.of("batched", "MatMul", List.of("s", "w"), List.of("z"))),
+                        List.of(Initializer.of(Tensor.ofFloats(ARENA, "w", Shape.of(2, 4, 4), new float[32]))),
+                        List.of(OneLinear.f32("x", 2, 4, 4), OneLinear.f32("y", 2, 4, 4)),
+                        List.of(OneLinear.f32("z", 2, 4, 4))),
+                10,
+                21);
+        assertEquals(
+                List.of(
+                        new KeptLinear("scores", "multiplies two activations"),
+                        new KeptLinear("batched", "its weight is not the matrix of a Linear")),
+                policy(DELAYED).fp8(model.graph()).kept());
+    }
+
+    @Test
     void torchaos_filter_leaves_small_layers() {
         assertFalse(LayerFilter.TORCHAO_ROWWISE.keeps(4096, 2048));
         assertFalse(LayerFilter.TORCHAO_ROWWISE.keeps(2048, 4096));

@@ -14,20 +14,31 @@ import java.util.Collection;
 /** The processor, with a number of threads. Results do not depend on that number. */
 public final class CpuDevice implements Device {
     private final CpuContext context;
+    private final String products;
 
     /** A device of {@code threads} threads that computes products with {@code gemm}. */
     public CpuDevice(int threads, Gemm gemm) {
-        context = new CpuContext(new ThreadTeam(threads), gemm);
+        this(threads, gemm, gemm.name());
+    }
+
+    private CpuDevice(int threads, Gemm gemm, String products) {
+        this.context = new CpuContext(new ThreadTeam(threads), gemm);
+        this.products = products;
     }
 
     /** A device of {@code threads} threads with the fastest products there are. */
     public static CpuDevice of(int threads) {
-        return new CpuDevice(threads, Gemms.best());
+        return new CpuDevice(threads, Gemms.best(), Gemms.text());
     }
 
     @Override
     public String name() {
         return "cpu";
+    }
+
+    @Override
+    public String products() {
+        return products;
     }
 
     /** What computes matrix products. */

@@ -15,6 +15,11 @@ public final class ReferenceDevice implements Device {
     }
 
     @Override
+    public String products() {
+        return "plain loops in F64";
+    }
+
+    @Override
     public Memory allocate(Collection<Value> lasting) {
         ReferenceMemory memory = new ReferenceMemory();
         lasting.forEach(memory::elements);

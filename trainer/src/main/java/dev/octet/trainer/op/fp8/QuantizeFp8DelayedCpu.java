@@ -31,7 +31,7 @@ public final class QuantizeFp8DelayedCpu implements CpuKernel<QuantizeFp8Delayed
     }
 
     /** One block, cut into rows so that threads share it. */
-    private static Blocks flat(CpuTensor x) {
+    static Blocks flat(CpuTensor x) {
         int count = Math.toIntExact(x.count());
         int cols = x.shape().rank() == 0 || count == 0
                 ? count

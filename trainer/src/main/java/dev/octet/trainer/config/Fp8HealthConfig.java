@@ -1,0 +1,27 @@
+package dev.octet.trainer.config;
+
+import dev.octet.trainer.yaml.Section;
+
+/**
+ * How often it is measured what casts to FP8 lose.
+ *
+ * @param every steps between two measurements; 0 for never
+ */
+public record Fp8HealthConfig(long every) {
+    private static final String KEY = "fp8_health";
+    private static final long USUAL = 100;
+
+    /** Reads the key of a whole configuration, which only runs in FP8 may have. */
+    static Fp8HealthConfig read(Section run, PrecisionConfig precision) {
+        if (precision.isFp8()) {
+            return run.section(KEY).read(s -> new Fp8HealthConfig(s.whole("every", USUAL, 0, Long.MAX_VALUE)));
+        }
+        if (run.has(KEY)) {
+            throw run.error(
+                    KEY,
+                    "mode " + precision.mode() + " casts nothing to FP8 that could be measured",
+                    "leave the key out, or choose precision: {mode: fp8}");
+        }
+        return new Fp8HealthConfig(0);
+    }
+}

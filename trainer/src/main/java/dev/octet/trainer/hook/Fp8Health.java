@@ -1,0 +1,158 @@
+package dev.octet.trainer.hook;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+
+/**
+ * Has the FP8 tensors of every so many steps, and of the run's last, measured, and writes {@code fp8_health.jsonl}: a JSON object a line
+ * for each measured step and tensor. Knows how long each scale of delayed scaling has stayed, and what is worth a warning.
+ */
+public final class Fp8Health implements TrainingHook {
+    /**
+     * Share of a tensor's elements that may be clipped without a warning. Delayed scaling always clips a few where a tensor grows;
+     * training gets by with that.
+     */
+    public static final double MOST_CLIPPED = 0.01;
+
+    /**
+     * How many times an amax may be what its scale has room for, or the other way round. A scale is stale when it stayed although the
+     * amax was that much too large at the measurement before, or when it is older than its history and the amax is that much too small.
+     */
+    public static final double MOST_DRIFT = 2;
+
+    private static final String CHANGED = "changed.";
+
+    private final long every;
+    private final long lastStep;
+    private final StepLines lines;
+
+    /** Steps after which the scales of slots changed last; those not here never did. */
+    private final Map<String, Long> changed = new TreeMap<>();
+
+    /** Slots that were measured with an amax far above their scale, and when. */
+    private final Map<String, Long> tooSmall = new HashMap<>();
+
+    private final Set<String> warned = new HashSet<>();
+
+    /**
+     * A watch over a run.
+     *
+     * @param every steps between two measurements; 0 for none
+     * @param lastStep the run's last step
+     * @param file it is written to; made when the run starts, if anything is measured
+     */
+    public Fp8Health(long every, long lastStep, Path file) {
+        this.every = every;
+        this.lastStep = lastStep;
+        this.lines = new StepLines(file);
+    }
+
+    @Override
+    public boolean watchesFp8(long step) {
+        return every > 0 && (step % every == 0 || step == lastStep);
+    }
+
+    @Override
+    public boolean watchesScales() {
+        return true;
+    }
+
+    @Override
+    public boolean watchesAmaxes() {
+        return false;
+    }
+
+    @Override
+    public void scaleUpdated(long step, String slot, float before, float after) {
+        changed.put(slot, step);
+    }
+
+    @Override
+    public Map<String, String> remembered() {
+        Map<String, String> all = new TreeMap<>();
+        changed.forEach((slot, step) -> all.put(CHANGED + slot, Long.toString(step)));
+        return all;
+    }
+
+    @Override
+    public void recall(Map<String, String> remembered) {
+        remembered.forEach((key, step) -> changed.put(key.substring(CHANGED.length()), Long.parseLong(step)));
+    }
+
+    /** What was measured, with the ages of scales and with warnings. To be asked once for each measured step, in order. */
+    public Fp8Report report(long step, List<Fp8Tensor> measured) {
+        List<Fp8Tensor> tensors = new ArrayList<>();
+        List<Fp8Warning> warnings = new ArrayList<>();
+        for (Fp8Tensor m : measured) {
+            long age = m.historyLength() == 0 ? 0 : step - changed.getOrDefault(m.slot(), 0L);
+            Fp8Tensor tensor = m.withScaleAge(age);
+            tensors.add(tensor);
+            warn(tensor, Fp8Warning.Kind.CLIPPED, tensor.clippedShare() > MOST_CLIPPED, warnings);
+            warn(tensor, Fp8Warning.Kind.STALE, isStale(step, tensor), warnings);
+        }
+        return new Fp8Report(step, tensors, warnings);
+    }
+
+    /** Says what is wrong once, until it has been right again. */
+    private void warn(Fp8Tensor tensor, Fp8Warning.Kind kind, boolean wrong, List<Fp8Warning> warnings) {
+        String key = kind + " " + tensor.slot();
+        if (!wrong) {
+            warned.remove(key);
+        } else if (warned.add(key)) {
+            warnings.add(new Fp8Warning(tensor, kind));
+        }
+    }
+
+    private boolean isStale(long step, Fp8Tensor t) {
+        if (t.historyLength() == 0) {
+            return false;
+        }
+        Long before = tooSmall.remove(t.slot());
+        // the step of that measurement should have changed it
+        boolean stayedTooSmall = before != null && t.scaleAge() > step - before;
+        if (t.amax() > MOST_DRIFT * t.room()) {
+            tooSmall.put(t.slot(), step);
+        }
+        boolean stayedTooLarge = t.scaleAge() > t.historyLength() && t.amax() > 0 && t.amax() * MOST_DRIFT < t.room();
+        return stayedTooSmall || stayedTooLarge;
+    }
+
+    @Override
+    public void runStarted(RunStart start, RunControl control) throws IOException {
+        if (every > 0) {
+            lines.open(start.firstStep());
+        }
+    }
+
+    @Override
+    public void fp8Measured(Fp8Report report) throws IOException {
+        for (Fp8Tensor t : report.tensors()) {
+            ObjectNode line = StepLines.line(report.step())
+                    .put("tensor", t.slot())
+                    .put("layer", t.layer())
+                    .put("kind", t.tensor().name().toLowerCase(Locale.ROOT))
+                    .put("format", t.format().name())
+                    .put("elements", t.elements())
+                    .put("clipped", t.clipped())
+                    .put("underflowed", t.underflowed());
+            StepLines.put(line, "amax", t.amax());
+            StepLines.put(line, "scale", t.scale());
+            line.put("scale_age", t.scaleAge());
+            lines.write(line);
+        }
+    }
+
+    @Override
+    public void runEnded(RunEnd end) throws IOException {
+        lines.close();
+    }
+}

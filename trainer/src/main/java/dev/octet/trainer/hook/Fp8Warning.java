@@ -1,0 +1,36 @@
+package dev.octet.trainer.hook;
+
+import java.util.Locale;
+
+/** Something wrong with a tensor in FP8. */
+public record Fp8Warning(Fp8Tensor tensor, Kind kind) {
+    /** What is wrong. */
+    public enum Kind {
+        /** More than {@link Fp8Health#MOST_CLIPPED} of its elements were clipped. */
+        CLIPPED,
+        /** Its scale does not follow its amaxes; see {@link Fp8Health#MOST_DRIFT}. */
+        STALE
+    }
+
+    /** One line, with the numbers. */
+    public String sentence() {
+        return switch (kind) {
+            case CLIPPED ->
+                String.format(
+                        Locale.ROOT,
+                        "%.2f%% of %s clipped: amax %.4g, its scale has room for %.4g",
+                        100 * tensor.clippedShare(),
+                        tensor.slot(),
+                        tensor.amax(),
+                        tensor.room());
+            case STALE ->
+                String.format(
+                        Locale.ROOT,
+                        "the scale of %s has stayed for %d steps: amax %.4g, it has room for %.4g",
+                        tensor.slot(),
+                        tensor.scaleAge(),
+                        tensor.amax(),
+                        tensor.room());
+        };
+    }
+}

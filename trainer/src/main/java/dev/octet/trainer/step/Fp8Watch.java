@@ -1,0 +1,147 @@
+package dev.octet.trainer.step;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.StepObserver;
+import dev.octet.trainer.hook.Fp8Tensor;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.op.fp8.CastCounts;
+import dev.octet.trainer.op.fp8.CodedMatrix;
+import dev.octet.trainer.op.fp8.Fp8Linear;
+import dev.octet.trainer.op.fp8.ProductForm;
+import dev.octet.trainer.op.fp8.QuantizeFp8;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.precision.Fp8Layer;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Step;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Counts, while the programs of a step run, what their casts to FP8 lose. It only reads: operands of a step lie in memory of their own
+ * until the next step begins, and scales change in steps of their own.
+ */
+final class Fp8Watch {
+    private record Seen(Fp8Layer layer, LinearTensor tensor, CastCounts counts, int historyLength) {}
+
+    private final Map<String, Seen> seen = new LinkedHashMap<>();
+
+    /** Weights that an earlier program of the step has cast. */
+    private final Set<String> prepared = new HashSet<>();
+
+    /** What watches one program with these layers. */
+    StepObserver of(List<Fp8Layer> layers) {
+        Map<String, Fp8Layer> byNode = new HashMap<>();
+        layers.forEach(l -> byNode.put(l.node(), l));
+        return (step, nanos, running) -> {
+            Fp8Layer layer = byNode.get(step.node());
+            if (layer != null) {
+                try (Arena arena = Arena.ofConfined()) {
+                    look(layer, step, running, arena);
+                }
+            }
+        };
+    }
+
+    /** All tensors so far. Ages of scales are for others to know. */
+    List<Fp8Tensor> tensors() {
+        return seen.entrySet().stream()
+                .map(e -> tensor(e.getKey(), e.getValue()))
+                .toList();
+    }
+
+    private static Fp8Tensor tensor(String slot, Seen s) {
+        CastCounts c = s.counts();
+        return new Fp8Tensor(
+                slot,
+                s.layer().node(),
+                s.tensor(),
+                c.format(),
+                c.elements(),
+                c.clipped(),
+                c.underflowed(),
+                c.amax(),
+                c.scale(),
+                s.historyLength(),
+                0);
+    }
+
+    private void look(Fp8Layer layer, Step step, Executable running, Arena arena) {
+        switch (step.op()) {
+            case QuantizeFp8 op
+            when isNew(step) -> {
+                CpuTensor x = Readings.of(operand(step.inputs(), 0), running, arena);
+                add(layer, tensorOf(layer, step), CastCounts.current(x, op.form(), op.rule()), 0);
+            }
+            case QuantizeFp8Delayed op
+            when isNew(step) -> {
+                CpuTensor x = Readings.of(operand(step.inputs(), 0), running, arena);
+                float quantScale = Readings.number(operand(step.inputs(), 1), running, arena);
+                CastCounts counts = CastCounts.delayed(x, op.format(), quantScale);
+                add(layer, tensorOf(layer, step), counts, op.historyLength());
+            }
+            case Fp8Linear op when step.backward() -> gradient(layer, op, step, running, arena);
+            default -> {}
+        }
+    }
+
+    private static Value operand(List<@Nullable Value> values, int i) {
+        return requireNonNull(values.get(i));
+    }
+
+    private boolean isNew(Step step) {
+        return step.phase() != Phase.PREPARE
+                || prepared.add(operand(step.outputs(), 0).name());
+    }
+
+    private static LinearTensor tensorOf(Fp8Layer layer, Step step) {
+        boolean isWeight = step.phase() == Phase.PREPARE
+                || operand(step.inputs(), 0).name().equals(layer.weight());
+        return isWeight ? LinearTensor.WEIGHT : LinearTensor.INPUT;
+    }
+
+    /** The gradient, which is cast within backward, once for all products that take it in the same form. */
+    private void gradient(Fp8Layer layer, Fp8Linear op, Step step, Executable running, Arena arena) {
+        Set<CodedMatrix> forms = new LinkedHashSet<>();
+        addForm(forms, op.dgrad(), step.gradients().get(Fp8Linear.X));
+        addForm(forms, op.wgrad(), step.gradients().get(Fp8Linear.W));
+        if (forms.isEmpty()) {
+            return;
+        }
+        CpuTensor dy = Readings.of(operand(step.upstream(), 0), running, arena);
+        for (CodedMatrix form : forms) {
+            if (op.gradientRule() != null) {
+                add(layer, LinearTensor.GRAD_OUTPUT, CastCounts.current(dy, form, op.gradientRule()), 0);
+            } else {
+                float quantScale = Readings.number(operand(step.inputs(), Fp8Linear.DY_QUANT_SCALE), running, arena);
+                Value history = operand(step.inputs(), Fp8Linear.DY_HISTORY);
+                CastCounts counts = CastCounts.delayed(dy, form.format(), quantScale);
+                add(layer, LinearTensor.GRAD_OUTPUT, counts, (int)
+                        history.type().count());
+            }
+        }
+    }
+
+    private static void addForm(Set<CodedMatrix> forms, ProductForm product, @Nullable Value wanted) {
+        if (wanted != null && product.left() != null) {
+            forms.add(product.left());
+        }
+    }
+
+    private void add(Fp8Layer layer, LinearTensor tensor, CastCounts counts, int historyLength) {
+        seen.merge(
+                layer.slot(tensor),
+                new Seen(layer, tensor, counts, historyLength),
+                (a, b) -> new Seen(a.layer(), a.tensor(), a.counts().and(b.counts()), b.historyLength()));
+    }
+}
