@@ -225,8 +225,7 @@ public final class TrainingSession implements AutoCloseable {
                 !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
         String where = searched ? search(batches) : "";
         scale = setup.scaling().next(scale, !bad.isEmpty());
-        return new StepResult(
-                loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8);
+        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8);
     }
 
     private String badGradients(UpdateProgram program) {
