@@ -138,9 +138,10 @@ class TrainerTest {
         assertEquals(losses(whole), losses(pieces));
     }
 
-    @Test
-    void any_number_of_threads_gives_the_same_bytes() throws IOException {
-        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
+    @ParameterizedTest
+    @MethodSource("precisionModes")
+    void any_number_of_threads_gives_the_same_bytes(String precision) throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.with("precision: " + precision));
         for (int threads = 1; threads <= 3; threads++) {
             run(parts, folder.resolve("t" + threads), RunOptions.NEW, threads);
         }
