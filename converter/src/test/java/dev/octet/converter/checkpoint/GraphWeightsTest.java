@@ -46,7 +46,7 @@ class GraphWeightsTest {
     Path folder;
 
     /** A way to multiply with a constant. */
-    private enum Product {
+    enum Product {
         MAT_MUL(true),
         GEMM(true),
         GEMM_TRANSPOSED(false),
