@@ -15,7 +15,6 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -32,7 +31,7 @@ public final class ForwardSession implements AutoCloseable {
     private final Set<String> parameters;
     private final PrecisionPolicy policy;
     private final LastingMemory memory;
-    private final Map<Map<String, Shape>, Executable> programs = new HashMap<>();
+    private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
 
     /**
      * A session.
@@ -53,8 +52,13 @@ public final class ForwardSession implements AutoCloseable {
         this.parameters = Set.copyOf(weights.keySet());
         this.policy = policy;
         this.memory = new LastingMemory(device);
-        memory.restore(weights);
-        memory.restore(state);
+        try {
+            memory.restore(weights);
+            memory.restore(state);
+        } catch (RuntimeException e) {
+            memory.close();
+            throw e;
+        }
     }
 
     /**
@@ -68,12 +72,9 @@ public final class ForwardSession implements AutoCloseable {
     public Map<String, Tensor> outputs(Map<String, Tensor> inputs, Arena arena) {
         Map<String, Shape> shapes = new TreeMap<>();
         inputs.forEach((name, t) -> shapes.put(name, t.shape()));
-        Executable executable = programs.get(shapes);
-        if (executable == null) {
-            executable = memory.load(
-                    Autodiff.program(source.at(shapes), ProgramOptions.forward(outputs, parameters, policy)));
-            programs.put(shapes, executable);
-        }
+        Executable executable = programs.get(
+                shapes,
+                s -> memory.load(Autodiff.program(source.at(s), ProgramOptions.forward(outputs, parameters, policy))));
         Program program = executable.program();
         for (Map.Entry<String, Value> e : program.inputs().entrySet()) {
             Tensor input = inputs.get(e.getKey());
@@ -115,7 +116,7 @@ public final class ForwardSession implements AutoCloseable {
 
     @Override
     public void close() {
-        programs.values().forEach(Executable::close);
+        programs.close();
         memory.close();
     }
 }

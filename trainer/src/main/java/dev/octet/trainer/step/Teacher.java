@@ -17,7 +17,6 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -31,7 +30,7 @@ public final class Teacher implements AutoCloseable {
     private final GraphSource source;
     private final String output;
     private final LastingMemory memory;
-    private final Map<Map<String, Shape>, Executable> programs = new HashMap<>();
+    private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
 
     private Teacher(GraphSource source, String output, Device device) {
         this.source = source;
@@ -71,7 +70,7 @@ public final class Teacher implements AutoCloseable {
 
     /** The micro-batch with the teacher's output, as {@link LossGraph#TEACHER}. */
     public MicroBatch answer(MicroBatch batch, Arena arena) {
-        Executable executable = programs.computeIfAbsent(batch.shapes(), s -> memory.load(program(s)));
+        Executable executable = programs.get(batch.shapes(), s -> memory.load(program(s)));
         executable
                 .program()
                 .inputs()
@@ -98,7 +97,7 @@ public final class Teacher implements AutoCloseable {
 
     @Override
     public void close() {
-        programs.values().forEach(Executable::close);
+        programs.close();
         memory.close();
     }
 }

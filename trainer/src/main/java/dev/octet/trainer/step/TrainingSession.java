@@ -28,7 +28,6 @@ import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -40,11 +39,9 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A model on a device with all that training it needs. Programs are made when the shapes of a micro-batch first come; those of the
- * {@value #MAX_PROGRAMS} shapes used last are kept. Not thread-safe.
+ * {@value RecentPrograms#MAX} shapes used last are kept. Not thread-safe.
  */
 public final class TrainingSession implements AutoCloseable {
-    static final int MAX_PROGRAMS = 32;
-
     /** Names of states are {@link Fp8Layer#slot} with these, or {@code .amax_history}. */
     private static final String FP8 = "fp8.";
 
@@ -53,8 +50,9 @@ public final class TrainingSession implements AutoCloseable {
 
     private final TrainingSetup setup;
     private final LastingMemory memory;
-    private final Scalars scalars = new Scalars();
-    private final Map<Key, Loaded> programs = new LinkedHashMap<>(16, 0.75f, true);
+    private final Scalars scalars;
+    private final RecentPrograms<Key, Loaded> programs =
+            new RecentPrograms<>(l -> l.executable().close());
     private @Nullable Update update;
     private LossScaling.State scale;
 
@@ -67,10 +65,12 @@ public final class TrainingSession implements AutoCloseable {
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
+        Map<String, Tensor> weights = weights(setup);
         this.setup = setup;
-        this.memory = new LastingMemory(device);
         this.scale = setup.scaling().initial();
-        memory.offer(weights(setup));
+        this.memory = new LastingMemory(device);
+        this.scalars = new Scalars();
+        memory.offer(weights);
     }
 
     private static Map<String, Tensor> weights(TrainingSetup setup) {
@@ -103,21 +103,11 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Bytes of inputs, constants and temporaries of all programs so far. */
     public long temporaryBytes() {
-        return programs.values().stream().mapToLong(l -> l.executable().bytes()).sum();
+        return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum();
     }
 
     private Loaded loaded(MicroBatch batch, boolean trains) {
-        Key key = new Key(batch.shapes(), trains);
-        Loaded loaded = programs.get(key);
-        if (loaded == null) {
-            if (programs.size() == MAX_PROGRAMS) {
-                Key oldest = programs.keySet().iterator().next();
-                Objects.requireNonNull(programs.remove(oldest)).executable().close();
-            }
-            loaded = make(batch, trains);
-            programs.put(key, loaded);
-        }
-        return loaded;
+        return programs.get(new Key(batch.shapes(), trains), _ -> make(batch, trains));
     }
 
     private Loaded make(MicroBatch batch, boolean trains) {
@@ -251,10 +241,13 @@ public final class TrainingSession implements AutoCloseable {
                 Loaded loaded = loaded(batch, true);
                 NonFiniteSearch search = new NonFiniteSearch();
                 loaded.executable().observe(search);
-                loaded.executable().run(Phase.PREPARE);
-                forward(loaded, batch);
-                loaded.executable().run(Phase.BACKWARD);
-                loaded.executable().observe(null);
+                try {
+                    loaded.executable().run(Phase.PREPARE);
+                    forward(loaded, batch);
+                    loaded.executable().run(Phase.BACKWARD);
+                } finally {
+                    loaded.executable().observe(null);
+                }
                 where = search.where().orElse("");
                 if (!where.isEmpty()) {
                     break;
@@ -339,7 +332,7 @@ public final class TrainingSession implements AutoCloseable {
 
     @Override
     public void close() {
-        programs.values().forEach(l -> l.executable().close());
+        programs.close();
         if (update != null) {
             update.executable().close();
         }

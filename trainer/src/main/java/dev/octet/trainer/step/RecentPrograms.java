@@ -1,0 +1,51 @@
+package dev.octet.trainer.step;
+
+import java.util.Collection;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Objects;
+import java.util.function.Consumer;
+import java.util.function.Function;
+
+/**
+ * Programs by what they were made for (shapes). The {@value #MAX} used last are kept, so that data of many shapes does not fill the memory.
+ *
+ * @param <K> what a program is made for
+ * @param <P> a program on a device
+ */
+final class RecentPrograms<K, P> implements AutoCloseable {
+    static final int MAX = 32;
+
+    private final Consumer<P> closing;
+    private final Map<K, P> programs = new LinkedHashMap<>(16, 0.75f, true);
+
+    /** @param closing frees a program */
+    RecentPrograms(Consumer<P> closing) {
+        this.closing = closing;
+    }
+
+    /** The program for this, made if there is none. */
+    P get(K key, Function<K, P> make) {
+        P program = programs.get(key);
+        if (program == null) {
+            if (programs.size() == MAX) {
+                closing.accept(Objects.requireNonNull(
+                        programs.remove(programs.keySet().iterator().next())));
+            }
+            program = make.apply(key);
+            programs.put(key, program);
+        }
+        return program;
+    }
+
+    /** Those that are kept. */
+    Collection<P> all() {
+        return Collections.unmodifiableCollection(programs.values());
+    }
+
+    @Override
+    public void close() {
+        programs.values().forEach(closing);
+    }
+}
