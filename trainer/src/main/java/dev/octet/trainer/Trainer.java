@@ -76,10 +76,15 @@ public final class Trainer implements AutoCloseable {
                 .orElse(null);
         this.schedule = schedule(config);
         this.session = new TrainingSession(setup(parts, parameters, trained), device);
-        this.teacher = parts.teacher()
-                .map(t -> Teacher.of(
-                        t, parts.model(), LossGraph.outputOf(parts.model().graph(), config.loss()), device))
-                .orElse(null);
+        try {
+            this.teacher = parts.teacher()
+                    .map(t -> Teacher.of(
+                            t, parts.model(), LossGraph.outputOf(parts.model().graph(), config.loss()), device))
+                    .orElse(null);
+        } catch (RuntimeException e) {
+            session.close();
+            throw e;
+        }
     }
 
     /**

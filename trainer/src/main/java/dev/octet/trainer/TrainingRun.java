@@ -135,12 +135,31 @@ final class TrainingRun implements RunControl {
             RunEnd.Reason unfinished = done < config.steps() ? RunEnd.Reason.INTERRUPTED : RunEnd.Reason.COMPLETED;
             RunEnd how = why == null ? end(unfinished, "") : end(why.reason(), why.message());
             ended = true;
-            each(h -> h.runEnded(how));
+            tellEnd(how);
             return how;
         } finally {
             if (!ended) {
-                each(h -> h.runEnded(end(RunEnd.Reason.FAILED, "an error ended the run")));
+                tellEnd(end(RunEnd.Reason.FAILED, "an error ended the run"));
             }
+        }
+    }
+
+    /** All hooks hear of it, also when one fails: they have files to close. */
+    private void tellEnd(RunEnd how) throws IOException {
+        IOException failure = null;
+        for (TrainingHook hook : hooks) {
+            try {
+                hook.runEnded(how);
+            } catch (IOException e) {
+                if (failure == null) {
+                    failure = e;
+                } else {
+                    failure.addSuppressed(e);
+                }
+            }
+        }
+        if (failure != null) {
+            throw failure;
         }
     }
 

@@ -20,20 +20,27 @@ import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.NonFinite;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -617,6 +624,63 @@ class TrainerTest {
         e = assertThrows(UnsupportedModelException.class, () -> run(nameless, folder, RunOptions.NEW));
         assertTrue(e.what().contains("no 'logits'"), e.what());
         assertTrue(Files.notExists(folder.resolve("metrics.jsonl")));
+        CountedMemory device = new CountedMemory();
+        assertThrows(UnsupportedModelException.class, () -> Trainer.of(nameless, device));
+        assertEquals(0, device.open);
+    }
+
+    /** A device that counts what was allocated and not closed. */
+    private static final class CountedMemory implements Device {
+        private final Device real = new ReferenceDevice();
+        private int open;
+
+        @Override
+        public String name() {
+            return real.name();
+        }
+
+        @Override
+        public String products() {
+            return real.products();
+        }
+
+        @Override
+        public Memory allocate(Collection<Value> lasting) {
+            Memory memory = real.allocate(lasting);
+            open++;
+            return new Memory() {
+                @Override
+                public void write(Value value, MemorySegment bytes) {
+                    memory.write(value, bytes);
+                }
+
+                @Override
+                public void read(Value value, MemorySegment bytes) {
+                    memory.read(value, bytes);
+                }
+
+                @Override
+                public void zero(Value value) {
+                    memory.zero(value);
+                }
+
+                @Override
+                public void close() {
+                    memory.close();
+                    open--;
+                }
+            };
+        }
+
+        @Override
+        public Executable load(Program program, Memory memory) {
+            throw new AssertionError("no program is to be made");
+        }
+
+        @Override
+        public void close() {
+            real.close();
+        }
     }
 
     private static TrainingParts withTeacher(TrainingParts parts, GraphModel teacher) {

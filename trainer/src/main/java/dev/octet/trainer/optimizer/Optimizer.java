@@ -15,11 +15,6 @@ public sealed interface Optimizer {
     /** Names of what is remembered for each parameter, as torch's {@code state_dict} has them; each has the parameter's shape, in F32. */
     List<String> memory();
 
-    /** Bytes of memory for each element of a parameter. */
-    default int bytesPerElement() {
-        return Float.BYTES * memory().size();
-    }
-
     /**
      * torch.optim.SGD.
      *

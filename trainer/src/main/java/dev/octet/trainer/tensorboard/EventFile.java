@@ -70,8 +70,13 @@ public final class EventFile implements AutoCloseable {
         FileChannel channel = FileChannel.open(
                 folder.resolve(stem + "." + number), StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
         EventFile file = new EventFile(channel, clock);
-        file.event(0, out -> out.writeString(FILE_VERSION, VERSION));
-        file.event(firstStep, out -> out.writeBytes(SESSION_LOG, message(log -> log.writeEnum(STATUS, START))));
+        try {
+            file.event(0, out -> out.writeString(FILE_VERSION, VERSION));
+            file.event(firstStep, out -> out.writeBytes(SESSION_LOG, message(log -> log.writeEnum(STATUS, START))));
+        } catch (IOException e) {
+            channel.close();
+            throw e;
+        }
         return file;
     }
 

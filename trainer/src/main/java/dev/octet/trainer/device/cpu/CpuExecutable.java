@@ -50,8 +50,18 @@ final class CpuExecutable implements Executable {
         this.memory = memory;
         this.cpu = cpu;
         plan = MemoryPlan.of(program);
-        memory.admit(program);
-        temporaries = CpuMemory.zeros(arena, plan.arenaBytes(), program.steps().size() + " steps of a program");
+        try {
+            memory.admit(program);
+            temporaries =
+                    CpuMemory.zeros(arena, plan.arenaBytes(), program.steps().size() + " steps of a program");
+            prepare();
+        } catch (RuntimeException e) { // it does not fit
+            arena.close();
+            throw e;
+        }
+    }
+
+    private void prepare() {
         program.constants().forEach((v, t) -> tensor(v).bytes().copyFrom(t.bytes()));
         for (Phase phase : Phase.values()) {
             List<Call> list = new ArrayList<>();
