@@ -152,8 +152,8 @@ final class Fp8Config {
     }
 
     private static TrainingRecipe deployed(Section s) {
-        return new TrainingRecipe.Deployed((int)
-                s.whole("amax_history_len", TrainingRecipe.Deployed.DEFAULT.amaxHistoryLength(), 1, Integer.MAX_VALUE));
+        return new TrainingRecipe.Deployed(
+                (int) s.whole("amax_history_len", TrainingRecipe.Deployed.DEFAULT.amaxHistoryLength(), 1, 1 << 20));
     }
 
     private static TrainingRecipe current(Section s) {
