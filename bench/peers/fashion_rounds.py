@@ -131,7 +131,7 @@ def main():
     parser.add_argument("result")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=2, help="of the MLP")
-    parser.add_argument("--threads", type=int, default=1, help="steps are too small for more")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "fashion-mnist"))
     parser.add_argument("--data", help="folder of the .gz files")
     parser.add_argument("--only", default=",".join(MODELS))
@@ -139,7 +139,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     os.makedirs(options.work, exist_ok=True)
-    facts = machine() | {"threads": options.threads, "epochs": options.epochs, "batch": BATCH}
+    facts = machine() | {"threads": options.threads, "epochs": options.epochs, "batch": BATCH, "seeds of the MLP": options.seeds}
     idx = source(options)
     lines, summary, rounds = [], {}, {}
     for name in options.only.split(","):
@@ -157,7 +157,7 @@ def main():
     lines.insert(0, "right answers on the 10,000 test images; means over the seeds [lowest .. highest]; median milliseconds of a step")
     for run in (run for of_model in rounds.values() for r in of_model for run in r.runs.values()):
         run["losses"] = run["losses"][:CURVE] + run["losses"][-1:]
-    write(options.result, facts, lines, {"machine": facts, "summary": summary, "options": vars(options),
+    write(options.result, facts, lines, {"machine": facts, "summary": summary,
                                          "rounds": {name: [r.runs for r in of_model] for name, of_model in rounds.items()}})
 
 
