@@ -25,6 +25,9 @@ module dev.octet.trainer {
     exports dev.octet.trainer.program;
     exports dev.octet.trainer.step;
     exports dev.octet.trainer.yaml;
+    // a test there holds the list of operators in the documentation against the table
+    exports dev.octet.trainer.op to
+            dev.octet.cli;
 
     // the command line prints these records as JSON
     opens dev.octet.trainer.check to
