@@ -150,11 +150,19 @@ final class TrainPage implements TrainingHook {
 
     /** The command line that was typed, or one that does the same. */
     String command() {
-        return "octet train " + model + " --config " + configFile + " -o " + folder;
+        String device =
+                arguments.text(TrainCommand.DEVICE).map(d -> " --device " + d).orElse("");
+        return "octet train " + word(model) + " --config " + word(configFile) + " -o " + word(folder) + device;
+    }
+
+    /** A path as a shell reads it back. */
+    private static String word(Path path) {
+        String text = path.toString();
+        return text.matches("[\\w./:+@%=,~\\\\-]+") ? text : "'" + text.replace("'", "'\\''") + "'";
     }
 
     private String exportCommand() {
-        return "octet export " + folder + " -o " + folder.resolve("model.onnx") + " --target onnxruntime";
+        return "octet export " + word(folder) + " -o " + word(folder.resolve("model.onnx")) + " --target onnxruntime";
     }
 
     private String resumeCommand() {

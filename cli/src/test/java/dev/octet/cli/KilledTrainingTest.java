@@ -238,6 +238,22 @@ class KilledTrainingTest {
     }
 
     @Test
+    void clipping_is_told_even_when_nothing_else_is() throws IOException {
+        Files.writeString(
+                folder.resolve("c.yaml"),
+                Files.readString(folder.resolve("c.yaml")).replace("amax_history_len: 4", "margin: -8")
+                        + "fp8_health: {every: 2}\n");
+        String err = run(words("clips", "--quiet", "--steps", "4")).err();
+        List<String> lines = err.lines().filter(l -> l.startsWith("step ")).toList();
+        assertTrue(
+                lines.getFirst()
+                        .matches("step 2: [\\d.]+% of fp8\\.\\S+ clipped: amax \\S+, its scale has room for \\S+"),
+                err);
+        assertTrue(lines.get(3).matches("step 2: and \\d+ more tensors in FP8, see fp8_health.jsonl"), err);
+        assertTrue(lines.size() <= 8, "said once, not at each measurement: " + err);
+    }
+
+    @Test
     void wrong_use_is_refused_with_its_exit_code() throws IOException {
         assertEquals(ExitCode.USAGE, CommandLine.run("train", MODEL, "-o", "x").code());
         assertEquals(ExitCode.USAGE, run(words("x", "--from-step", "3")).code());

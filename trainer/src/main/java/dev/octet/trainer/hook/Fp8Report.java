@@ -12,6 +12,7 @@ import java.util.List;
 public record Fp8Report(long step, List<Fp8Tensor> tensors, List<Fp8Warning> warnings) {
     private static final Comparator<Fp8Tensor> WORST_FIRST = Comparator.comparingDouble(Fp8Tensor::clippedShare)
             .thenComparingDouble(Fp8Tensor::underflowedShare)
+            .thenComparingLong(Fp8Tensor::scaleAge)
             .reversed();
 
     public Fp8Report {
@@ -38,7 +39,7 @@ public record Fp8Report(long step, List<Fp8Tensor> tensors, List<Fp8Warning> war
         return tensors.stream().mapToLong(Fp8Tensor::scaleAge).max().orElse(0);
     }
 
-    /** The tensors that lost most: by what was clipped, then by what underflowed. */
+    /** The tensors that lost most: by what was clipped, then by what underflowed; of equals the one with the oldest scale. */
     public List<Fp8Tensor> worst(int atMost) {
         return tensors.stream().sorted(WORST_FIRST).limit(atMost).toList();
     }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Gemm;
 import dev.octet.trainer.kernel.Gemm.Call;
@@ -20,6 +21,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /** Every product there is against sums in F64 of the same operands. */
@@ -35,6 +37,17 @@ class GemmsTest {
     /** All products that this machine has. */
     private static Stream<Gemm> gemms() {
         return Stream.of(new PlainGemm(), new VectorGemm(), Gemms.best());
+    }
+
+    @Test
+    void a_device_says_what_computes_and_why_it_is_not_the_native_library() {
+        try (CpuDevice given = new CpuDevice(1, new PlainGemm());
+                CpuDevice best = CpuDevice.of(1)) {
+            assertEquals("plain Java", given.products());
+            boolean isNative = Gemms.best() instanceof OneDnnGemm;
+            assertTrue(best.products().startsWith(Gemms.best().name()), best.products());
+            assertEquals(!isNative, best.products().contains(" (not oneDNN: "), best.products());
+        }
     }
 
     @TestFactory
