@@ -20,6 +20,7 @@ public final class DivergenceStop implements TrainingHook {
     private long seen;
     private int above;
 
+    /** @param config when to give up */
     public DivergenceStop(DivergenceConfig config) {
         this.config = config;
     }

@@ -34,14 +34,17 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         return new CpuTensor(new OperandType(DType.F32, Shape.of(values.length)), MemorySegment.ofArray(values));
     }
 
+    /** Type of the elements. */
     public DType dtype() {
         return type.dtype();
     }
 
+    /** Its dimensions. */
     public Shape shape() {
         return type.shape();
     }
 
+    /** Number of elements. */
     public long count() {
         return type.count();
     }

@@ -6,6 +6,7 @@ import java.util.function.IntConsumer;
 public interface Parallel extends AutoCloseable {
     /** Body of {@link #ranges}: elements {@code from} (inclusive) to {@code to} (exclusive). */
     interface Range {
+        /** Works on the elements from {@code from} to before {@code to}. */
         void accept(long from, long to);
     }
 
