@@ -19,6 +19,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.recipe.Operand;
@@ -26,6 +27,8 @@ import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.quant.scale.Granularity;
+import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.data.Feed;
@@ -35,7 +38,9 @@ import dev.octet.trainer.precision.LayerScales;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.precision.TensorScale;
 import dev.octet.trainer.step.ForwardSession;
+import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -165,8 +170,10 @@ final class ExportCommand implements Command {
                 CheckpointFile checkpoint = run.checkpoint(step);
                 Progress progress = arguments.progress(screen)) {
             TrainingState state = checkpoint.state();
-            List<LayerScales> layers = layers(run, source, state);
-            Export export = new Export(arguments, run, source, state, layers, target, output);
+            List<Tie> ties = run.config().ties().of(Ties.find(source.canonical().graph()));
+            GraphSource trained = source.source().withTies(ties);
+            List<LayerScales> layers = layers(run, trained, state);
+            Export export = new Export(arguments, run, source, trained, ties, state, layers, target, output);
             Written written = export.write();
             ExportProof.Result proof = export.prove(written.recipe(), progress);
             progress.end();
@@ -206,10 +213,10 @@ final class ExportCommand implements Command {
         }
     }
 
-    private static List<LayerScales> layers(RunFolder run, TrainCommand.Opened source, TrainingState state) {
+    private static List<LayerScales> layers(RunFolder run, GraphSource trained, TrainingState state) {
         PrecisionPolicy policy = run.config().precision().policy();
         return policy instanceof Fp8Policy fp8
-                ? fp8.layers(source.canonical().graph()).stream()
+                ? fp8.layers(trained.graph().graph()).stream()
                         .map(l -> LayerScales.of(l, state.state(), state.parameters()))
                         .toList()
                 : List.of();
@@ -218,23 +225,32 @@ final class ExportCommand implements Command {
     /** What was written. */
     private record Written(@Nullable Recipe recipe, int fp8Layers, List<Kept> kept, List<String> notes) {}
 
-    /** One export, with all it needs. */
+    /**
+     * One export, with all it needs.
+     *
+     * @param source the model as it was exported, and as it is exported again
+     * @param trained as the run trained it
+     * @param ties parameters that are one in {@code trained} and two in {@code source}
+     */
     private record Export(
             Arguments arguments,
             RunFolder run,
             TrainCommand.Opened source,
+            GraphSource trained,
+            List<Tie> ties,
             TrainingState state,
             List<LayerScales> layers,
             String target,
             Path output) {
         Written write() throws IOException {
-            try (TrainedModel trained = TrainedModel.of(source.converter(), state.parameters(), scales())) {
+            Map<String, Tensor> weights = Ties.withCopies(state.parameters(), ties, Arena.ofAuto());
+            try (TrainedModel model = TrainedModel.of(source.converter(), weights, scales())) {
                 Optional<Target> onnx = Target.named(target);
                 Layout layout = CheckpointFlags.LAYOUTS.get(target);
                 if (onnx.isPresent()) {
-                    return quantized(trained, onnx.get());
+                    return quantized(model, onnx.get());
                 }
-                return layout != null ? quantized(trained, layout) : plain(trained);
+                return layout != null ? quantized(model, layout) : plain(model);
             }
         }
 
@@ -272,7 +288,7 @@ final class ExportCommand implements Command {
             return layers.stream().anyMatch(s -> s.weight() != null);
         }
 
-        private Written quantized(TrainedModel trained, Target onnx) throws IOException {
+        private Written quantized(TrainedModel model, Target onnx) throws IOException {
             if (arguments.has(DTYPE)) {
                 throw arguments.usage("--dtype is for unquantised targets and checkpoints", "leave it out");
             }
@@ -287,7 +303,7 @@ final class ExportCommand implements Command {
                         run.folder().toString(),
                         "leave --recipe out for weights alone, or export with --target onnx and use `octet quantize`");
             }
-            Conversion conversion = trained.quantized(
+            Conversion conversion = model.quantized(
                     recipe,
                     ConversionOptions.defaults().withTarget(onnx).withThreads(arguments.threads()),
                     Map.of("octet.run.step", Long.toString(state.step())));
@@ -315,7 +331,7 @@ final class ExportCommand implements Command {
             return List.of("weights only: " + why);
         }
 
-        private Written quantized(TrainedModel trained, Layout layout) throws IOException {
+        private Written quantized(TrainedModel model, Layout layout) throws IOException {
             Recipe recipe = arguments.choice(RECIPE, CheckpointFlags.RECIPES, usual(layout));
             List<String> notes = new ArrayList<>();
             ObjectNode config = config(notes);
@@ -326,7 +342,7 @@ final class ExportCommand implements Command {
                     arguments.threads(),
                     arguments.has(Flags.FORCE),
                     RunOptions.defaults().progress());
-            TrainedModel.Checkpointed done = trained.quantized(recipe, layout, config, type(), output, options);
+            TrainedModel.Checkpointed done = model.quantized(recipe, layout, config, type(), output, options);
             notes.addAll(done.plan().notes());
             List<Kept> kept = new ArrayList<>();
             done.reasons().forEach((weight, reason) -> kept.add(new Kept(weight, reason)));
@@ -363,16 +379,16 @@ final class ExportCommand implements Command {
             return found.orElseGet(() -> new ObjectNode(JsonNodeFactory.instance));
         }
 
-        private Written plain(TrainedModel trained) throws IOException {
+        private Written plain(TrainedModel model) throws IOException {
             if (arguments.has(RECIPE)) {
                 throw arguments.usage("--recipe is for quantised targets", "leave it out");
             }
             List<ModuleState> states = target.equals(TRANSFORMER_ENGINE) ? states() : List.of();
             if (writes()) {
                 if (target.equals(ONNX)) {
-                    ModelFile.save(Model.of(trained.plain(type())), output);
+                    ModelFile.save(Model.of(model.plain(type())), output);
                 } else {
-                    ModelFile.save(Model.of(trained.withState(type(), states), Map.of("format", "pt")), output);
+                    ModelFile.save(Model.of(model.withState(type(), states), Map.of("format", "pt")), output);
                 }
             }
             return new Written(null, states.size(), List.of(), List.of());
@@ -392,7 +408,7 @@ final class ExportCommand implements Command {
                 }
                 TensorScale gradient = s.gradOutput();
                 states.add(new ModuleState(
-                        StoredWeight.moduleOf(s.layer().weight()),
+                        StoredWeight.moduleOf(weight(s.layer().node())),
                         List.of(slot(input), slot(weight)),
                         gradient == null || gradient.history().isEmpty() ? List.of() : List.of(slot(gradient))));
             }
@@ -405,6 +421,15 @@ final class ExportCommand implements Command {
             return states;
         }
 
+        /** The weight that a node has in the file: of a restored tie, its own copy. */
+        private String weight(String node) {
+            return source.canonical().graph().nodes().stream()
+                    .filter(n -> n.id().equals(node))
+                    .findFirst()
+                    .orElseThrow()
+                    .input(1);
+        }
+
         private static ModuleState.Slot slot(TensorScale scale) {
             return new ModuleState.Slot(scale.quantScale(), scale.history());
         }
@@ -415,8 +440,8 @@ final class ExportCommand implements Command {
                     .toList();
             PrecisionPolicy policy = run.config().precision().policy();
             try (Device device = TrainCommand.device(arguments);
-                    ForwardSession trainer = new ForwardSession(
-                            source.source(), outputs, policy, state.parameters(), state.state(), device);
+                    ForwardSession trainer =
+                            new ForwardSession(trained, outputs, policy, state.parameters(), state.state(), device);
                     Dataset data = data()) {
                 return ExportProof.of(
                         trainer,

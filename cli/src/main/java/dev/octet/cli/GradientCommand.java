@@ -11,6 +11,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Programs;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.check.Difference;
 import dev.octet.trainer.check.Golden;
 import dev.octet.trainer.check.GradientCheck;
@@ -65,7 +66,11 @@ final class GradientCommand implements Command {
             Flags.value("device", "cpu|reference", "cpu computes in F32, reference in F64 and slowly (default: cpu)");
     private static final Option PROGRAM = Flags.flag("program", "print the steps of the program, too");
 
-    /** What {@code --json} prints; differences from the largest error down. */
+    /**
+     * What {@code --json} prints; differences from the largest error down.
+     *
+     * @param untied parameters that the export wrote twice and that were taken for two
+     */
     record Answer(
             String model,
             String golden,
@@ -75,6 +80,7 @@ final class GradientCommand implements Command {
             int steps,
             long arenaBytes,
             String programSha256,
+            List<Tie> untied,
             List<Difference> differences) {}
 
     @Override
@@ -121,7 +127,10 @@ final class GradientCommand implements Command {
             }
             Golden golden = Golden.of(file.model().tensors(), goldenPath.toString());
             try (Converter converter = Converter.of(model.model())) {
-                GradientCheck check = check(converter.canonical(), golden, loss, renamed, arguments.has(TIE));
+                GraphModel canonical = converter.canonical();
+                List<Tie> ties = Ties.find(canonical.graph());
+                boolean tie = arguments.has(TIE);
+                GradientCheck check = check(tie ? Ties.restore(canonical, ties) : canonical, golden, loss, renamed);
                 List<Difference> all = check.run(device).stream()
                         .sorted(Comparator.comparingDouble(Difference::error)
                                 .reversed()
@@ -137,6 +146,7 @@ final class GradientCommand implements Command {
                         program.steps().size(),
                         MemoryPlan.of(program).arenaBytes(),
                         program.digest(),
+                        tie ? List.of() : ties,
                         all);
                 print(answer, arguments, screen, program);
                 return answer.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
@@ -145,8 +155,7 @@ final class GradientCommand implements Command {
     }
 
     private static GradientCheck check(
-            GraphModel canonical, Golden golden, Optional<LossConfig> loss, Map<String, String> renamed, boolean tie) {
-        GraphModel model = tie ? Ties.restore(canonical, Ties.find(canonical.graph())) : canonical;
+            GraphModel model, Golden golden, Optional<LossConfig> loss, Map<String, String> renamed) {
         Map<String, Shape> shapes = new TreeMap<>();
         golden.inputs().forEach((name, t) -> shapes.put(name, t.shape()));
         GraphModel concrete = TrainingGraph.of(model, Programs.sizes(model.graph(), shapes), new PassLog());
@@ -216,6 +225,11 @@ final class GradientCommand implements Command {
                     number(d.expected()));
         }
         screen.out().print(table.text(0));
+        answer.untied()
+                .forEach(t -> screen.out()
+                        .println("note: " + t.copy() + " has the elements of " + t.original()
+                                + (t.transposed() ? ", turned over" : "")
+                                + ": with --tie they are one parameter, and their gradients one sum"));
         Difference worst = answer.differences().getFirst();
         screen.out()
                 .println("\n" + answer.steps() + " steps, " + Table.bytes(answer.arenaBytes()) + " of temporaries on "

@@ -9,6 +9,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.Ties;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
@@ -27,8 +28,9 @@ final class InspectCommand implements Command {
      * What {@code --json} prints: the facts, and what training may change.
      *
      * @param parameters of the canonical graph; empty without a graph
+     * @param ties those of them that have the same elements
      */
-    record Answer(@JsonUnwrapped Inspection facts, List<ParameterFact> parameters) {}
+    record Answer(@JsonUnwrapped Inspection facts, List<ParameterFact> parameters, List<Ties.Tie> ties) {}
 
     /** One parameter: {@code use} is weight, bias, embedding, norm or token. */
     record ParameterFact(String name, String dtype, List<Long> shape, long elements, String use) {
@@ -75,7 +77,7 @@ final class InspectCommand implements Command {
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         try (ModelFile file = ModelFile.open(arguments.operand(0))) {
             if (file.model().graph().isEmpty()) {
-                print(new Answer(Inspection.of(file, Optional.empty()), List.of()), arguments, screen);
+                print(new Answer(Inspection.of(file, Optional.empty()), List.of(), List.of()), arguments, screen);
                 return ExitCode.OK;
             }
             try (Converter converter = Converter.of(file.model())) {
@@ -83,12 +85,13 @@ final class InspectCommand implements Command {
                 List<ParameterFact> parameters = Parameters.of(canonical.graph()).all().stream()
                         .map(ParameterFact::of)
                         .toList();
-                print(new Answer(Inspection.of(file, Optional.of(canonical)), parameters), arguments, screen);
+                List<Ties.Tie> ties = Ties.find(canonical.graph());
+                print(new Answer(Inspection.of(file, Optional.of(canonical)), parameters, ties), arguments, screen);
             } catch (UnsupportedModelException e) {
                 // a model that cannot be imported is still worth looking at
                 System.getLogger(InspectCommand.class.getName())
                         .log(System.Logger.Level.DEBUG, "layers are counted by name", e);
-                print(new Answer(Inspection.of(file, Optional.empty()), List.of()), arguments, screen);
+                print(new Answer(Inspection.of(file, Optional.empty()), List.of(), List.of()), arguments, screen);
             }
         }
         return ExitCode.OK;
@@ -99,11 +102,12 @@ final class InspectCommand implements Command {
                 .print(
                         arguments.has(Flags.JSON)
                                 ? Json.page(answer) + "\n"
-                                : page(answer.facts()) + parameters(answer.parameters(), arguments.has(PARAMETERS)));
+                                : page(answer.facts()) + parameters(answer, arguments.has(PARAMETERS)));
     }
 
     /** Their number, and the list when it is asked for. */
-    private static String parameters(List<ParameterFact> all, boolean listed) {
+    private static String parameters(Answer answer, boolean listed) {
+        List<ParameterFact> all = answer.parameters();
         if (all.isEmpty()) {
             return "";
         }
@@ -117,6 +121,13 @@ final class InspectCommand implements Command {
             Table table = new Table().row("name", "use", "dtype", "shape");
             all.forEach(p -> table.row(p.name(), p.use(), p.dtype(), p.shape()));
             text.append(table.text(2));
+            answer.ties()
+                    .forEach(t -> text.append("  ")
+                            .append(t.copy())
+                            .append(" has the elements of ")
+                            .append(t.original())
+                            .append(t.transposed() ? ", turned over" : "")
+                            .append(t.embedding() ? ": trained as one, unless ties: none says otherwise\n" : "\n"));
         }
         return text.toString();
     }

@@ -232,7 +232,7 @@ final class TrainCommand implements Command {
         }
 
         GraphSource source() {
-            return new GraphSource(canonical, sizes -> TrainingGraph.of(canonical, sizes, new PassLog()));
+            return new GraphSource(canonical, (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog()));
         }
 
         @Override

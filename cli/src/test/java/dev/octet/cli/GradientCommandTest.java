@@ -131,6 +131,21 @@ class GradientCommandTest {
     }
 
     @Test
+    void parameters_that_the_export_wrote_twice_are_pointed_out() {
+        CommandLine run = gradient(
+                MODELS.resolve("tiny-onnx/gpt2_eager_script17.onnx").toString(),
+                MODELS.resolve("tiny-hf/gpt2/golden.safetensors"),
+                "--loss",
+                "causal-lm",
+                "--tolerance",
+                "10");
+        assertEquals(ExitCode.OK, run.code(), run.err() + run.out());
+        assertTrue(
+                run.out().contains("note: m.lm_head.weight has the elements of m.transformer.wte.weight, turned over"),
+                run.out());
+    }
+
+    @Test
     void labels_without_a_loss_are_explained() {
         CommandLine run = gradient(
                 MODELS.resolve("tiny-onnx/gpt2_eager_script17.onnx").toString(),

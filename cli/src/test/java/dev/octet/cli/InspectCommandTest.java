@@ -56,6 +56,17 @@ class InspectCommandTest {
     }
 
     @Test
+    void parameters_that_the_export_wrote_twice_are_shown() throws IOException {
+        Path model = TESTDATA.resolve("models/tiny-onnx/gpt2_eager_script17.onnx");
+        JsonNode tie = json(model).at("/ties/0");
+        assertEquals("m.transformer.wte.weight", tie.get("original").asText());
+        assertEquals("m.lm_head.weight", tie.get("copy").asText());
+        assertTrue(tie.get("transposed").asBoolean());
+        CommandLine run = CommandLine.run("inspect", "--parameters", model.toString());
+        assertTrue(run.out().contains("m.lm_head.weight has the elements of m.transformer.wte.weight"), run.out());
+    }
+
+    @Test
     void the_table_shows_what_the_json_says() throws IOException {
         Path model = TESTDATA.resolve("golden/safetensors/every_dtype.safetensors");
         CommandLine run = CommandLine.run("inspect", model.toString());

@@ -58,6 +58,7 @@ final class RunManifest {
                 .put("frozen_parameters", plan.frozenElements())
                 .put("lasting_bytes", plan.lastingBytes())
                 .put("temporary_bytes", plan.temporaryBytes());
+        plan.notes().forEach(session.putArray("notes")::add);
         options.manifest().forEach(session::put);
     }
 }

@@ -5,6 +5,8 @@ import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.data.MicroBatches;
@@ -15,9 +17,9 @@ import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
-import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.precision.Fp8Choice;
+import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
 import dev.octet.trainer.step.TrainingSession;
@@ -28,11 +30,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Consumer;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -51,9 +55,12 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Trainer implements AutoCloseable {
     private static final String LOCK = ".octet-lock";
+    private static final int SHOWN_TIES = 4;
 
     private final TrainingParts parts;
     private final Device device;
+    private final GraphSource model;
+    private final List<Tie> ties;
     private final Set<String> trained;
     private final TrainingSession session;
     private final @Nullable Teacher teacher;
@@ -66,7 +73,10 @@ public final class Trainer implements AutoCloseable {
         TrainingConfig config = parts.config();
         this.parts = parts;
         this.device = device;
-        Parameters parameters = Parameters.of(parts.model().graph().graph());
+        this.ties = Ties.find(parts.model().graph().graph());
+        this.model = parts.model().withTies(restored());
+        requireOriginals(config, restored());
+        Parameters parameters = Parameters.of(model.graph().graph());
         this.trained = parameters.trained(config.freeze(), config.trainOnly());
         config.optimizer().noDecay().forEach(p -> requireMatch(p, parameters));
         this.batches = new MicroBatches(
@@ -75,11 +85,10 @@ public final class Trainer implements AutoCloseable {
                 .map(e -> new MicroBatches(e, (int) Math.min(config.batchSize(), e.count()), false, 0))
                 .orElse(null);
         this.schedule = schedule(config);
-        this.session = new TrainingSession(setup(parts, parameters, trained), device);
+        this.session = new TrainingSession(setup(config, model, parameters, trained), device);
         try {
             this.teacher = parts.teacher()
-                    .map(t -> Teacher.of(
-                            t, parts.model(), LossGraph.outputOf(parts.model().graph(), config.loss()), device))
+                    .map(t -> Teacher.of(t, model, LossGraph.outputOf(model.graph(), config.loss()), device))
                     .orElse(null);
         } catch (RuntimeException e) {
             session.close();
@@ -107,27 +116,40 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    private static TrainingSetup setup(TrainingParts parts, Parameters parameters, Set<String> trained) {
-        TrainingConfig config = parts.config();
+    private List<Tie> restored() {
+        return parts.config().ties().of(ties);
+    }
+
+    /** What names a copy alone would otherwise have no effect, or that on others. */
+    private static void requireOriginals(TrainingConfig config, List<Tie> ties) {
+        List<Pattern> all = new ArrayList<>(config.freeze());
+        all.addAll(config.trainOnly());
+        all.addAll(config.optimizer().noDecay());
+        for (Tie tie : ties) {
+            for (Pattern p : all) {
+                if (p.matcher(tie.copy()).find() && !p.matcher(tie.original()).find()) {
+                    throw new InvalidOptionException(
+                            "pattern '" + p + "' names '" + tie.copy() + "', which is one parameter with '"
+                                    + tie.original() + "'",
+                            "ties: " + config.ties().name().toLowerCase(Locale.ROOT),
+                            "name '" + tie.original() + "', or give ties: none to train the two apart");
+                }
+            }
+        }
+    }
+
+    private static TrainingSetup setup(
+            TrainingConfig config, GraphSource model, Parameters parameters, Set<String> trained) {
         return new TrainingSetup(
-                parts.model(),
+                model,
                 parameters,
                 trained,
                 config.loss(),
                 config.precision().policy(),
                 config.precision().scaling(),
-                optimizer(config),
+                config.optimizer().optimizer(),
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY));
-    }
-
-    private static Optimizer optimizer(TrainingConfig config) {
-        var o = config.optimizer();
-        return switch (o.type()) {
-            case SGD -> new Optimizer.Sgd(o.momentum(), 0, o.weightDecay(), false);
-            case ADAM -> new Optimizer.Adam(o.beta1(), o.beta2(), o.eps(), o.weightDecay(), false);
-            case ADAMW -> new Optimizer.Adam(o.beta1(), o.beta2(), o.eps(), o.weightDecay(), true);
-        };
     }
 
     private static Schedule schedule(TrainingConfig config) {
@@ -195,10 +217,28 @@ public final class Trainer implements AutoCloseable {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
+        List<Tie> restored = restored();
+        String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
+        note(notes, "one parameter, which the export wrote twice" + setting, restored);
+        note(
+                notes,
+                "equal and trained apart" + setting,
+                ties.stream().filter(t -> !restored.contains(t)).toList());
         if (!idle.isEmpty()) {
             notes.add("the loss does not depend on " + String.join(", ", idle));
         }
         return notes;
+    }
+
+    private static void note(List<String> notes, String what, List<Tie> of) {
+        if (!of.isEmpty()) {
+            String pairs = of.stream()
+                    .limit(SHOWN_TIES)
+                    .map(t -> t.original() + " and " + t.copy() + (t.transposed() ? " turned over" : ""))
+                    .collect(Collectors.joining("; "));
+            notes.add(
+                    what + ": " + pairs + (of.size() > SHOWN_TIES ? " and " + (of.size() - SHOWN_TIES) + " more" : ""));
+        }
     }
 
     /**
@@ -232,7 +272,7 @@ public final class Trainer implements AutoCloseable {
 
     /** Rows times columns of the first input that has them. */
     private long tokens(MicroBatch batch) {
-        String first = parts.model().graph().graph().requiredInputs().getFirst().name();
+        String first = model.graph().graph().requiredInputs().getFirst().name();
         Tensor input = batch.tensors().get(first);
         return input == null || input.shape().rank() != 2 || input.dtype().isFloat()
                 ? batch.size()

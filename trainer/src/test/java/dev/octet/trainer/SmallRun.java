@@ -94,7 +94,7 @@ final class SmallRun {
     private static GraphSource source(int hidden, long seed) {
         return new GraphSource(
                 model(Dim.of("batch"), hidden, seed),
-                sizes -> model(Dim.of(sizes.getOrDefault("batch", 1L)), hidden, seed));
+                (graph, sizes) -> model(Dim.of(sizes.getOrDefault("batch", 1L)), hidden, seed));
     }
 
     /** The parts with a teacher that is wider than the student and has other weights. */

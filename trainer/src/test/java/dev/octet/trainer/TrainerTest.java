@@ -252,6 +252,7 @@ class TrainerTest {
         refuses(
                 SmallRun.parts(SmallRun.with("optimizer: {type: adamw, lr: 0.02}")),
                 "optimizer.lr was 0.01 and is 0.02");
+        refuses(SmallRun.parts(SmallRun.with("ties: none")), "ties was embeddings and is none");
         refuses(SmallRun.parts(SmallRun.with("batch_size: 4")), "batch_size was 8 and is 4");
         refuses(SmallRun.parts(SmallRun.with("steps: 50")), "steps was 40 and is 50");
         refuses(SmallRun.parts(SmallRun.with("precision: {mode: bf16}")), "precision.mode was fp32 and is bf16");

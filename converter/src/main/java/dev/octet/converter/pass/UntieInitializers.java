@@ -5,9 +5,7 @@ import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -36,7 +34,7 @@ public final class UntieInitializers implements Pass {
         for (String weight : edit.initializerNames()) {
             Tensor t = parameter(edit, weight);
             if (t != null) {
-                boolean accidental = isUniform(t);
+                boolean accidental = t.isUniform();
                 changed |= removeIdentities(edit, weight, accidental, log);
                 if (accidental) {
                     changed |= untie(edit, weight, log);
@@ -56,16 +54,6 @@ public final class UntieInitializers implements Pass {
                 : c.tensor()
                         .filter(t -> Analysis.isParameter(t) && t.shape().rank() > 0)
                         .orElse(null);
-    }
-
-    /** Whether all elements have the same bits; whole bytes only. */
-    private static boolean isUniform(Tensor t) {
-        long width = t.dtype().bits() / 8;
-        MemorySegment bytes = t.bytes();
-        // All elements equal the one after them.
-        return width > 0
-                && t.dtype().bits() % 8 == 0
-                && MemorySegment.mismatch(bytes, 0, bytes.byteSize() - width, bytes, width, bytes.byteSize()) < 0;
     }
 
     /**
@@ -143,13 +131,13 @@ public final class UntieInitializers implements Pass {
         List<Tensor> matrices = new ArrayList<>();
         for (String name : edit.initializerNames()) {
             Tensor t = parameter(edit, name);
-            if (t != null && t.shape().rank() == 2 && t.dtype().bits() % 8 == 0 && !isUniform(t)) {
+            if (t != null && t.shape().rank() == 2 && !t.isUniform()) {
                 matrices.add(t.withName(name));
             }
         }
         for (int i = 0; i < matrices.size(); i++) {
             for (int j = i + 1; j < matrices.size(); j++) {
-                if (isTranspose(matrices.get(i), matrices.get(j))) {
+                if (matrices.get(i).isTransposeOf(matrices.get(j))) {
                     log.note(
                             name(),
                             matrices.get(j).name(),
@@ -157,25 +145,5 @@ public final class UntieInitializers implements Pass {
                 }
             }
         }
-    }
-
-    /** Compares by columns; two unrelated weights differ at the first element or two, so the whole is cheap. */
-    private static boolean isTranspose(Tensor a, Tensor b) {
-        long rows = a.shape().dim(0);
-        long columns = a.shape().dim(1);
-        if (a.dtype() != b.dtype() || !b.shape().equals(Shape.of(columns, rows))) {
-            return false;
-        }
-        long width = a.dtype().bits() / 8;
-        for (long r = 0; r < rows; r++) {
-            for (long c = 0; c < columns; c++) {
-                long atA = (r * columns + c) * width;
-                long atB = (c * rows + r) * width;
-                if (MemorySegment.mismatch(a.bytes(), atA, atA + width, b.bytes(), atB, atB + width) >= 0) {
-                    return false;
-                }
-            }
-        }
-        return true;
     }
 }

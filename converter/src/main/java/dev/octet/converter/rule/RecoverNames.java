@@ -7,7 +7,6 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
-import java.lang.foreign.ValueLayout;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -138,32 +137,8 @@ public final class RecoverNames implements Pass {
         Optional<Tensor> a = constant.tensor();
         Initializer other = edit.initializer(name);
         Optional<Tensor> b = other == null ? Optional.empty() : other.tensor();
-        return a.isPresent() && b.isPresent() && isTranspose(a.get(), b.get())
+        return a.isPresent() && b.isPresent() && a.get().isTransposeOf(b.get())
                 ? "'" + name + "' is the same weight transposed (tied)"
                 : "'" + name + "' is taken";
-    }
-
-    private static boolean isTranspose(Tensor a, Tensor b) {
-        if (a.dtype() != b.dtype()
-                || a.shape().rank() != 2
-                || b.shape().rank() != 2
-                || a.shape().dim(0) != b.shape().dim(1)
-                || a.shape().dim(1) != b.shape().dim(0)) {
-            return false;
-        }
-        long rows = a.shape().dim(0);
-        long columns = a.shape().dim(1);
-        int width = a.dtype().bits() / 8;
-        for (long r = 0; r < rows; r++) {
-            for (long c = 0; c < columns; c++) {
-                for (int i = 0; i < width; i++) {
-                    if (a.bytes().get(ValueLayout.JAVA_BYTE, (r * columns + c) * width + i)
-                            != b.bytes().get(ValueLayout.JAVA_BYTE, (c * rows + r) * width + i)) {
-                        return false;
-                    }
-                }
-            }
-        }
-        return true;
     }
 }

@@ -85,8 +85,7 @@ public final class CheckpointGraph {
         }
         boolean turned = n.intAttribute("transB", 0) == 0;
         String name = edit.freshName(weight + "_read");
-        edit.putInitializer(
-                Initializer.of((turned ? CheckpointTensors.transposed(values, arena) : values).withName(name)));
+        edit.putInitializer(Initializer.of((turned ? values.transposed(arena) : values).withName(name)));
         List<String> inputs = new ArrayList<>(n.inputs());
         inputs.set(1, name);
         if (scales != null) { // floats with the state of FP8 modules: their readers quantise both operands

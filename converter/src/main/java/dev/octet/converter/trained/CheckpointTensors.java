@@ -4,11 +4,8 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.formats.tensor.TensorSpec;
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -38,7 +35,7 @@ public final class CheckpointTensors {
                         .filter(t -> TrainedWeights.isFloat(t.dtype()))
                         .ifPresent(t -> tensors.put(
                                 e.getKey(),
-                                turned.contains(e.getKey()) ? transposed(t, arena) : t.withName(e.getKey())));
+                                turned.contains(e.getKey()) ? t.transposed(arena) : t.withName(e.getKey())));
             }
         }
         return tensors;
@@ -76,19 +73,5 @@ public final class CheckpointTensors {
         }
         turned.removeAll(readOtherwise);
         return turned;
-    }
-
-    /** A matrix the other way round. */
-    static Tensor transposed(Tensor w, Arena arena) {
-        long rows = w.shape().dim(0);
-        long cols = w.shape().dim(1);
-        long width = w.dtype().bits() / 8;
-        Tensor t = Tensor.allocate(arena, new TensorSpec(w.name(), w.dtype(), Shape.of(cols, rows)));
-        for (long r = 0; r < rows; r++) {
-            for (long c = 0; c < cols; c++) {
-                MemorySegment.copy(w.bytes(), (r * cols + c) * width, t.bytes(), (c * rows + r) * width, width);
-            }
-        }
-        return t;
     }
 }

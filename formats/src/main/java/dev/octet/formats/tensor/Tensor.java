@@ -48,6 +48,64 @@ public record Tensor(TensorSpec spec, MemorySegment bytes) {
         return new Tensor(spec.withName(name), bytes);
     }
 
+    /** Whether all elements have the same bits; false for types of less than a byte. */
+    public boolean isUniform() {
+        long width = dtype().bits() / 8;
+        // all elements equal the one after them
+        return width > 0
+                && dtype().bits() % 8 == 0
+                && bytes.byteSize() > 0
+                && MemorySegment.mismatch(bytes, 0, bytes.byteSize() - width, bytes, width, bytes.byteSize()) < 0;
+    }
+
+    /**
+     * Whether this matrix is {@code other} turned over, to the bit; false for other shapes and types, and for types of less than a byte.
+     * Unrelated weights differ within the first elements, so this is cheap.
+     */
+    public boolean isTransposeOf(Tensor other) {
+        boolean matrices = shape().rank() == 2 && other.shape().rank() == 2;
+        if (!matrices
+                || dtype() != other.dtype()
+                || dtype().bits() % 8 != 0
+                || !other.shape().equals(Shape.of(shape().dim(1), shape().dim(0)))) {
+            return false;
+        }
+        long rows = shape().dim(0);
+        long columns = shape().dim(1);
+        long width = dtype().bits() / 8;
+        for (long r = 0; r < rows; r++) {
+            for (long c = 0; c < columns; c++) {
+                long here = (r * columns + c) * width;
+                long there = (c * rows + r) * width;
+                if (MemorySegment.mismatch(bytes, here, here + width, other.bytes, there, there + width) >= 0) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+    /**
+     * This matrix turned over, in {@code arena}.
+     *
+     * @throws IllegalArgumentException when it is no matrix, or its elements are of less than a byte
+     */
+    public Tensor transposed(Arena arena) {
+        if (shape().rank() != 2 || dtype().bits() % 8 != 0) {
+            throw new IllegalArgumentException(spec + " cannot be turned over");
+        }
+        long rows = shape().dim(0);
+        long columns = shape().dim(1);
+        long width = dtype().bits() / 8;
+        Tensor turned = allocate(arena, new TensorSpec(name(), dtype(), Shape.of(columns, rows)));
+        for (long r = 0; r < rows; r++) {
+            for (long c = 0; c < columns; c++) {
+                MemorySegment.copy(bytes, (r * columns + c) * width, turned.bytes, (c * rows + r) * width, width);
+            }
+        }
+        return turned;
+    }
+
     /** A new zero-filled tensor in {@code arena}, aligned to 64 bytes (one cache line, one AVX-512 vector). */
     public static Tensor allocate(Arena arena, TensorSpec spec) {
         return new Tensor(spec, arena.allocate(spec.byteSize(), 64));

@@ -181,4 +181,40 @@ class TensorTest {
         assertFalse(DType.C64.isFloat());
         assertTrue(DType.BF16.isFloat());
     }
+
+    @Test
+    void a_matrix_turned_over_is_the_transpose_of_itself_and_of_nothing_else() {
+        try (Arena arena = Arena.ofConfined()) {
+            for (DType type : List.of(DType.F32, DType.BF16, DType.U8, DType.I64)) {
+                Tensor m = Tensor.allocate(arena, new TensorSpec("m", type, Shape.of(3, 5)));
+                long width = type.bits() / 8;
+                for (int i = 0; i < m.bytes().byteSize(); i++) {
+                    m.bytes().set(ValueLayout.JAVA_BYTE, i, (byte) (7 * i + 1));
+                }
+                Tensor turned = m.transposed(arena);
+                assertEquals(Shape.of(5, 3), turned.shape());
+                assertEquals(
+                        m.bytes().get(ValueLayout.JAVA_BYTE, (1 * 5 + 4) * width),
+                        turned.bytes().get(ValueLayout.JAVA_BYTE, (4 * 3 + 1) * width));
+                assertTrue(m.isTransposeOf(turned) && turned.isTransposeOf(m));
+                assertFalse(m.isTransposeOf(m));
+                assertFalse(m.isUniform());
+                long last = turned.bytes().byteSize() - 1;
+                byte b = turned.bytes().get(ValueLayout.JAVA_BYTE, last);
+                turned.bytes().set(ValueLayout.JAVA_BYTE, last, (byte) (b ^ 1));
+                assertFalse(m.isTransposeOf(turned));
+                m.bytes().fill((byte) 3);
+                assertTrue(m.isUniform());
+            }
+        }
+    }
+
+    @Test
+    void what_is_no_matrix_of_whole_bytes_cannot_be_turned_over() {
+        try (Arena arena = Arena.ofConfined()) {
+            Tensor row = Tensor.ofFloats(arena, "r", Shape.of(2), 1, 2);
+            assertFalse(row.isTransposeOf(row));
+            assertThrows(IllegalArgumentException.class, () -> row.transposed(arena));
+        }
+    }
 }

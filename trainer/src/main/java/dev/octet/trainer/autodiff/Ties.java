@@ -5,12 +5,14 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import java.lang.foreign.MemorySegment;
+import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /**
@@ -25,38 +27,50 @@ public final class Ties {
      *
      * @param original the one that stays: an embedding where one of them is
      * @param transposed whether the copy is the original's transpose
+     * @param embedding whether the original is an embedding
      */
-    public record Tie(String original, String copy, boolean transposed) {}
+    public record Tie(String original, String copy, boolean transposed, boolean embedding) {}
 
-    /** Matrices that equal another one, or its transpose, to the bit. Matrices of one number all over are equal by accident. */
+    /** Which ties become one parameter. */
+    public enum Restored {
+        /** Those of embeddings: models are made that way, and exports break it. */
+        EMBEDDINGS,
+        /** All. Layers that began as copies of others stay copies. */
+        ALL,
+        /** None. */
+        NONE;
+
+        /** Those of {@code found} that do. */
+        public List<Tie> of(List<Tie> found) {
+            return found.stream()
+                    .filter(t -> this == ALL || (this == EMBEDDINGS && t.embedding()))
+                    .toList();
+        }
+    }
+
+    /**
+     * Matrices that equal another one, or its transpose, to the bit. Matrices of one number all over are equal by accident. No copy is the
+     * original of another.
+     */
     public static List<Tie> find(Graph graph) {
         List<Parameter> matrices = Parameters.of(graph).all().stream()
-                .filter(p -> p.tensor().shape().rank() == 2 && !isUniform(p.tensor()))
+                .filter(p -> p.tensor().shape().rank() == 2 && !p.tensor().isUniform())
+                .sorted(Comparator.comparing(p -> p.use() != Parameter.Use.EMBEDDING)) // stable: embeddings first
                 .toList();
         List<Tie> ties = new ArrayList<>();
         Set<String> copies = new HashSet<>();
         for (int i = 0; i < matrices.size(); i++) {
-            for (int j = i + 1; j < matrices.size(); j++) {
-                boolean firstStays = matrices.get(j).use() != Parameter.Use.EMBEDDING;
-                Parameter a = matrices.get(firstStays ? i : j);
-                Parameter b = matrices.get(firstStays ? j : i);
-                if (copies.contains(a.name()) || copies.contains(b.name())) {
-                    continue;
-                }
+            Parameter a = matrices.get(i);
+            for (int j = i + 1; j < matrices.size() && !copies.contains(a.name()); j++) {
+                Parameter b = matrices.get(j);
                 boolean equal = isEqual(a.tensor(), b.tensor());
-                if (equal || isTranspose(a.tensor(), b.tensor())) {
+                if (!copies.contains(b.name()) && (equal || a.tensor().isTransposeOf(b.tensor()))) {
                     copies.add(b.name());
-                    ties.add(new Tie(a.name(), b.name(), !equal));
+                    ties.add(new Tie(a.name(), b.name(), !equal, a.use() == Parameter.Use.EMBEDDING));
                 }
             }
         }
         return ties;
-    }
-
-    private static boolean isUniform(Tensor t) {
-        long width = t.dtype().bits() / 8;
-        MemorySegment bytes = t.bytes();
-        return MemorySegment.mismatch(bytes, 0, bytes.byteSize() - width, bytes, width, bytes.byteSize()) < 0;
     }
 
     private static boolean isEqual(Tensor a, Tensor b) {
@@ -65,24 +79,22 @@ public final class Ties {
                 && a.bytes().mismatch(b.bytes()) < 0;
     }
 
-    /** Unrelated weights differ within the first elements, so this is cheap. */
-    private static boolean isTranspose(Tensor a, Tensor b) {
-        long rows = a.shape().dim(0);
-        long columns = a.shape().dim(1);
-        if (a.dtype() != b.dtype() || !b.shape().equals(Shape.of(columns, rows))) {
-            return false;
-        }
-        long width = a.dtype().bits() / 8;
-        for (long r = 0; r < rows; r++) {
-            for (long c = 0; c < columns; c++) {
-                long atA = (r * columns + c) * width;
-                long atB = (c * rows + r) * width;
-                if (MemorySegment.mismatch(a.bytes(), atA, atA + width, b.bytes(), atB, atB + width) >= 0) {
-                    return false;
-                }
+    /**
+     * The weights of the model as it was exported, from those of the model with its ties restored: copies have their original's elements.
+     *
+     * @param weights by name; ties whose original is not among them are passed over
+     * @param arena owns the copies that lie the other way round
+     */
+    public static Map<String, Tensor> withCopies(Map<String, Tensor> weights, List<Tie> ties, Arena arena) {
+        Map<String, Tensor> all = new LinkedHashMap<>(weights);
+        for (Tie tie : ties) {
+            Tensor original = weights.get(tie.original());
+            if (original != null) {
+                Tensor copy = tie.transposed() ? original.transposed(arena) : original;
+                all.put(tie.copy(), copy.withName(tie.copy()));
             }
         }
-        return true;
+        return all;
     }
 
     /** The model with every copy gone: its readers read the original, turned over where need be. */

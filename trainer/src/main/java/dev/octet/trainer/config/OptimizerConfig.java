@@ -1,5 +1,6 @@
 package dev.octet.trainer.config;
 
+import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.yaml.Section;
 import java.util.List;
 import java.util.Map;
@@ -10,6 +11,8 @@ import java.util.regex.Pattern;
  *
  * @param lr highest learning rate of the schedule
  * @param momentum SGD only
+ * @param dampening SGD only: 1 less this is a gradient's share in the momentum
+ * @param nesterov SGD only: steps where the momentum leads; needs momentum and no dampening
  * @param beta1 decay of Adam's first moment
  * @param beta2 decay of Adam's second moment
  * @param eps added to the root of Adam's second moment
@@ -19,6 +22,8 @@ public record OptimizerConfig(
         Type type,
         double lr,
         double momentum,
+        double dampening,
+        boolean nesterov,
         double beta1,
         double beta2,
         double eps,
@@ -43,16 +48,34 @@ public record OptimizerConfig(
                 type,
                 s.number("lr", 1e-3, 0, Double.MAX_VALUE),
                 s.number("momentum", 0, 0, BELOW_ONE),
+                s.number("dampening", 0, 0, 1),
+                s.flag("nesterov", false),
                 betas.getFirst(),
                 betas.getLast(),
                 s.number("eps", 1e-8, 0, Double.MAX_VALUE),
                 s.number("weight_decay", type == Type.ADAMW ? 0.01 : 0, 0, Double.MAX_VALUE),
                 s.patterns("no_decay"));
-        for (String key : type == Type.SGD ? List.of("betas", "eps") : List.of("momentum")) {
+        for (String key : type == Type.SGD ? List.of("betas", "eps") : List.of("momentum", "dampening", "nesterov")) {
             if (s.has(key)) {
                 throw s.error(key, type + " has no " + key, "leave the key out, or choose another type");
             }
         }
+        if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {
+            throw s.error(
+                    "nesterov",
+                    "Nesterov momentum needs a momentum and no dampening: they are " + optimizer.momentum + " and "
+                            + optimizer.dampening,
+                    "add momentum: 0.9 and leave dampening out, or leave nesterov out");
+        }
         return optimizer;
+    }
+
+    /** The optimizer that these numbers make. */
+    public Optimizer optimizer() {
+        return switch (type) {
+            case SGD -> new Optimizer.Sgd(momentum, dampening, weightDecay, nesterov);
+            case ADAM -> new Optimizer.Adam(beta1, beta2, eps, weightDecay, false);
+            case ADAMW -> new Optimizer.Adam(beta1, beta2, eps, weightDecay, true);
+        };
     }
 }

@@ -8,6 +8,7 @@ import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.yaml.Section;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -25,6 +26,12 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
     private static final Map<String, AutocastList> LISTS =
             Map.of("cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX);
     private static final Map<String, Mode> MODES = modes();
+    /** Keys that make sense in one mode only: whoever writes them means that one. */
+    private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(
+            "fp8",
+            List.of("recipe", "fp8_format", "base", "amax_history_len", "amax_compute_algo", "margin", "layers"),
+            "O2",
+            List.of("keep_batchnorm_fp32", "master_weights"));
 
     /** Reads the other keys of a mode. */
     private interface Mode {
@@ -64,7 +71,15 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
 
     static PrecisionConfig read(Section s) {
         String name = s.text("mode").orElse("fp32");
-        return s.choice("mode", MODES, PrecisionConfig::fp32).read(s, name);
+        Mode mode = s.choice("mode", MODES, PrecisionConfig::fp32);
+        boolean apex = Arrays.stream(ApexLevel.values()).anyMatch(l -> l.name().equals(name));
+        KEYS_OF_MODES.forEach((owner, keys) -> {
+            boolean has = owner.equals(name) || (apex && !owner.equals("fp8"));
+            keys.stream().filter(k -> !has && s.isWritten(k)).findFirst().ifPresent(k -> {
+                throw s.error(k, "mode " + name + " has no " + k, "leave the key out, or choose mode: " + owner);
+            });
+        });
+        return mode.read(s, name);
     }
 
     private static PrecisionConfig fp32(Section s, String name) {

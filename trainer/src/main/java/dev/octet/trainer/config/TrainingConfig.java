@@ -1,5 +1,6 @@
 package dev.octet.trainer.config;
 
+import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -20,6 +21,7 @@ import java.util.regex.Pattern;
  * @param precision which number type each operator computes in
  * @param freeze parameters matching one of these (anywhere in the name) are not trained
  * @param trainOnly where not empty, only parameters matching one of these are trained
+ * @param ties which parameters that the export wrote twice are trained as one
  * @param evalEvery steps between two evaluations; 0 for none
  * @param fp8Health how often it is measured what casts to FP8 lose
  */
@@ -36,6 +38,7 @@ public record TrainingConfig(
         PrecisionConfig precision,
         List<Pattern> freeze,
         List<Pattern> trainOnly,
+        Ties.Restored ties,
         CheckpointConfig checkpoint,
         long evalEvery,
         NonFinitePolicy onNonFinite,
@@ -43,6 +46,9 @@ public record TrainingConfig(
         Fp8HealthConfig fp8Health) {
     private static final Map<String, NonFinitePolicy> POLICIES =
             Map.of("skip", NonFinitePolicy.SKIP, "stop", NonFinitePolicy.STOP);
+
+    private static final Map<String, Ties.Restored> TIES =
+            Map.of("embeddings", Ties.Restored.EMBEDDINGS, "all", Ties.Restored.ALL, "none", Ties.Restored.NONE);
 
     /**
      * Reads a configuration. Relative paths in it start at its folder.
@@ -84,6 +90,7 @@ public record TrainingConfig(
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
+                s.choice("ties", TIES, Ties.Restored.EMBEDDINGS),
                 s.section("checkpoint").read(CheckpointConfig::read),
                 s.whole("eval_every", 0, 0, Long.MAX_VALUE),
                 s.choice("on_non_finite", POLICIES, NonFinitePolicy.SKIP),

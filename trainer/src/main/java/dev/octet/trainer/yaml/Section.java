@@ -48,6 +48,11 @@ public final class Section implements Entry {
         return e != null && !(e instanceof Scalar s && s.isNull());
     }
 
+    /** Whether a key is written, without its counting as one that this section has. */
+    public boolean isWritten(String key) {
+        return entries.containsKey(key);
+    }
+
     /** Text behind a key. */
     public Optional<String> text(String key) {
         return scalar(key).map(Scalar::text);

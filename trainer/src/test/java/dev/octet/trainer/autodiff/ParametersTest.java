@@ -1,5 +1,6 @@
 package dev.octet.trainer.autodiff;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -196,7 +197,7 @@ class ParametersTest {
         Tensor copy = Tensor.ofFloats(ARENA, "head", Shape.of(3, 2), 1, 4, 2, 5, 3, 6);
         Graph g = graph(List.of(node("Gather", List.of("wte", "ids"), "e"), linear("e", "head", "y")), copy, table);
         List<Ties.Tie> ties = Ties.find(g);
-        assertEquals(List.of(new Ties.Tie("wte", "head", true)), ties);
+        assertEquals(List.of(new Ties.Tie("wte", "head", true, true)), ties);
         Graph restored = Ties.restore(GraphModel.of(g, 10, 21), ties).graph();
         Node head = restored.nodes().getLast();
         assertEquals("wte", head.input(1));
@@ -209,5 +210,51 @@ class ParametersTest {
         Tensor a = Tensor.ofFloats(ARENA, "a", Shape.of(2, 2), 1, 1, 1, 1);
         Tensor b = Tensor.ofFloats(ARENA, "b", Shape.of(2, 2), 1, 1, 1, 1);
         assertEquals(List.of(), Ties.find(graph(List.of(linear("x", "a", "y"), linear("y", "b", "z")), a, b)));
+    }
+
+    /** Two layers that began as one, and an embedding that is the output layer: only the latter is certain to be a tie. */
+    @Test
+    void copies_of_layers_are_found_and_restored_only_when_all_are_asked_for() {
+        Tensor table = Tensor.ofFloats(ARENA, "wte", Shape.of(2, 3), 1, 2, 3, 4, 5, 6);
+        Tensor head = Tensor.ofFloats(ARENA, "head", Shape.of(3, 2), 1, 4, 2, 5, 3, 6);
+        Tensor first = Tensor.ofFloats(ARENA, "first", Shape.of(3, 3), 1, 2, 3, 4, 5, 6, 7, 8, 9);
+        Graph g = graph(
+                List.of(
+                        node("Gather", List.of("wte", "ids"), "e"),
+                        linear("e", "first", "f"),
+                        linear("f", "second", "s"),
+                        linear("s", "head", "y")),
+                head,
+                first,
+                first.withName("second"),
+                table);
+        List<Ties.Tie> ties = Ties.find(g);
+        Ties.Tie embedding = new Ties.Tie("wte", "head", true, true);
+        Ties.Tie layers = new Ties.Tie("first", "second", false, false);
+        assertEquals(List.of(embedding, layers), ties);
+        assertEquals(List.of(embedding), Ties.Restored.EMBEDDINGS.of(ties));
+        assertEquals(ties, Ties.Restored.ALL.of(ties));
+        assertEquals(List.of(), Ties.Restored.NONE.of(ties));
+        assertEquals(
+                Set.of("wte", "first"),
+                Ties.restore(GraphModel.of(g, 10, 21), ties)
+                        .graph()
+                        .initializers()
+                        .keySet());
+    }
+
+    @Test
+    void weights_of_a_restored_model_become_those_of_the_export() {
+        Tensor table = Tensor.ofFloats(ARENA, "wte", Shape.of(2, 3), 1, 2, 3, 4, 5, 6);
+        List<Ties.Tie> ties = List.of(
+                new Ties.Tie("wte", "head", true, true),
+                new Ties.Tie("wte", "again", false, true),
+                new Ties.Tie("gone", "too", false, true));
+        Map<String, Tensor> all = Ties.withCopies(Map.of("wte", table), ties, ARENA);
+        assertEquals(Set.of("wte", "head", "again"), all.keySet());
+        Tensor head = requireNonNull(all.get("head"));
+        assertEquals(Shape.of(3, 2), head.shape());
+        assertArrayEquals(new float[] {1, 4, 2, 5, 3, 6}, head.toFloats());
+        assertEquals("again", requireNonNull(all.get("again")).name());
     }
 }

@@ -150,6 +150,6 @@ class Fp8ConfigTest {
                 () -> YamlFile.parse("precision: {mode: bf16, recipe: delayed}", "c.yaml")
                         .section("precision")
                         .read(PrecisionConfig::read));
-        assertEquals("unknown key 'precision.recipe'", e.what());
+        assertEquals("mode bf16 has no recipe", e.what());
     }
 }

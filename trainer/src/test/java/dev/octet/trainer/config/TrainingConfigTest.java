@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.yaml.YamlFile;
 import java.nio.file.Path;
 import java.util.Map;
@@ -71,13 +72,24 @@ class TrainingConfigTest {
     void what_is_not_said_has_the_defaults_of_torch() {
         TrainingConfig c = parse(SMALL);
         assertEquals(
-                "OptimizerConfig[type=ADAMW, lr=0.001, momentum=0.0, beta1=0.9, beta2=0.999, eps=1.0E-8,"
-                        + " weightDecay=0.01, noDecay=[]]",
+                "OptimizerConfig[type=ADAMW, lr=0.001, momentum=0.0, dampening=0.0, nesterov=false, beta1=0.9,"
+                        + " beta2=0.999, eps=1.0E-8, weightDecay=0.01, noDecay=[]]",
                 c.optimizer().toString());
         assertEquals(0, parse(SMALL + "optimizer: {type: adam}").optimizer().weightDecay());
         assertEquals(NonFinitePolicy.SKIP, c.onNonFinite());
+        assertEquals(Ties.Restored.EMBEDDINGS, c.ties());
         assertTrue(c.clipGradNorm().isEmpty());
         assertTrue(c.data().shuffle());
+    }
+
+    @Test
+    void a_key_of_another_mode_is_refused_with_the_mode_that_has_it() {
+        assertEquals(
+                "leave the key out, or choose mode: fp8",
+                refused(SMALL + "precision: {mode: bf16, recipe: delayed}").fix());
+        assertEquals(
+                "leave the key out, or choose mode: O2",
+                refused(SMALL + "precision: {keep_batchnorm_fp32: true}").fix());
     }
 
     @ParameterizedTest
@@ -123,7 +135,15 @@ class TrainingConfigTest {
                 "precision: {mode: bf16, autocast: tpu}          | unknown value 'tpu'",
                 "precision: {mode: fp16, loss_scale: {type: x}}  | unknown value 'x'",
                 "precision: {mode: fp16, loss_scale: {type: torch, growth_factor: 1}}  | out of range",
-                "precision: {mode: bf16, recipe: delayed}        | unknown key 'precision.recipe'",
+                "precision: {mode: bf16, recipe: delayed}        | mode bf16 has no recipe",
+                "precision: {mode: O1, amax_history_len: 4}      | mode O1 has no amax_history_len",
+                "precision: {mode: fp16, keep_batchnorm_fp32: true} | mode fp16 has no keep_batchnorm_fp32",
+                "precision: {mode: fp32, autocast: cuda}         | unknown key 'precision.autocast'",
+                "optimizer: {type: sgd, nesterov: true}          | needs a momentum",
+                "optimizer: {type: sgd, momentum: 0.9, dampening: 0.1, nesterov: true} | no dampening",
+                "optimizer: {type: adam, nesterov: true}         | ADAM has no nesterov",
+                "optimizer: {type: adamw, dampening: 0.1}        | ADAMW has no dampening",
+                "ties: keep                                      | unknown value 'keep'",
                 "precision: {mode: fp8, recipe: delay}           | unknown value 'delay'",
                 "precision: {mode: fp8, fp8_format: E5M2}        | does not train",
                 "precision: {mode: fp8, override_linear_precision: [true, false, false]} | not for delayed",

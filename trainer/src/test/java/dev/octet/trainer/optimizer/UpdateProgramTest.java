@@ -10,6 +10,8 @@ import dev.octet.formats.ModelFile;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.config.OptimizerConfig;
+import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
@@ -20,6 +22,7 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
@@ -44,6 +47,14 @@ class UpdateProgramTest {
 
     private record Configuration(double lr, Optimizer optimizer) {}
 
+    /** As a run's configuration has it. */
+    private static Configuration written(String optimizer) {
+        String yaml = "data: {train: a.npz}\nloss: {type: mse}\nsteps: 1\noptimizer: " + optimizer + "\n";
+        OptimizerConfig config =
+                TrainingConfig.of(YamlFile.parse(yaml, "c.yaml"), Path.of("")).optimizer();
+        return new Configuration(config.lr(), config.optimizer());
+    }
+
     /** Those of {@code make/optimizers.py}. */
     private static Map<String, Configuration> configurations() {
         Map<String, Configuration> all = new LinkedHashMap<>();
@@ -54,8 +65,8 @@ class UpdateProgramTest {
         all.put("sgd", new Configuration(1e-2, Optimizer.Sgd.of(0)));
         all.put("sgd_decay", new Configuration(1e-2, Optimizer.Sgd.of(0).withWeightDecay(0.2)));
         all.put("sgd_momentum", new Configuration(1e-2, Optimizer.Sgd.of(0.9)));
-        all.put("sgd_dampening", new Configuration(1e-2, new Optimizer.Sgd(0.9, 0.4, 0.1, false)));
-        all.put("sgd_nesterov", new Configuration(1e-2, new Optimizer.Sgd(0.8, 0, 0.1, true)));
+        all.put("sgd_dampening", written("{type: sgd, lr: 1e-2, momentum: 0.9, dampening: 0.4, weight_decay: 0.1}"));
+        all.put("sgd_nesterov", written("{type: sgd, lr: 1e-2, momentum: 0.8, nesterov: true, weight_decay: 0.1}"));
         return all;
     }
 
