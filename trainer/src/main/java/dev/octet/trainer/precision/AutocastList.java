@@ -82,9 +82,8 @@ public enum AutocastList {
     public Rule rule(Node node) {
         String type = node.opType();
         if (node.domain().equals(Node.OCTET_DOMAIN) && type.endsWith("Loss")) {
-            return Rule
-                    .AS_THEY_ARE; // computes in F32 and gives F32; narrow scores need no wide copy, nor one for a
-                                  // teacher's F32
+            return Rule.AS_THEY_ARE; // computes in F32 and gives F32; narrow scores need no wide copy, nor one for a
+            // teacher's F32
         }
         if (f32.contains(type) || type.endsWith("Loss")) {
             return Rule.F32;
