@@ -1,8 +1,8 @@
 /** The command line. */
 module dev.octet.cli {
     requires transitive org.jspecify;
-    requires dev.octet.converter;
-    requires dev.octet.trainer;
+    requires transitive dev.octet.converter;
+    requires transitive dev.octet.trainer;
     requires org.apache.commons.cli;
     requires me.tongfei.progressbar;
     requires com.fasterxml.jackson.annotation;

@@ -6,24 +6,54 @@ import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.lower.StandardOps;
+import dev.octet.converter.lower.Target;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.DType;
+import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.scale.Granularity;
+import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.ForwardSession;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The logits of an exported file beside those of the trainer. ONNX runs as it is; a checkpoint is put back into the graph that the run was
  * started with, computing what its readers compute. Neither sees anything of the run but the file.
  */
-final class ExportProof {
+public final class ExportProof {
+    private static final double FP8_GATE = 0.15;
+    private static final double NARROW_GATE = 0.03;
+    private static final double GATE = 0.001;
+
     private ExportProof() {}
+
+    /**
+     * What to prove with.
+     *
+     * @param data samples; empty for the run's evaluation data, else its training data
+     * @param samples at most so many
+     * @param gate what {@link Result#worst} may be; empty for what the number formats of run and file allow
+     * @param evaluation threads, batches, progress
+     */
+    public record Options(Optional<Path> data, int samples, Optional<Double> gate, EvaluationOptions evaluation) {
+        /** Samples unless told otherwise. */
+        public static final int SAMPLES = 32;
+
+        /** Some samples of the run, on all cores. */
+        public static Options defaults() {
+            return new Options(Optional.empty(), SAMPLES, Optional.empty(), EvaluationOptions.defaults());
+        }
+    }
 
     /**
      * One output.
@@ -32,28 +62,24 @@ final class ExportProof {
      * @param cosine mean over samples
      * @param relative norm of the difference over that of the trainer's output
      */
-    record Gap(String output, double maxAbs, double cosine, double relative) {}
+    public record Gap(String output, double maxAbs, double cosine, double relative) {}
 
     /**
      * What came of it.
      *
      * @param worst largest relative gap of any output
      */
-    record Result(String data, long samples, List<Gap> gaps, double worst, double gate, boolean passed) {}
+    public record Result(String data, long samples, List<Gap> gaps, double worst, double gate, boolean passed) {}
 
     /**
      * Runs both.
      *
      * @param untrained the canonical model that the run was started with
-     * @param forOthers whether an ONNX file is for another runtime than ONNX Runtime
-     * @param dynamicPerToken whether readers of the checkpoint find activation scales for each token
      */
     static Result of(
             ForwardSession trainer,
-            Path exported,
-            boolean forOthers,
+            Exported exported,
             GraphModel untrained,
-            boolean dynamicPerToken,
             Dataset data,
             double gate,
             EvaluationOptions options)
@@ -61,12 +87,12 @@ final class ExportProof {
         Path scratch = Files.createTempDirectory("octet-proof");
         Path read = scratch.resolve("read.onnx");
         try {
-            boolean isCheckpoint = Checkpoint.isCheckpoint(exported);
-            Path candidate = exported;
+            boolean isCheckpoint = Checkpoint.isCheckpoint(exported.output());
+            Path candidate = exported.output();
             if (isCheckpoint) {
-                try (CheckpointConverter checkpoint = CheckpointConverter.open(exported);
+                try (CheckpointConverter checkpoint = CheckpointConverter.open(candidate);
                         Arena arena = Arena.ofShared()) {
-                    GraphModel graph = checkpoint.computedIn(untrained, dynamicPerToken, arena);
+                    GraphModel graph = checkpoint.computedIn(untrained, isDynamic(exported.recipe()), arena);
                     ModelFile.save(Model.of(new StandardOps().apply(graph, new PassLog())), read);
                 }
                 candidate = read;
@@ -74,7 +100,7 @@ final class ExportProof {
             ModelComparison comparison = Evaluation.compare(
                     batch -> trainer.outputs(batch.tensors(), Arena.ofAuto()),
                     candidate,
-                    forOthers || isCheckpoint,
+                    isCheckpoint || exported.target().equals(new ExportTarget.Onnx(Target.TENSORRT)),
                     data,
                     options);
             return result(comparison, data.name(), gate);
@@ -82,6 +108,23 @@ final class ExportProof {
             Files.deleteIfExists(read);
             Files.deleteIfExists(scratch);
         }
+    }
+
+    /** What two right implementations stay below; docs/export.md says why. */
+    static double gate(Exported exported, PrecisionPolicy policy, RunScales scales) {
+        if (exported.recipe() != null || !scales.layers().isEmpty()) {
+            return FP8_GATE;
+        }
+        return exported.type() == DType.BF16 || policy.low() != DType.F32 ? NARROW_GATE : GATE;
+    }
+
+    /** Whether readers of a checkpoint find activation scales for each token. */
+    private static boolean isDynamic(@Nullable Recipe recipe) {
+        Operand input = recipe == null ? null : recipe.fprop().input();
+        return input != null
+                && input.scaling() == Operand.Scaling.DYNAMIC
+                && (input.granularity() instanceof Granularity.PerToken
+                        || input.granularity() instanceof Granularity.PerTensor);
     }
 
     private static Result result(ModelComparison comparison, String data, double gate) {

@@ -75,7 +75,7 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
                     "say where it lies with --model FILE");
         }
         String wanted = run.path("settings").path("sha256.model").asText("");
-        String found = TrainCommand.digest(source);
+        String found = OpenedModel.digest(source);
         if (!found.equals(wanted)) {
             throw new InvalidDataException(
                     "the model has SHA-256 " + found + ", the run was started with " + wanted,

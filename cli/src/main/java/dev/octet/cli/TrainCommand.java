@@ -1,12 +1,6 @@
 package dev.octet.cli;
 
-import dev.octet.converter.Converter;
-import dev.octet.converter.TrainingGraph;
-import dev.octet.converter.pass.PassLog;
-import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnavailableException;
-import dev.octet.formats.error.UnsupportedModelException;
-import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.Trainer;
@@ -15,15 +9,12 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
-import dev.octet.trainer.data.SampleFile;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.RunEnd;
-import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -89,9 +80,9 @@ final class TrainCommand implements Command {
             throw arguments.usage("--from-step without --resume", "add --resume");
         }
         TrainingConfig config = TrainingConfig.read(configFile);
-        try (Opened student = Opened.of(model);
+        try (OpenedModel student = OpenedModel.of(model);
                 Device device = device(arguments);
-                @Nullable Opened teacher = openTeacher(config);
+                @Nullable OpenedModel teacher = openTeacher(config);
                 Samples train = samples(config.data().train(), config, student.canonical(), model);
                 @Nullable
                         Samples eval = config.data().eval().isPresent()
@@ -100,7 +91,7 @@ final class TrainCommand implements Command {
             TrainingParts parts = new TrainingParts(
                     config,
                     student.source(),
-                    Optional.ofNullable(teacher).map(Opened::source),
+                    Optional.ofNullable(teacher).map(OpenedModel::source),
                     train,
                     Optional.ofNullable(eval),
                     digests(model, config));
@@ -176,70 +167,27 @@ final class TrainCommand implements Command {
         };
     }
 
-    private static @Nullable Opened openTeacher(TrainingConfig config) throws IOException {
+    private static @Nullable OpenedModel openTeacher(TrainingConfig config) throws IOException {
         Optional<LossConfig.Distillation> distillation = config.loss().distillation();
-        return distillation.isPresent() ? Opened.of(distillation.get().teacher()) : null;
+        return distillation.isPresent() ? OpenedModel.of(distillation.get().teacher()) : null;
     }
 
     private static Samples samples(Path file, TrainingConfig config, GraphModel model, Path modelFile)
             throws IOException {
         LossConfig loss = config.loss();
         Optional<String> labels = loss.readsLabels() ? Optional.of(loss.labels()) : Optional.empty();
-        return samples(file, config, Feed.of(model, labels, loss.ignoreIndex()), modelFile);
-    }
-
-    static Samples samples(Path file, TrainingConfig config, Feed feed, Path modelFile) throws IOException {
-        return SampleFile.open(file, config.data(), feed, (texts, maxLength) -> {
-            Path beside = modelFile.resolveSibling("tokenizer.json");
-            Path tokenizer = config.data().tokenizer().orElse(beside);
-            return DatasetTexts.open(texts, tokenizer, maxLength);
-        });
+        return DatasetTexts.samples(file, config.data(), Feed.of(model, labels, loss.ignoreIndex()), modelFile);
     }
 
     private static Map<String, String> digests(Path model, TrainingConfig config) throws IOException {
         Map<String, String> digests = new TreeMap<>();
-        digests.put("model", digest(model));
+        digests.put("model", OpenedModel.digest(model));
         if (config.loss().distillation().isPresent()) {
-            digests.put("teacher", digest(config.loss().distillation().get().teacher()));
+            digests.put(
+                    "teacher",
+                    OpenedModel.digest(config.loss().distillation().get().teacher()));
         }
         return digests;
-    }
-
-    static String digest(Path model) throws IOException {
-        return Files.isDirectory(model) ? Sha256.of(model.resolve("model.safetensors")) : Sha256.of(model);
-    }
-
-    /** A model file with its graph, canonical and at any sizes. */
-    record Opened(ModelFile file, Converter converter, GraphModel canonical) implements AutoCloseable {
-        static Opened of(Path path) throws IOException {
-            ModelFile file = ModelFile.open(path);
-            boolean opened = false;
-            try {
-                if (file.model().graph().isEmpty()) {
-                    throw new UnsupportedModelException(
-                            "the model has tensors but no graph: what they compute is not known",
-                            path.toString(),
-                            "give an .onnx export of it");
-                }
-                Converter converter = Converter.of(file.model());
-                opened = true;
-                return new Opened(file, converter, converter.canonical());
-            } finally {
-                if (!opened) {
-                    file.close();
-                }
-            }
-        }
-
-        GraphSource source() {
-            return new GraphSource(canonical, (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog()));
-        }
-
-        @Override
-        public void close() {
-            converter.close();
-            file.close();
-        }
     }
 
     /** Asks the run to stop, and keeps the JVM from ending before it has. */
