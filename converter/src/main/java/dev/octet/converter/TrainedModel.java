@@ -16,6 +16,7 @@ import dev.octet.converter.plan.LinearScales;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.trained.CheckpointTensors;
 import dev.octet.converter.trained.CodedWeights;
+import dev.octet.converter.trained.MastersFolder;
 import dev.octet.converter.trained.ModuleState;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.checkpoint.ModelConfig;
@@ -33,7 +34,6 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -43,7 +43,6 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 
 /**
  * A model with the weights and scales that a training run left, ready to be written for whoever evaluates or serves it.
@@ -176,9 +175,8 @@ public final class TrainedModel implements AutoCloseable {
                 && layout.scheme(recipe, new LayoutOptions(DType.F32, false, true))
                         .isPresent();
         Goal goal = new Goal.Quantize(recipe, layout, new LayoutOptions(DType.F32, false, staticInputs));
-        Path parent = Objects.requireNonNull(output.toAbsolutePath().getParent());
-        Path masters = Files.createTempDirectory(parent, ".octet-export-");
-        try {
+        try (MastersFolder folder = MastersFolder.beside(output)) {
+            Path masters = folder.path();
             write(config, masters.resolve(ModelConfig.FILE_NAME));
             Map<String, Tensor> tensors = tensors(DType.F32);
             SafetensorsWriter.write(masters.resolve("model.safetensors"), tensors, Map.of("format", "pt"));
@@ -197,8 +195,6 @@ public final class TrainedModel implements AutoCloseable {
                 CheckpointPlan plan = c.plan(goal, request, options);
                 return new Checkpointed(plan, c.run(goal, request, plan, output, options), reasons(plan));
             }
-        } finally {
-            deleteFolder(masters);
         }
     }
 
@@ -250,15 +246,6 @@ public final class TrainedModel implements AutoCloseable {
             file.write(ByteBuffer.wrap(config.toPrettyString().getBytes(StandardCharsets.UTF_8)));
             file.commit();
         }
-    }
-
-    private static void deleteFolder(Path folder) throws IOException {
-        try (Stream<Path> files = Files.list(folder)) {
-            for (Path file : files.toList()) {
-                Files.deleteIfExists(file);
-            }
-        }
-        Files.deleteIfExists(folder);
     }
 
     /** Releases the memory of everything made. */

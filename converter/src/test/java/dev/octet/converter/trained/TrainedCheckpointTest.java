@@ -3,7 +3,6 @@ package dev.octet.converter.trained;
 import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import ai.onnxruntime.OrtException;
@@ -253,7 +252,6 @@ class TrainedCheckpointTest {
                         List.of("out"),
                         files.map(f -> f.getFileName().toString()).toList());
             }
-            assertFalse(Files.exists(folder.resolve("out/.octet-export")));
         }
     }
 }

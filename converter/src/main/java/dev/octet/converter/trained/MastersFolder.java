@@ -1,0 +1,95 @@
+package dev.octet.converter.trained;
+
+import dev.octet.formats.file.FolderLock;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Objects;
+import java.util.TreeSet;
+import java.util.stream.Stream;
+
+/**
+ * Where an export keeps the masters while they are quantised: {@code .octet-export-NAME} beside the output NAME, on the same disk as that,
+ * as they are large. It goes when it is closed; what killed processes left is removed by the next export to the same place.
+ */
+public final class MastersFolder implements AutoCloseable {
+    private static final String PREFIX = ".octet-export-";
+    /** Of the lock, which lies beside the folder and is taken before that is made: without a lock, nobody works in it. */
+    private static final String LOCK = ".lock";
+
+    private final Path path;
+    private final FolderLock lock;
+
+    private MastersFolder(Path path, FolderLock lock) {
+        this.path = path;
+        this.lock = lock;
+    }
+
+    /**
+     * Makes an empty folder.
+     *
+     * @param output what is exported to
+     * @throws FileSystemException when another process exports to the same output
+     * @throws IOException when the folder of the output is not there or not writable
+     */
+    public static MastersFolder beside(Path output) throws IOException {
+        Path parent = Objects.requireNonNull(output.toAbsolutePath().getParent());
+        sweep(parent);
+        String name = PREFIX + output.getFileName();
+        FolderLock lock = FolderLock.of(parent, name + LOCK);
+        try {
+            Path path = parent.resolve(name);
+            delete(path);
+            return new MastersFolder(Files.createDirectory(path), lock);
+        } catch (IOException | RuntimeException e) {
+            lock.close();
+            throw e;
+        }
+    }
+
+    private static void sweep(Path parent) throws IOException {
+        TreeSet<String> names = new TreeSet<>();
+        try (Stream<Path> entries = Files.list(parent)) {
+            entries.map(p -> String.valueOf(p.getFileName()))
+                    .filter(n -> n.startsWith(PREFIX))
+                    .map(n -> n.endsWith(LOCK) ? n.substring(0, n.length() - LOCK.length()) : n)
+                    .forEach(names::add);
+        }
+        for (String name : names) {
+            try (FolderLock _ = FolderLock.of(parent, name + LOCK)) {
+                delete(parent.resolve(name));
+            } catch (FileSystemException e) {
+                continue; // somebody is exporting, or it is not ours to delete
+            }
+        }
+    }
+
+    /** Masters are files in one folder; a link of that name is removed, what it leads to is not. */
+    private static void delete(Path folder) throws IOException {
+        if (Files.isDirectory(folder) && !Files.isSymbolicLink(folder)) {
+            List<Path> files;
+            try (Stream<Path> entries = Files.list(folder)) {
+                files = entries.toList();
+            }
+            for (Path file : files) {
+                Files.delete(file);
+            }
+        }
+        Files.deleteIfExists(folder);
+    }
+
+    /** The folder. */
+    public Path path() {
+        return path;
+    }
+
+    /** Removes the folder with what is in it. */
+    @Override
+    public void close() throws IOException {
+        try (lock) {
+            delete(path);
+        }
+    }
+}
