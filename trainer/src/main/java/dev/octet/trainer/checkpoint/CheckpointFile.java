@@ -1,5 +1,6 @@
 package dev.octet.trainer.checkpoint;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
@@ -38,6 +39,7 @@ public final class CheckpointFile implements AutoCloseable {
 
     private static final List<String> FILES = List.of(JSON, PARAMETERS, STATE);
     private static final int VERSION = 1;
+    private static final int MAX_QUOTED = 60;
     private static final ObjectMapper MAPPER = JsonMapper.builder()
             .enable(SerializationFeature.INDENT_OUTPUT)
             .enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS)
@@ -89,7 +91,11 @@ public final class CheckpointFile implements AutoCloseable {
      */
     public static CheckpointFile open(Path folder) throws IOException {
         checkSums(folder);
-        JsonNode json = json(folder);
+        Metadata json = metadata(folder);
+        long step = json.count("step");
+        long microBatches = json.count("micro_batches");
+        Map<String, String> settings = json.texts("settings");
+        Map<String, String> numbers = json.texts("numbers");
         ModelFile parameters = ModelFile.open(folder.resolve(PARAMETERS));
         ModelFile state;
         try {
@@ -98,13 +104,8 @@ public final class CheckpointFile implements AutoCloseable {
             parameters.close();
             throw e;
         }
-        TrainingState read = new TrainingState(
-                json.get("step").asLong(),
-                json.get("micro_batches").asLong(),
-                texts(json.get("settings")),
-                texts(json.get("numbers")),
-                tensors(parameters),
-                tensors(state));
+        TrainingState read =
+                new TrainingState(step, microBatches, settings, numbers, tensors(parameters), tensors(state));
         return new CheckpointFile(read, List.of(parameters, state));
     }
 
@@ -112,14 +113,51 @@ public final class CheckpointFile implements AutoCloseable {
         return file.model().tensors();
     }
 
-    private static Map<String, String> texts(JsonNode node) {
-        Map<String, String> texts = new TreeMap<>();
-        node.properties().forEach(e -> texts.put(e.getKey(), e.getValue().asText()));
-        return texts;
+    /** {@code checkpoint.json}: with the right digest, yet perhaps not what Octet would write. */
+    private record Metadata(JsonNode json, Path folder) {
+        long count(String key) {
+            JsonNode node = json.path(key);
+            if (node.isIntegralNumber() && node.canConvertToLong() && node.asLong() >= 0) {
+                return node.asLong();
+            }
+            throw wrong(key, node, "a whole number from 0 to " + Long.MAX_VALUE);
+        }
+
+        Map<String, String> texts(String key) {
+            JsonNode node = json.path(key);
+            if (!node.isObject()) {
+                throw wrong(key, node, "an object of texts");
+            }
+            Map<String, String> texts = new TreeMap<>();
+            for (Map.Entry<String, JsonNode> e : node.properties()) {
+                if (!e.getValue().isTextual()) {
+                    throw wrong(key + "." + e.getKey(), e.getValue(), "a text");
+                }
+                texts.put(e.getKey(), e.getValue().textValue());
+            }
+            return texts;
+        }
+
+        private MalformedModelException wrong(String key, JsonNode found, String wanted) {
+            String is = found.isMissingNode() ? "is missing" : "is " + shortened(found.toString());
+            return damaged(folder, JSON + ": '" + key + "' " + is + ", needed is " + wanted, null);
+        }
+
+        private static String shortened(String text) {
+            return text.length() <= MAX_QUOTED ? text : text.substring(0, MAX_QUOTED) + "...";
+        }
     }
 
-    private static JsonNode json(Path folder) throws IOException {
-        JsonNode json = MAPPER.readTree(Files.readAllBytes(folder.resolve(JSON)));
+    private static Metadata metadata(Path folder) throws IOException {
+        JsonNode json;
+        try {
+            json = MAPPER.readTree(Files.readAllBytes(folder.resolve(JSON)));
+        } catch (JsonProcessingException e) {
+            throw damaged(folder, JSON + " is no JSON: " + e.getOriginalMessage(), e);
+        }
+        if (!json.isObject()) {
+            throw damaged(folder, JSON + " is no JSON object", null);
+        }
         if (!"octet-checkpoint".equals(json.path("format").asText())
                 || json.path("version").asInt() != VERSION) {
             throw new MalformedModelException(
@@ -128,7 +166,7 @@ public final class CheckpointFile implements AutoCloseable {
                     folder.resolve(JSON).toString(),
                     "resume with the Octet that wrote it: " + json.path("octet").asText("unknown"));
         }
-        return json;
+        return new Metadata(json, folder);
     }
 
     /** What is wrong with a checkpoint's bytes is said once, of the first file that differs. */

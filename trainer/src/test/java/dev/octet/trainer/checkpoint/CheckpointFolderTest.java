@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
@@ -22,6 +23,9 @@ import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class CheckpointFolderTest {
@@ -144,6 +148,71 @@ class CheckpointFolderTest {
                 "no earlier checkpoint is good: start the run again without --resume",
                 assertThrows(MalformedModelException.class, () -> folder.open(2))
                         .fix());
+    }
+
+    /** Digests agree, as of a file that another program wrote. */
+    private MalformedModelException refusedWith(String json) throws IOException {
+        Path written = folder.write(state(1), 1);
+        Path file = written.resolve("checkpoint.json");
+        String before = Sha256.of(file);
+        Files.writeString(file, json);
+        Path sums = written.resolve("SHA256SUMS");
+        Files.writeString(sums, Files.readString(sums).replace(before, Sha256.of(file)));
+        return assertThrows(MalformedModelException.class, () -> CheckpointFile.open(written), json);
+    }
+
+    private static final String HEAD = "{\"format\": \"octet-checkpoint\", \"version\": 1";
+    private static final String STEP = ", \"step\": 1";
+    private static final String BATCHES = ", \"micro_batches\": 3";
+    private static final String SETTINGS = ", \"settings\": {}";
+    private static final String NUMBERS = ", \"numbers\": {}";
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+        step          | -1
+        step          | 1.5
+        step          | 9223372036854775808
+        step          | 1e400
+        step          | null
+        step          | "7"
+        step          | [1]
+        micro_batches | -3
+        micro_batches | {}
+        micro_batches | true
+        settings      | []
+        settings      | "none"
+        settings      | null
+        numbers       | 4
+        numbers       | {"scale": 1}
+        settings      | {"lr": null}
+        """)
+    void a_value_that_cannot_be_is_refused_by_its_key(String key, String value) throws IOException {
+        String rest = STEP + BATCHES + SETTINGS + NUMBERS;
+        String json = HEAD + rest.replaceFirst("\"" + key + "\": [^,]+", "\"" + key + "\": " + value) + "}";
+        MalformedModelException e = refusedWith(json);
+        assertTrue(e.what().startsWith("checkpoint step-1 is damaged: checkpoint.json: '" + key), e.what());
+        assertEquals("go on from another checkpoint", e.fix());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"step", "micro_batches", "settings", "numbers"})
+    void a_missing_key_is_named(String key) throws IOException {
+        String rest = STEP + BATCHES + SETTINGS + NUMBERS;
+        String json = HEAD + rest.replaceFirst(", \"" + key + "\": [^,]+", "") + "}";
+        assertTrue(refusedWith(json).what().contains("'" + key + "' is missing"), json);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"[]", "7", "null", "", "{", "\u0000", "{\"format\": 1}x"})
+    void what_is_no_json_object_is_refused(String json) throws IOException {
+        MalformedModelException e = refusedWith(json);
+        assertTrue(e.what().contains("checkpoint"), e.what());
+    }
+
+    @Test
+    void a_long_value_is_quoted_in_part() throws IOException {
+        String json = HEAD + ", \"step\": \"" + "9".repeat(5000) + "\"}";
+        assertTrue(refusedWith(json).what().length() < 250);
     }
 
     @Test
