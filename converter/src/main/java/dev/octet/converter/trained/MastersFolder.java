@@ -15,6 +15,7 @@ import java.util.stream.Stream;
  * as they are large. It goes when it is closed; what killed processes left is removed by the next export to the same place.
  */
 public final class MastersFolder implements AutoCloseable {
+    private static final System.Logger LOG = System.getLogger(MastersFolder.class.getName());
     private static final String PREFIX = ".octet-export-";
     /** Of the lock, which lies beside the folder and is taken before that is made: without a lock, nobody works in it. */
     private static final String LOCK = ".lock";
@@ -61,7 +62,7 @@ public final class MastersFolder implements AutoCloseable {
             try (FolderLock _ = FolderLock.of(parent, name + LOCK)) {
                 delete(parent.resolve(name));
             } catch (FileSystemException e) {
-                continue; // somebody is exporting, or it is not ours to delete
+                LOG.log(System.Logger.Level.DEBUG, "somebody is exporting, or it is not ours to delete", e);
             }
         }
     }
