@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.tensor.Shape;
@@ -7,6 +8,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.data.MicroBatches;
@@ -56,6 +58,7 @@ import org.jspecify.annotations.Nullable;
 public final class Trainer implements AutoCloseable {
     private static final String LOCK = ".octet-lock";
     private static final int SHOWN_TIES = 4;
+    private static final int SHOWN_SAMPLES = 64;
 
     private final TrainingParts parts;
     private final Device device;
@@ -112,7 +115,7 @@ public final class Trainer implements AutoCloseable {
             throw new InvalidOptionException(
                     "pattern '" + pattern + "' matches no parameter",
                     "optimizer: {no_decay: ...}, " + parameters.names().size() + " parameters",
-                    "`octet inspect` lists the parameters");
+                    "`octet inspect --parameters` lists them");
         }
     }
 
@@ -263,11 +266,33 @@ public final class Trainer implements AutoCloseable {
             for (int i = 0; i < accumulation; i++) {
                 drawn.add(draw(batches, (step - 1) * accumulation + i, arena));
             }
-            StepResult result = session.step(drawn, learningRate(step), afterBackward, measuresFp8);
+            StepResult result = step(step, drawn, afterBackward, measuresFp8);
             long samples = drawn.stream().mapToLong(MicroBatch::size).sum();
             return new Done(
                     result, samples, drawn.stream().mapToLong(this::tokens).sum(), dataSeconds);
         }
+    }
+
+    /** Data that does not fit is told by its place in the file: shuffled, a place in the batch says nothing. */
+    private StepResult step(
+            long step, List<MicroBatch> drawn, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
+        try {
+            return session.step(drawn, learningRate(step), afterBackward, measuresFp8);
+        } catch (InvalidDataException e) {
+            throw atSamples(e, "step " + step, parts.train(), drawn);
+        }
+    }
+
+    private static InvalidDataException atSamples(
+            InvalidDataException e, String when, Samples samples, List<MicroBatch> drawn) {
+        List<Long> rows = drawn.stream().flatMap(b -> b.rows().stream()).toList();
+        String shown = rows.stream().limit(SHOWN_SAMPLES).map(String::valueOf).collect(Collectors.joining(", "));
+        return new InvalidDataException(
+                e.what(),
+                e.where() + "; " + when + ", samples " + shown + (rows.size() > SHOWN_SAMPLES ? ", ..." : "")
+                        + " (from 0) of " + samples.name(),
+                e.fix(),
+                e);
     }
 
     /** Rows times columns of the first input that has them. */
@@ -300,10 +325,18 @@ public final class Trainer implements AutoCloseable {
         List<LossValue> losses = new ArrayList<>();
         for (long i = 0; i < from.perEpoch(); i++) {
             try (Arena arena = Arena.ofConfined()) {
-                losses.add(session.evaluate(draw(from, i, arena)));
+                losses.add(evaluate(draw(from, i, arena)));
             }
         }
         return LossValue.mean(losses);
+    }
+
+    private LossValue evaluate(MicroBatch batch) {
+        try {
+            return session.evaluate(batch);
+        } catch (InvalidDataException e) {
+            throw atSamples(e, "evaluation", parts.eval().orElseThrow(), List.of(batch));
+        }
     }
 
     /** Samples that {@link #evaluate} looks at. */
@@ -325,9 +358,21 @@ public final class Trainer implements AutoCloseable {
      * @throws IOException when something cannot be read or written
      */
     public RunEnd run(Path folder, RunOptions options) throws IOException {
+        if (options.resume()) {
+            requireCheckpoint(folder);
+        } else {
+            plan(); // what cannot be trained is refused before there is a folder
+        }
         Files.createDirectories(folder);
         try (FolderLock _ = FolderLock.of(folder, LOCK)) {
             return new TrainingRun(this, folder, options).run();
+        }
+    }
+
+    private static void requireCheckpoint(Path folder) throws IOException {
+        CheckpointFolder checkpoints = new CheckpointFolder(folder);
+        if (checkpoints.steps().isEmpty()) {
+            throw checkpoints.nothingThere();
         }
     }
 

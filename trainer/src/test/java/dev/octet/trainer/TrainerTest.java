@@ -3,6 +3,7 @@ package dev.octet.trainer;
 import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -11,14 +12,17 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
@@ -41,6 +45,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -237,12 +242,72 @@ class TrainerTest {
     @Test
     void a_run_is_not_started_over_and_not_resumed_from_nothing() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
-        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW.resuming()));
+        Path none = folder.resolve("none");
+        assertThrows(InvalidOptionException.class, () -> run(parts, none, RunOptions.NEW.resuming()));
+        assertFalse(Files.exists(none));
         run(parts, folder, RunOptions.NEW.withMaxSteps(3));
         InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW));
         assertEquals("there is a run in the folder, up to step 3", e.what());
         run(parts, folder, RunOptions.NEW.resuming());
         assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW.resuming()));
+    }
+
+    @Test
+    void what_cannot_be_trained_leaves_no_folder() {
+        Path none = folder.resolve("none");
+        for (String line : List.of(
+                "loss: {type: cross-entropy, output: logit}",
+                "loss: {type: causal-lm}",
+                "loss: {type: mse}",
+                "precision: {mode: fp8, layers: [{match: nosuch, fp8: false}]}")) {
+            assertThrows(
+                    OctetException.class, () -> run(SmallRun.parts(SmallRun.with(line)), none, RunOptions.NEW), line);
+            assertFalse(Files.exists(none), line);
+        }
+    }
+
+    @Test
+    void a_label_out_of_range_is_told_with_its_step_and_the_samples_of_the_file() {
+        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
+        Samples wrong = new Samples() {
+            @Override
+            public String digest() {
+                return parts.train().digest();
+            }
+
+            @Override
+            public String name() {
+                return "made";
+            }
+
+            @Override
+            public long count() {
+                return parts.train().count();
+            }
+
+            @Override
+            public Map<String, Tensor> gather(long[] rows, Arena arena) throws IOException {
+                Map<String, Tensor> all = new HashMap<>(parts.train().gather(rows, arena));
+                long[] labels = new long[rows.length];
+                labels[1] = SmallRun.CLASSES;
+                all.put("labels", Tensor.ofLongs(arena, "labels", Shape.of(rows.length), labels));
+                return all;
+            }
+
+            @Override
+            public void close() {}
+        };
+        TrainingParts with = new TrainingParts(
+                SmallRun.config(SmallRun.with("data: {train: made, shuffle: false}")),
+                parts.model(),
+                Optional.empty(),
+                wrong,
+                Optional.empty(),
+                parts.inputs());
+        InvalidDataException e =
+                assertThrows(InvalidDataException.class, () -> run(with, folder.resolve("wrong"), RunOptions.NEW));
+        assertEquals("label [1] is 3, classes are 0 to 2", e.what());
+        assertEquals("labels of the loss, [8]; step 1, samples 0, 1, 2, 3, 4, 5, 6, 7 (from 0) of made", e.where());
     }
 
     @Test

@@ -68,7 +68,7 @@ final class BackwardPass {
                     "none of the " + options.trained().size() + " trained parameters has an effect on "
                             + (options.loss() == null ? "the outputs" : "the loss '" + options.loss() + "'"),
                     "first trained parameter '" + options.trained().iterator().next() + "'",
-                    "train parameters that the loss depends on; `octet inspect` lists all");
+                    "train parameters that the loss depends on; `octet inspect --parameters` lists all");
         }
         policy.afterBackward(builder);
     }

@@ -67,7 +67,7 @@ final class NeededGraph {
                         "graph '" + graph.name() + "'",
                         "outputs are "
                                 + graph.outputs().stream().map(ValueInfo::name).toList()
-                                + "; `octet inspect` lists the parameters");
+                                + "; `octet inspect --parameters` lists them");
             }
         }
         Set<String> weights = new LinkedHashSet<>(options.parameters());

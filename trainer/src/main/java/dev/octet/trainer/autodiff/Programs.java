@@ -83,10 +83,27 @@ public final class Programs {
         }
     }
 
+    /** Whether the first axis is all that differs. */
+    private static boolean isBatchAlone(List<Dim> dims, Shape shape) {
+        if (shape.rank() == 0 || shape.rank() != dims.size()) {
+            return false;
+        }
+        for (int i = 1; i < shape.rank(); i++) {
+            Long size = dims.get(i).size();
+            if (size != null && size != shape.dim(i)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     private static InvalidDataException misfit(ValueInfo v, List<Dim> dims, Shape shape) {
         return new InvalidDataException(
                 "input '" + v.name() + "' is " + shape + ", the model takes " + dims,
                 "input '" + v.name() + "'",
-                "give it the model's shape");
+                isBatchAlone(dims, shape)
+                        ? "give batches of " + dims.getFirst()
+                                + " (batch_size), or export the model with an open first axis"
+                        : "give it the model's shape");
     }
 }

@@ -85,8 +85,8 @@ public final class GradientCheck {
             throw new InvalidDataException(
                     String.join("; ", problems),
                     "graph '" + model.graph().name() + "'",
-                    "name the tensors as the graph names its inputs, outputs and parameters; `octet inspect` lists"
-                            + " them");
+                    "name the tensors as the graph names its inputs, outputs and parameters; `octet inspect"
+                            + " --parameters` lists them");
         }
         Set<String> trained = new TreeSet<>();
         names.values().forEach(n -> trained.add(n.value()));

@@ -138,10 +138,15 @@ public final class CheckpointFolder {
     public CheckpointFile openNewest() throws IOException {
         List<Long> steps = steps();
         if (steps.isEmpty()) {
-            throw new InvalidOptionException(
-                    "there is no checkpoint to go on from", folder.toString(), "start the run without --resume");
+            throw nothingThere();
         }
         return open(steps.getLast());
+    }
+
+    /** Says that there is no checkpoint. */
+    public InvalidOptionException nothingThere() {
+        return new InvalidOptionException(
+                "there is no checkpoint to go on from", folder.toString(), "start the run without --resume");
     }
 
     /**

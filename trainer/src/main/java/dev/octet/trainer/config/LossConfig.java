@@ -2,6 +2,7 @@ package dev.octet.trainer.config;
 
 import dev.octet.trainer.yaml.Section;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 
@@ -23,7 +24,12 @@ public record LossConfig(
         /** Mean squared difference. */
         MSE,
         /** One minus the cosine of each row with its label. */
-        COSINE
+        COSINE;
+
+        /** The word for it in a configuration. */
+        public String key() {
+            return name().toLowerCase(Locale.ROOT).replace('_', '-');
+        }
     }
 
     /**

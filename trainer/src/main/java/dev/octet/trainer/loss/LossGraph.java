@@ -258,6 +258,10 @@ public record LossGraph(GraphModel model, String loss, String output, Map<String
             if (!integers || !fits) {
                 throw unfit("labels are class numbers, I64 or I32, one for each row of the output");
             }
+            if (config.type() == LossConfig.Type.CAUSAL_LM && s.rank() < 3) {
+                throw unfit(
+                        "causal-lm needs scores for each token, [batch, tokens, classes]; give type: cross-entropy");
+            }
         }
 
         /** A mean over rows; where the output has a row for each token, padding does not count. */
@@ -282,7 +286,8 @@ public record LossGraph(GraphModel model, String loss, String output, Map<String
         private InvalidDataException unfit(String fix) {
             return new InvalidDataException(
                     "labels are " + labels() + ", output '" + output + "' is " + scores,
-                    "labels '" + labelsName + "' of the data, loss " + config.type(),
+                    "labels '" + labelsName + "' of the data, loss "
+                            + config.type().key(),
                     fix);
         }
 

@@ -85,9 +85,9 @@ final class Fp8Plan {
             if (linears.stream().noneMatch(n -> o.matches(n.id(), n.input(1)))) {
                 throw new InvalidOptionException(
                         "'" + o.layers() + "' is in the name of none of the " + linears.size() + " Linears",
-                        "precision.overrides",
+                        "precision.layers",
                         linears.isEmpty()
-                                ? "remove the override"
+                                ? "leave the layer out"
                                 : "write part of a name, such as '"
                                         + linears.getFirst().id() + "'");
             }

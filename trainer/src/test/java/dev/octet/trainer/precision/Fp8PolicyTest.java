@@ -23,11 +23,13 @@ import dev.octet.quant.recipe.TrainingRecipe.BackwardOverride;
 import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
 import dev.octet.quant.recipe.TrainingRecipe.CurrentScaling;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
+import dev.octet.quant.recipe.TrainingRecipe.Mxfp8;
 import dev.octet.quant.scale.AmaxHistory.Algorithm;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
@@ -79,11 +81,15 @@ class Fp8PolicyTest {
 
     /** Output and gradients of one step from fresh state. */
     private static Map<String, float[]> step(PrecisionPolicy policy, int threads) {
-        try (Device device = CpuDevice.of(threads);
-                OneLinear linear = new OneLinear(device, policy, ROWS, IN, OUT, true, true)) {
-            linear.prepare(random(IN * OUT, 1), random(OUT, 2));
-            float[] y = linear.forward(random(ROWS * IN, 3));
-            Map<String, float[]> all = new HashMap<>(linear.backward(random(ROWS * OUT, 4)));
+        return step(policy, CpuDevice.of(threads), IN, OUT);
+    }
+
+    private static Map<String, float[]> step(PrecisionPolicy policy, Device on, int in, int out) {
+        try (on;
+                OneLinear linear = new OneLinear(on, policy, ROWS, in, out, true, true)) {
+            linear.prepare(random(in * out, 1), random(out, 2));
+            float[] y = linear.forward(random(ROWS * in, 3));
+            Map<String, float[]> all = new HashMap<>(linear.backward(random(ROWS * out, 4)));
             all.put("y", y);
             return all;
         }
@@ -121,6 +127,24 @@ class Fp8PolicyTest {
             for (String name : List.of("y", "x", "w")) {
                 double d = distance(fp8, plain, name);
                 assertTrue(d < 0.08, recipe.name() + " " + name + " " + d);
+            }
+        }
+    }
+
+    @Test
+    void squares_of_weights_that_hold_whole_vectors_are_scaled_as_the_reference_does() {
+        int in = 24;
+        int out = 200; // vectors fit into a square, and there are several squares
+        for (TrainingRecipe recipe :
+                List.of(BlockScaling.DEFAULT, new Mxfp8(Fp8Format.E4M3, true, BackwardOverride.NONE))) {
+            for (boolean wide : new boolean[] {true, false}) {
+                int k = wide ? in : out;
+                int n = wide ? out : in;
+                Map<String, float[]> cpu = step(policy(recipe), CpuDevice.of(2), k, n);
+                Map<String, float[]> reference = step(policy(recipe), new ReferenceDevice(), k, n);
+                for (String name : List.of("y", "x", "w")) {
+                    assertTrue(distance(cpu, reference, name) < 1e-5, recipe.name() + " " + name + " of " + k);
+                }
             }
         }
     }

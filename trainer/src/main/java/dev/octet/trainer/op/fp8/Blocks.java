@@ -54,8 +54,11 @@ public record Blocks(int rows, int cols, int blockRows, int blockCols) {
         return row / blockRows * gridCols() + col / blockCols;
     }
 
-    /** Whether one scale holds for a whole vector along the columns, or else along the rows. */
-    public boolean isConstantAlong(boolean alongCols) {
-        return alongCols ? blockCols >= cols : blockRows >= rows;
+    /**
+     * Whether the scales are one for all, or one for each vector: along the columns, where rows are vectors, or else along the rows. A
+     * square that holds whole vectors holds several of them, so it is not.
+     */
+    public boolean hasScalePerVector(boolean alongCols) {
+        return count() == 1 || (alongCols ? blockRows == 1 && blockCols >= cols : blockCols == 1 && blockRows >= rows);
     }
 }
