@@ -381,4 +381,14 @@ class Fp8HealthRunTest {
         return plan.offset(a) < plan.offset(b) + b.type().byteSize()
                 && plan.offset(b) < plan.offset(a) + a.type().byteSize();
     }
+
+    @Test
+    void looking_for_what_is_not_finite_moves_no_history_again() throws IOException {
+        run(withWeight(SmallRun.with(DELAYED), "w2", 5, Float.NaN), folder, RunOptions.NEW.withMaxSteps(1));
+        try (Arena arena = Arena.ofConfined()) {
+            float[] input = requireNonNull(state(1, arena).get("fp8.first.input.amax_history"))
+                    .toFloats();
+            assertArrayEquals(new float[] {0, 0, 0, input[3]}, input, "one step, one amax");
+        }
+    }
 }

@@ -554,6 +554,56 @@ class TrainerTest {
         assertTrue(scales.contains("fp8.first.input"), scales.toString());
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"{mode: bf16}", "{mode: fp8}"})
+    void evaluations_in_narrow_types_use_the_weights_of_their_step(String precision) throws IOException {
+        String yaml = SmallRun.with("data: {train: made, eval: more}", "eval_every: 10");
+        List<Double> wide = evaluations(yaml, folder.resolve("fp32"));
+        List<Double> narrow = evaluations(yaml + "precision: " + precision + "\n", folder.resolve("narrow"));
+        assertTrue(wide.getFirst() - wide.getLast() > 0.2, wide.toString());
+        for (int i = 0; i < wide.size(); i++) {
+            assertEquals(wide.get(i), narrow.get(i), 0.03, "evaluation " + (i + 1));
+        }
+    }
+
+    private static List<Double> evaluations(String yaml, Path run) throws IOException {
+        List<Double> losses = new ArrayList<>();
+        run(SmallRun.parts(yaml), run, RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+            @Override
+            public void evaluated(EvaluationReport report) {
+                losses.add(report.loss());
+            }
+        })));
+        return losses;
+    }
+
+    @Test
+    void gradients_that_a_hook_reads_are_without_the_loss_scale() throws IOException {
+        double[] squares = new double[2];
+        String yaml = SmallRun.with("precision: {mode: fp16, loss_scale: {type: torch, init_scale: 64}}");
+        run(SmallRun.parts(yaml), folder, RunOptions.NEW.withMaxSteps(1).withHooks(List.of(new TrainingHook() {
+            @Override
+            public boolean watchesGradients() {
+                return true;
+            }
+
+            @Override
+            public void afterBackward(long step, Gradients gradients) {
+                for (String name : gradients.names()) {
+                    for (float g : gradients.read(name)) {
+                        squares[0] += (double) g * g;
+                    }
+                }
+            }
+
+            @Override
+            public void afterStep(StepReport report) {
+                squares[1] = report.gradNorm() * report.gradNorm();
+            }
+        })));
+        assertEquals(squares[1], squares[0], 1e-5 * squares[1]); // one sum in F32, the other in F64
+    }
+
     @Test
     void hooks_are_told_when_an_error_ends_the_run() {
         Diary diary = new Diary();

@@ -257,4 +257,11 @@ class ParametersTest {
         assertArrayEquals(new float[] {1, 4, 2, 5, 3, 6}, head.toFloats());
         assertEquals("again", requireNonNull(all.get("again")).name());
     }
+
+    @Test
+    void constants_that_are_joined_with_constants_only_are_no_tokens() {
+        Graph g =
+                graph(List.of(node("Concat", List.of("low", "high"), "both")), constant("low", 4), constant("high", 4));
+        assertEquals(Map.of(), uses(g));
+    }
 }

@@ -254,4 +254,25 @@ class CheckpointFolderTest {
                 InvalidOptionException.class, () -> Sameness.require(saved, now, k -> k.equals("threads"), "here"));
         assertEquals("the run cannot go on: optimizer.lr was 0.1 and is 0.2", e.what());
     }
+
+    @Test
+    void a_failed_write_leaves_nothing_of_its_own() throws IOException {
+        Arena arena = Arena.ofConfined();
+        Tensor gone = Tensor.ofFloats(arena, "w", Shape.of(1), 1);
+        arena.close();
+        TrainingState broken = new TrainingState(2, 2, Map.of(), Map.of(), Map.of("w", gone), Map.of());
+        assertThrows(IllegalStateException.class, () -> folder.write(broken, 1));
+        assertEquals(
+                0, Objects.requireNonNull(run.resolve("checkpoints").toFile().list()).length);
+    }
+
+    @Test
+    void a_checkpoint_later_than_the_damaged_one_is_not_offered() throws IOException {
+        for (long step = 1; step <= 3; step++) {
+            folder.write(state(step), 5);
+        }
+        Files.delete(folder.path(2).resolve("SHA256SUMS"));
+        MalformedModelException e = assertThrows(MalformedModelException.class, () -> folder.open(2));
+        assertEquals("step-1 is good: resume with --from-step 1", e.fix());
+    }
 }

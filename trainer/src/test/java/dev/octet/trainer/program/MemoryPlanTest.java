@@ -67,6 +67,21 @@ class MemoryPlanTest {
     }
 
     @Test
+    void an_output_that_is_a_view_keeps_what_it_looks_at_to_the_end() {
+        ProgramBuilder b = new ProgramBuilder();
+        Value w = b.parameter("w", f32(16));
+        Value x = b.temporary("x", f32(16));
+        add(b, w, w, x);
+        Value view = b.temporary("view", f32(16));
+        b.step(Phase.FORWARD, "view", new Cast(f32(16), DType.F32), List.of(x), List.of(view));
+        b.output("out", view);
+        Value later = b.temporary("later", f32(16));
+        add(b, w, w, later);
+        MemoryPlan plan = MemoryPlan.of(b.build());
+        assertTrue(plan.offset(later) != plan.offset(view));
+    }
+
+    @Test
     void a_view_of_a_parameter_takes_no_room() {
         ProgramBuilder b = new ProgramBuilder();
         Value w = b.parameter("w", f32(16));

@@ -75,4 +75,14 @@ class GatherTest extends TwinTest {
                         .boxed()
                         .toList());
     }
+
+    @Test
+    void gradients_of_one_row_are_added_in_the_order_of_the_indices() {
+        double small = 0x1p-24; // added one at a time to 1 both are lost in F32; their sum would not be
+        List<OperandType> types = List.of(f32(1), i64(3));
+        Gather op = new Gather("emb", types.getFirst(), types.getLast(), 0);
+        List<double[]> gradients =
+                gradients(op, types, List.of(new double[1], new double[3]), new double[] {1, small, small});
+        assertEquals(1, gradients.getFirst()[0]);
+    }
 }

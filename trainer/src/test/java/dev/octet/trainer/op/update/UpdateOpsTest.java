@@ -2,6 +2,7 @@ package dev.octet.trainer.op.update;
 
 import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
@@ -92,5 +93,11 @@ class UpdateOpsTest extends TwinTest {
             double[] out = new GradientCheck(1, 1).outputs(1, 7, bad);
             assertArrayEquals(new double[] {bad, 0, 1, 7}, out);
         }
+    }
+
+    @Test
+    void a_norm_is_clipped_with_a_millionth_added_to_it_as_torch_does() {
+        double[] out = new GradientCheck(1, 1e-6).outputs(1, 7, 1e-12);
+        assertEquals(0.5, out[GradientCheck.FACTOR], 1e-9);
     }
 }
