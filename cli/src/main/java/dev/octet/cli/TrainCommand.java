@@ -5,7 +5,6 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
-import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
@@ -98,32 +97,23 @@ final class TrainCommand implements Command {
             try (Trainer trainer = Trainer.of(parts, device)) {
                 TrainPage page = new TrainPage(arguments, screen, model, configFile, folder, config);
                 page.data(train, eval);
+                RunOptions options = options(arguments, page, configFile);
                 return arguments.has(Flags.DRY_RUN)
-                        ? dryRun(trainer, page, arguments, folder)
-                        : run(trainer, page, arguments, configFile, folder);
+                        ? dryRun(trainer, page, folder, options)
+                        : run(trainer, page, folder, options);
             }
         }
     }
 
-    private static ExitCode dryRun(Trainer trainer, TrainPage page, Arguments arguments, Path folder)
+    private static ExitCode dryRun(Trainer trainer, TrainPage page, Path folder, RunOptions options)
             throws IOException {
-        page.plan(trainer.plan(), 1 + lastStep(arguments, folder));
+        long first = trainer.firstStep(folder, options);
+        page.plan(trainer.plan(), first);
         return ExitCode.OK;
     }
 
-    /** The step that a run goes on after; 0 for a new one. */
-    private static long lastStep(Arguments arguments, Path folder) throws IOException {
-        if (!arguments.has(RESUME)) {
-            return 0;
-        }
-        List<Long> steps = new CheckpointFolder(folder).steps();
-        long newest = steps.isEmpty() ? 0 : steps.getLast();
-        return arguments.integer(FROM_STEP, Math.toIntExact(newest), 1, Integer.MAX_VALUE);
-    }
-
-    private static ExitCode run(Trainer trainer, TrainPage page, Arguments arguments, Path configFile, Path folder)
-            throws IOException {
-        RunOptions options = new RunOptions(
+    private static RunOptions options(Arguments arguments, TrainPage page, Path configFile) {
+        return new RunOptions(
                 arguments.has(RESUME),
                 arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE),
                 arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE),
@@ -137,6 +127,9 @@ final class TrainCommand implements Command {
                         arguments.operand(0).toAbsolutePath().toString(),
                         RunFolder.CONFIG_FOLDER,
                         RunFolder.parent(configFile).toString()));
+    }
+
+    private static ExitCode run(Trainer trainer, TrainPage page, Path folder, RunOptions options) throws IOException {
         // Ctrl-C: the system asks the JVM to end, and its end waits until the step is done and the checkpoint written
         Interruption interruption = new Interruption(page);
         Runtime.getRuntime().addShutdownHook(interruption);

@@ -122,6 +122,26 @@ class TrainCommandTest {
     }
 
     @Test
+    void a_dry_run_says_what_a_start_would_do() throws IOException {
+        List<String> config = tokens("loss: {type: causal-lm}", "steps: 4");
+        String none = "there is no checkpoint to go on from";
+        assertRefused(train(GPT2, "run", config, "--dry-run", "--resume"), ExitCode.USAGE, none);
+        assertTrue(train(GPT2, "run", config, "--dry-run").out().contains(", new"));
+        assertEquals(ExitCode.OK, train(GPT2, "run", config, "--steps", "2").code());
+        String there = "there is a run in the folder, up to step 2";
+        assertRefused(train(GPT2, "run", config, "--dry-run"), ExitCode.USAGE, there);
+        assertRefused(train(GPT2, "run", config), ExitCode.USAGE, there);
+        String on = train(GPT2, "run", config, "--dry-run", "--resume").out();
+        assertTrue(on.contains(", goes on after step 2"), on);
+        List<String> other = tokens("loss: {type: causal-lm}", "steps: 5", "schedule: {type: linear}");
+        assertRefused(train(GPT2, "run", other, "--dry-run", "--resume"), ExitCode.USAGE, "cannot go on");
+        assertRefused(train(GPT2, "run", other, "--resume"), ExitCode.USAGE, "cannot go on");
+        assertEquals(ExitCode.OK, train(GPT2, "run", config, "--resume").code());
+        String done = "all 4 steps are done";
+        assertRefused(train(GPT2, "run", config, "--dry-run", "--resume"), ExitCode.USAGE, done);
+    }
+
+    @Test
     void a_pattern_that_names_only_the_copy_is_refused() throws IOException {
         List<String> config = tokens("loss: {type: causal-lm}", "steps: 1", "freeze: [lm_head]");
         assertRefused(train(GPT2, "run", config), ExitCode.USAGE, "which is one parameter with");

@@ -376,6 +376,17 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
+    /**
+     * The first step that {@link #run} would do now. Changes nothing.
+     *
+     * @throws InvalidOptionException where a run would be refused
+     * @throws dev.octet.formats.error.MalformedModelException when the checkpoint is damaged
+     * @throws IOException when something cannot be read
+     */
+    public long firstStep(Path folder, RunOptions options) throws IOException {
+        return new TrainingRun(this, folder, options).firstStep();
+    }
+
     @Override
     public void close() {
         session.close();

@@ -172,25 +172,44 @@ final class TrainingRun implements RunControl {
                         steps, skipped, best, last, computeSeconds, dataSeconds, checkpointSeconds, evaluationSeconds));
     }
 
+    /** The first step that {@link #run} would do, or its refusal; nothing is changed. */
+    long firstStep() throws IOException {
+        if (!options.resume()) {
+            requireNew();
+            return 1;
+        }
+        try (CheckpointFile file = checkpointToGoOnFrom()) {
+            requireFits(file.state());
+            return file.state().step() + 1;
+        }
+    }
+
     private void start() throws IOException {
         if (!options.resume()) {
-            if (!checkpoints.steps().isEmpty()) {
-                throw new InvalidOptionException(
-                        "there is a run in the folder, up to step "
-                                + checkpoints.steps().getLast(),
-                        folder.toString(),
-                        "go on with --resume, or choose another folder");
-            }
+            requireNew();
             return;
         }
         checkpoints.sweep();
-        try (CheckpointFile file =
-                options.fromStep() == 0 ? checkpoints.openNewest() : checkpoints.open(options.fromStep())) {
+        try (CheckpointFile file = checkpointToGoOnFrom()) {
             restore(file.state());
         }
     }
 
-    private void restore(TrainingState state) {
+    private void requireNew() throws IOException {
+        List<Long> steps = checkpoints.steps();
+        if (!steps.isEmpty()) {
+            throw new InvalidOptionException(
+                    "there is a run in the folder, up to step " + steps.getLast(),
+                    folder.toString(),
+                    "go on with --resume, or choose another folder");
+        }
+    }
+
+    private CheckpointFile checkpointToGoOnFrom() throws IOException {
+        return options.fromStep() == 0 ? checkpoints.openNewest() : checkpoints.open(options.fromStep());
+    }
+
+    private void requireFits(TrainingState state) {
         String where = checkpoints.path(state.step()).toString();
         Sameness.require(state.settings(), settings, this::isFree, where);
         if (state.step() >= config.steps()) {
@@ -199,6 +218,10 @@ final class TrainingRun implements RunControl {
                     where,
                     "raise steps: in the configuration (with a constant schedule), or start a new run");
         }
+    }
+
+    private void restore(TrainingState state) {
+        requireFits(state);
         trainer.session().restore(state.parameters(), state.state(), ScaleText.read(state.numbers()));
         for (TrainingHook hook : hooks) {
             String prefix = prefix(hook);
