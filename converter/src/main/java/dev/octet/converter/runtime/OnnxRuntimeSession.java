@@ -87,11 +87,6 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         return message == null ? e.getCode().toString() : message.replaceAll("\\s+", " ");
     }
 
-    /** Version of ONNX Runtime. */
-    public String runtimeVersion() {
-        return environment.getVersion();
-    }
-
     /** Names of the inputs, in the model's order. */
     public Set<String> inputs() {
         return new LinkedHashSet<>(session.getInputNames());

@@ -84,10 +84,16 @@ public final class TappedModel implements AutoCloseable {
      */
     public static TappedModel open(GraphModel model, Collection<String> taps, SessionSettings settings)
             throws IOException {
+        return open(model, taps, settings, Path.of(System.getProperty("java.io.tmpdir")));
+    }
+
+    /** The same with the folder that temporary files lie in. */
+    static TappedModel open(GraphModel model, Collection<String> taps, SessionSettings settings, Path temporary)
+            throws IOException {
         Set<String> names = new LinkedHashSet<>(taps);
         GraphModel tapped = withOutputs(model, names);
         int parallelRuns = Math.min(settings.threads(), MAX_PARALLEL_RUNS);
-        Path folder = Files.createTempDirectory("octet-tapped-");
+        Path folder = Files.createTempDirectory(temporary, "octet-tapped-");
         OnnxRuntimeSession session;
         try {
             Path file = folder.resolve("tapped.onnx");

@@ -188,19 +188,6 @@ final class CalibrationRunTest {
         assertTrue(Files.size(b) < 2 * Files.size(a), Files.size(a) + " " + Files.size(b));
     }
 
-    @Test
-    void no_temporary_file_stays() throws IOException {
-        Path tmp = Path.of(System.getProperty("java.io.tmpdir"));
-        long before = tappedFolders(tmp);
-        run(options);
-        assertThrows(
-                CancellationException.class,
-                () -> run(options.withProgress((d, t) -> {
-                    throw new CancellationException();
-                })));
-        assertEquals(before, tappedFolders(tmp));
-    }
-
     private static long tappedFolders(Path tmp) throws IOException {
         try (var files = Files.list(tmp)) {
             return files.filter(p -> p.getFileName().toString().startsWith("octet-tapped-"))
