@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Gemm;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Parallel;
-import java.lang.foreign.Arena;
+import dev.octet.trainer.kernel.Scratch;
 import java.lang.foreign.MemorySegment;
 
 /**
@@ -21,9 +21,9 @@ final class OneDnnGemm implements Gemm {
     /** Columns of such a block; narrower ones pack the left operand too often, wider ones the right. */
     private static final int BLOCK_COLUMNS = 512;
 
-    private static final ThreadLocal<Scratch> SUMS = ThreadLocal.withInitial(Scratch::new);
-    private static final ThreadLocal<Scratch> LEFT = ThreadLocal.withInitial(Scratch::new);
-    private static final ThreadLocal<Scratch> RIGHT = ThreadLocal.withInitial(Scratch::new);
+    private static final Scratch SUMS = new Scratch();
+    private static final Scratch LEFT = new Scratch();
+    private static final Scratch RIGHT = new Scratch();
 
     private final OneDnn library;
 
@@ -41,8 +41,8 @@ final class OneDnnGemm implements Gemm {
         if (isDirect(call.operands())) {
             block(call, a, b, c, 0, 0, call.m(), call.n());
         } else {
-            MemorySegment left = widened(LEFT.get(), call.operands(), a, 0, elements(a, call.operands()));
-            MemorySegment right = widened(RIGHT.get(), call.operands(), b, 0, elements(b, call.operands()));
+            MemorySegment left = widened(LEFT, call.operands(), a, 0, elements(a, call.operands()));
+            MemorySegment right = widened(RIGHT, call.operands(), b, 0, elements(b, call.operands()));
             block(inF32(call), left, right, c, 0, 0, call.m(), call.n());
         }
     }
@@ -54,8 +54,8 @@ final class OneDnnGemm implements Gemm {
         MemorySegment right = b;
         if (!isDirect(call.operands())) {
             direct = inF32(call);
-            left = widened(LEFT.get(), call.operands(), a, parallel);
-            right = widened(RIGHT.get(), call.operands(), b, parallel);
+            left = widened(LEFT, call.operands(), a, parallel);
+            right = widened(RIGHT, call.operands(), b, parallel);
         }
         Call product = direct;
         MemorySegment x = left;
@@ -121,7 +121,7 @@ final class OneDnnGemm implements Gemm {
     private void narrowBlock(
             Call call, MemorySegment a, MemorySegment b, CpuTensor to, int row, int column, int rows, int columns) {
         float[] line = new float[columns];
-        CpuTensor sums = flat(SUMS.get().room((long) rows * columns), DType.F32);
+        CpuTensor sums = flat(SUMS.room((long) rows * columns * Float.BYTES), DType.F32);
         if (call.accumulate()) {
             for (int i = 0; i < rows; i++) {
                 to.read((row + i) * call.ldc() + column, line, 0, columns);
@@ -166,13 +166,13 @@ final class OneDnnGemm implements Gemm {
 
     private static MemorySegment widened(Scratch scratch, DType dtype, MemorySegment bytes, Parallel parallel) {
         long count = elements(bytes, dtype);
-        MemorySegment room = scratch.room(count);
+        MemorySegment room = scratch.room(count * Float.BYTES);
         parallel.ranges(count, BLOCK, (from, to) -> widen(dtype, bytes, from, to, room));
         return room;
     }
 
     private static MemorySegment widened(Scratch scratch, DType dtype, MemorySegment bytes, long from, long to) {
-        MemorySegment room = scratch.room(to - from);
+        MemorySegment room = scratch.room((to - from) * Float.BYTES);
         widen(dtype, bytes, from, to, room);
         return room;
     }
@@ -198,18 +198,5 @@ final class OneDnnGemm implements Gemm {
 
     private static CpuTensor flat(MemorySegment bytes, DType dtype) {
         return new CpuTensor(new OperandType(dtype, Shape.of(elements(bytes, dtype))), bytes);
-    }
-
-    /** Memory of one thread that grows as needed. */
-    private static final class Scratch {
-        private MemorySegment bytes = MemorySegment.NULL;
-
-        /** Room for a number of F32; what was there is lost. */
-        MemorySegment room(long elements) {
-            if (bytes.byteSize() < elements * 4) {
-                bytes = Arena.ofAuto().allocate(elements * 4, 64);
-            }
-            return bytes.asSlice(0, elements * 4);
-        }
     }
 }

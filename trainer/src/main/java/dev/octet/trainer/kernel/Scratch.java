@@ -12,11 +12,17 @@ public final class Scratch {
 
     /** Room for a tensor in the calling thread; what was there is lost. */
     public CpuTensor room(OperandType type) {
+        return new CpuTensor(type, room(type.byteSize()));
+    }
+
+    /** Room for so many bytes in the calling thread, whose pieces of work may use it too; what was there is lost. */
+    public MemorySegment room(long size) {
         MemorySegment bytes = held.get();
-        if (bytes.byteSize() < type.byteSize()) {
-            bytes = Arena.ofAuto().allocate(type.byteSize(), 64);
+        long least = Math.max(1, size); // of nothing, too, the address is asked for
+        if (bytes.byteSize() < least) {
+            bytes = Arena.ofAuto().allocate(least, 64);
             held.set(bytes);
         }
-        return new CpuTensor(type, bytes.asSlice(0, type.byteSize()));
+        return bytes.asSlice(0, size);
     }
 }

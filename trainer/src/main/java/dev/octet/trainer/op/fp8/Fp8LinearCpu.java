@@ -7,6 +7,7 @@ import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.Parallel;
+import dev.octet.trainer.kernel.Scratch;
 import dev.octet.trainer.op.product.Rows;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
@@ -82,7 +83,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
             Frame<CpuTensor> frame,
             int plain,
             int codes,
-            int place) {
+            Scratch place) {
         if (form == null) {
             CpuTensor x = frame.input(plain);
             return new Operand(x.dtype(), x.bytes(), null, null);
@@ -108,6 +109,8 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
 
     /** dy, quantised when first asked for, and again only when asked for in another form. */
     private static final class Gradient {
+        private static final Scratch CODES = new Scratch();
+
         private final Fp8Linear op;
         private final CpuTensor dy;
         private final Frame<CpuTensor> frame;
@@ -142,7 +145,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
             } else if (!wanted.equals(form)) {
                 quantScales = matrix.quantScales(dy, wanted.format(), rule);
             }
-            MemorySegment codes = Scratch.of(ScaledProduct.CODES, dy.count());
+            MemorySegment codes = CODES.room(dy.count());
             matrix.encode(dy, quantScales, wanted.format(), codes);
             form = wanted;
             scalesSums = product.scalesSums();

@@ -4,18 +4,18 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.Scratch;
 import dev.octet.trainer.op.fp8.Fp8LinearCpu.Operand;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
 /** One product of decoded operands, its sums multiplied by what scales are left. */
 final class ScaledProduct {
-    /** Places of {@link Scratch}. */
-    static final int LEFT = 0;
+    /** Decoded operands: fresh pages for each call would take as long as a small product. */
+    static final Scratch LEFT = new Scratch();
 
-    static final int RIGHT = 1;
-    static final int CODES = 2;
-    private static final int SUMS = 3;
+    static final Scratch RIGHT = new Scratch();
+    private static final Scratch SUMS = new Scratch();
 
     /** Elements of a band of sums. */
     private static final int BAND = 8192;
@@ -54,9 +54,9 @@ final class ScaledProduct {
     }
 
     /** An operand from its codes. */
-    Operand decoded(CodedMatrix coded, MemorySegment codes, float[] scales, int place) {
+    Operand decoded(CodedMatrix coded, MemorySegment codes, float[] scales, Scratch place) {
         DType type = type();
-        MemorySegment target = Scratch.of(place, codes.byteSize() * type.bits() / 8);
+        MemorySegment target = place.room(codes.byteSize() * type.bits() / 8);
         new MatrixCodes(coded.blocks(), cpu.parallel())
                 .decode(coded.format(), codes, scalesSums ? null : scales, type, target);
         return new Operand(type, target, scalesSums ? scales : null, scalesSums ? coded.blocks() : null);
@@ -80,7 +80,7 @@ final class ScaledProduct {
         boolean bare = a.scales() == null && b.scales() == null && bias == null;
         boolean direct = bare && (c.dtype() == DType.F32 || c.dtype() == a.type());
         boolean inPlace = !direct && !accumulate && c.dtype() == DType.F32;
-        MemorySegment sums = direct || inPlace ? c.bytes() : Scratch.of(SUMS, (long) size.m() * size.n() * 4);
+        MemorySegment sums = direct || inPlace ? c.bytes() : SUMS.room((long) size.m() * size.n() * 4);
         DType type = direct ? c.dtype() : DType.F32;
         Gemm.Call call = Gemm.Call.of(
                 transposeA, transposeB, size.m(), size.n(), size.k(), a.type(), type, direct && accumulate);
