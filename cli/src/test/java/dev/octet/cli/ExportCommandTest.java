@@ -7,10 +7,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.converter.lower.Target;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -21,6 +24,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -115,6 +119,25 @@ class ExportCommandTest {
         assertEquals("eval.npz", proof.path("data").asText());
         CommandLine again = CommandLine.run("export", run(), "-o", at(name), "--target", target, "--prove-only");
         assertEquals(ExitCode.OK, again.code(), again.err());
+    }
+
+    /** As docs/export.md shows. */
+    @Test
+    void a_java_program_exports_and_proves_as_the_verb_does() throws IOException {
+        Path output = folder.resolve("m.onnx");
+        try (TrainedRun trained = TrainedRun.open(runs.resolve("delayed"), Optional.empty(), 0);
+                Device device = CpuDevice.of(2)) {
+            Exported file = trained.export(new ExportTarget.Onnx(Target.ONNXRUNTIME), output, ExportOptions.defaults());
+            assertTrue(
+                    trained.prove(file, device, ExportProof.Options.defaults()).passed());
+            assertEquals(3, trained.step());
+            assertEquals(14, file.fp8Layers());
+        }
+        Path typed = folder.resolve("typed.onnx");
+        String run = runs.resolve("delayed").toString();
+        CommandLine line = CommandLine.run("export", run, "-o", typed.toString(), "--target", "onnxruntime");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        assertEquals(-1, Files.mismatch(output, typed));
     }
 
     @ParameterizedTest
