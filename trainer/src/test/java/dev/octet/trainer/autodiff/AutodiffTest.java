@@ -201,6 +201,34 @@ class AutodiffTest {
         }
     }
 
+    /** m = v·w reads what z = v looks at: through y = (m + z) + h the gradients of z, v and h begin as that of y. */
+    @Test
+    void a_product_does_not_add_to_a_gradient_that_stands_for_anothers() {
+        GraphModel model = model(
+                List.of(
+                        softmax("x", "h"),
+                        Node.of("v", "Reshape", List.of("h", "shape"), List.of("v")),
+                        Node.of("m", "MatMul", List.of("v", "w"), List.of("m")),
+                        Node.of("z", "Reshape", List.of("v", "shape"), List.of("z")),
+                        Node.of("s", "Add", List.of("m", "z"), List.of("s")),
+                        Node.of("y", "Add", List.of("s", "h"), List.of("y"))),
+                List.of(f32("x", 2, 3)),
+                List.of("y"),
+                Tensor.ofLongs(ARENA, "shape", Shape.of(2), 2, 3),
+                Tensor.ofFloats(ARENA, "w", Shape.of(3, 3), 0, 2, 0, 0, 0, 3, 5, 0, 0));
+        Program program = Autodiff.program(model, upstream(Set.of("y"), Set.of("x")));
+        double[] up = doubles(UP.toFloats());
+        double[] inner = new double[6];
+        for (int row = 0; row < 6; row += 3) {
+            inner[row] = 2 * up[row] + 2 * up[row + 1];
+            inner[row + 1] = 2 * up[row + 1] + 3 * up[row + 2];
+            inner[row + 2] = 2 * up[row + 2] + 5 * up[row];
+        }
+        try (Device cpu = CpuDevice.of(1)) {
+            assertNear(softmaxBackward(X.toFloats(), inner), gradientOfX(cpu, program, 1), 1);
+        }
+    }
+
     @Test
     void only_what_lies_between_parameter_and_output_gets_a_backward_step() {
         GraphModel model = model(

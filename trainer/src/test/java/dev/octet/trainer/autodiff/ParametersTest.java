@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
@@ -263,5 +264,25 @@ class ParametersTest {
         Graph g =
                 graph(List.of(node("Concat", List.of("low", "high"), "both")), constant("low", 4), constant("high", 4));
         assertEquals(Map.of(), uses(g));
+    }
+
+    @Test
+    void a_constant_that_a_layer_multiplies_and_a_matrix_of_factors_are_none() {
+        Graph g = graph(
+                List.of(linear("fixed", "w", "y"), node("Mul", List.of("y", "factors"), "z")),
+                constant("fixed", 2, 4),
+                constant("w", 4, 4),
+                constant("factors", 2, 4));
+        assertEquals(Map.of("w", "weight"), uses(g));
+    }
+
+    @Test
+    void a_transposed_copy_that_lies_turned_is_read_straight_once_restored() {
+        Tensor table = Tensor.ofFloats(ARENA, "wte", Shape.of(2, 3), 1, 2, 3, 4, 5, 6);
+        Tensor copy = Tensor.ofFloats(ARENA, "head", Shape.of(3, 2), 1, 4, 2, 5, 3, 6);
+        Node turned = linear("e", "head", "y").with(Attribute.of("transB", 1));
+        Graph g = graph(List.of(node("Gather", List.of("wte", "ids"), "e"), turned), copy, table);
+        Graph restored = Ties.restore(GraphModel.of(g, 10, 21), Ties.find(g)).graph();
+        assertEquals(0, restored.nodes().getLast().intAttribute("transB", 0));
     }
 }

@@ -125,6 +125,17 @@ class BuiltInHooksTest {
     }
 
     @Test
+    void the_eleventh_loss_is_the_first_that_can_be_too_high() {
+        double[] losses = new double[11];
+        Arrays.fill(losses, 2);
+        losses[10] = 100;
+        assertEquals(RunEnd.Reason.DIVERGED, diverge(new DivergenceStop(new DivergenceConfig(3, 1)), losses).reason);
+        losses[9] = 100;
+        losses[10] = 2;
+        assertNull(diverge(new DivergenceStop(new DivergenceConfig(3, 1)), losses).reason);
+    }
+
+    @Test
     void a_watchdog_that_was_told_what_it_knew_goes_on_as_if_never_stopped() {
         DivergenceStop first = new DivergenceStop(new DivergenceConfig(3, 2));
         diverge(first, flatThen(7));

@@ -10,9 +10,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -24,6 +26,7 @@ import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
 import dev.octet.quant.recipe.TrainingRecipe.CurrentScaling;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.quant.recipe.TrainingRecipe.Mxfp8;
+import dev.octet.quant.recipe.TrainingRecipe.Rowwise;
 import dev.octet.quant.scale.AmaxHistory.Algorithm;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.ProgramOptions;
@@ -37,6 +40,7 @@ import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
+import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -46,6 +50,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -212,6 +217,88 @@ class Fp8PolicyTest {
             x[7] = -3;
             assertTrue(Float.isNaN(linear.forward(x)[0]));
             assertArrayEquals(new float[] {0, 0, 0, 3}, linear.lasting("fp8.layer.input.amax_history"));
+        }
+    }
+
+    /** Weights of which those of one input, or of one output, are so small that the scale of the others makes them zero. */
+    private static float[] weights(boolean transB, int smallIn, int smallOut) {
+        float[] w = random(IN * OUT, 1);
+        for (int i = 0; i < IN; i++) {
+            for (int o = 0; o < OUT; o++) {
+                w[transB ? o * IN + i : i * OUT + o] *= i == smallIn || o == smallOut ? 0x1p-24f : 1;
+            }
+        }
+        return w;
+    }
+
+    /** Largest magnitude in a column of results. */
+    private static float largest(float[] all, int columns, int column) {
+        float largest = 0;
+        for (int i = column; i < all.length; i += columns) {
+            largest = Math.max(largest, Math.abs(all[i]));
+        }
+        return largest;
+    }
+
+    @Test
+    void scales_of_a_weight_run_along_the_sums_of_each_product_however_it_lies() {
+        for (TrainingRecipe recipe : List.of(Mxfp8.DEFAULT, new Rowwise())) {
+            for (boolean transB : new boolean[] {true, false}) {
+                try (Device device = CpuDevice.of(1);
+                        OneLinear linear = new OneLinear(device, policy(recipe), ROWS, IN, OUT, transB, true)) {
+                    linear.prepare(weights(transB, -1, 40), new float[OUT]);
+                    float[] y = linear.forward(random(ROWS * IN, 3));
+                    assertTrue(largest(y, OUT, 40) > 0, recipe.name() + " fprop " + transB);
+                    linear.prepare(weights(transB, 20, -1), new float[OUT]);
+                    linear.forward(random(ROWS * IN, 3));
+                    float[] dx = requireNonNull(
+                            linear.backward(random(ROWS * OUT, 4)).get("x"));
+                    assertTrue(largest(dx, IN, 20) > 0, recipe.name() + " dgrad " + transB);
+                }
+            }
+        }
+    }
+
+    @Test
+    void casts_before_an_update_leave_the_larger_amax_to_it() {
+        try (Device device = CpuDevice.of(1);
+                OneLinear linear = new OneLinear(device, policy(DELAYED), ROWS, IN, OUT, true, true)) {
+            for (float amax : new float[] {5, 3}) {
+                float[] w = new float[IN * OUT];
+                w[7] = -amax;
+                linear.prepare(w, new float[OUT]);
+            }
+            linear.forward(new float[ROWS * IN]);
+            assertArrayEquals(new float[] {0, 0, 0, 5}, linear.lasting("fp8.w.weight.amax_history"));
+        }
+    }
+
+    @Test
+    void an_update_that_is_not_fused_moves_the_window_past_a_zero_and_takes_the_newest_when_asked_to() {
+        DelayedScaling apart = new DelayedScaling(0, Fp8Format.E4M3, 4, Algorithm.MOST_RECENT, false, true, false);
+        try (Device device = CpuDevice.of(1);
+                OneLinear linear = new OneLinear(device, policy(apart), ROWS, IN, OUT, true, true)) {
+            linear.prepare(random(IN * OUT, 1), new float[OUT]);
+            for (float amax : new float[] {4, 0, 2}) {
+                float[] x = new float[ROWS * IN];
+                x[3] = amax;
+                linear.forward(x);
+            }
+            assertArrayEquals(new float[] {0, 4, 0, 2}, linear.lasting("fp8.layer.input.amax_history"));
+            assertEquals(448f / 2, linear.lasting("fp8.layer.input.quant_scale")[0]);
+        }
+    }
+
+    @Test
+    void the_amax_kept_of_an_input_in_blocks_is_the_largest_of_all() {
+        try (Device device = CpuDevice.of(1);
+                OneLinear linear = new OneLinear(device, policy(new Rowwise()), ROWS, IN, OUT, true, true)) {
+            linear.prepare(random(IN * OUT, 1), new float[OUT]);
+            float[] x = new float[ROWS * IN];
+            Arrays.fill(x, 1);
+            x[IN] = -7; // in the second row
+            linear.forward(x);
+            assertEquals(7, linear.lasting("fp8.layer.input.amax")[0]);
         }
     }
 
@@ -400,5 +487,26 @@ class Fp8PolicyTest {
                         requireNonNull(s.inputs().get(Fp8Linear.X_CODES)).type().dtype());
             }
         }
+    }
+
+    @Test
+    void two_recipes_for_one_input_have_a_scale_each() {
+        DelayedScaling other = new DelayedScaling(0, Fp8Format.E4M3, 4, Algorithm.MAX, true, true, false);
+        Program program =
+                program(two(), policy(DELAYED, false, false, LayerFilter.NONE, override("second", true, other)));
+        Set<String> states = program.lasting().stream().map(Value::name).collect(Collectors.toSet());
+        assertTrue(states.contains("fp8.first.input.quant_scale"), states.toString());
+        assertTrue(states.contains("fp8.second.input.quant_scale"), states.toString());
+    }
+
+    @Test
+    void a_normalisation_that_is_an_output_too_stays_in_the_narrow_type() {
+        GraphModel model = two("norm");
+        GraphEdit edit = GraphEdit.of(model.graph());
+        List<ValueInfo> outputs = new ArrayList<>(model.graph().outputs());
+        outputs.add(OneLinear.f32("norm:y", ROWS, 32));
+        edit.setOutputs(outputs);
+        Program program = program(model.withGraph(edit.build()), policy(DELAYED, false, false, LayerFilter.NONE));
+        assertEquals(DType.BF16, quantized(program).x().dtype());
     }
 }
