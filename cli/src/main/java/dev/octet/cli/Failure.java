@@ -57,7 +57,11 @@ record Failure(ExitCode code, String what, String where, String fix) {
         return switch (e) {
             case DownloadException d -> io(reason, d.where(), d.fix());
             case NoSuchFileException _ ->
-                io("no such file or folder", file, "check the path; a relative one starts at the current folder");
+                io(
+                        "no such file or folder",
+                        file,
+                        "check the path; a relative one starts at the current folder, in a configuration at its"
+                                + " folder");
             case AccessDeniedException _ ->
                 io("permission denied", file, "check the owner and mode of it and its folder");
             case FileAlreadyExistsException _ ->

@@ -3,8 +3,10 @@ package dev.octet.trainer.config;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.yaml.Section;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * Samples to train and evaluate on.
@@ -52,6 +54,19 @@ public record DataConfig(
                     "only .bin files are cut into sequences",
                     "leave the key out, or use max_length for texts");
         }
+        requireKind(s, data, ".bin", List.of("token_type"));
+        requireKind(s, data, ".jsonl", List.of("tokenizer", "max_length", "pad_multiple"));
         return data;
+    }
+
+    /** Keys that would have no effect are most likely meant for other data. */
+    private static void requireKind(Section s, DataConfig data, String ending, List<String> keys) {
+        boolean there = Stream.concat(Stream.of(data.train), data.eval.stream())
+                .anyMatch(p -> p.toString().endsWith(ending));
+        for (String key : keys) {
+            if (!there && s.has(key)) {
+                throw s.error(key, "only " + ending + " files have a " + key, "leave the key out");
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@ package dev.octet.trainer.config;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.yaml.Section;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Pattern;
 
@@ -57,7 +58,10 @@ public record OptimizerConfig(
                 s.patterns("no_decay"));
         for (String key : type == Type.SGD ? List.of("betas", "eps") : List.of("momentum", "dampening", "nesterov")) {
             if (s.has(key)) {
-                throw s.error(key, type + " has no " + key, "leave the key out, or choose another type");
+                throw s.error(
+                        key,
+                        type.name().toLowerCase(Locale.ROOT) + " has no " + key,
+                        "leave the key out, or choose another type");
             }
         }
         if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {

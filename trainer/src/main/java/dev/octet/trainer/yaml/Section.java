@@ -103,7 +103,7 @@ public final class Section implements Entry {
     }
 
     private double number(String key, Scalar scalar, double min, double max) {
-        String fix = "give a number " + (max == Double.MAX_VALUE ? "of at least " + min : "from " + min + " to " + max);
+        String fix = "give a number " + range(min, max);
         try {
             double value = Double.parseDouble(scalar.text());
             if (value >= min && value <= max) {
@@ -113,6 +113,18 @@ public final class Section implements Entry {
             throw broken(key, "'" + scalar.text() + "' is not a number", fix, e);
         }
         throw broken(key, scalar.text() + " is out of range", fix, null);
+    }
+
+    private static String range(double min, double max) {
+        String low = min == Double.MIN_VALUE ? "above 0" : "of at least " + plain(min);
+        if (max == Double.MAX_VALUE) {
+            return low;
+        }
+        return low + (max == Math.nextDown(1.0) ? ", below 1" : ", at most " + plain(max));
+    }
+
+    private static String plain(double x) {
+        return x == Math.rint(x) && Math.abs(x) < 1e9 ? String.valueOf((long) x) : String.valueOf(x);
     }
 
     /** Numbers in brackets, exactly {@code count} of them. */
@@ -148,7 +160,12 @@ public final class Section implements Entry {
     /** One of {@code choices} by its name; the key must be there. */
     public <T> T requiredChoice(String key, Map<String, T> choices) {
         if (!has(key)) {
-            throw broken(key, "the key is missing", Nearest.advice("", choices.keySet()), null);
+            throw broken(
+                    key,
+                    "the key is missing",
+                    "add " + key + ": ..." + (path.isEmpty() ? "" : " to " + path) + ", "
+                            + Nearest.advice("", choices.keySet()),
+                    null);
         }
         return choice(key, choices, choices.values().iterator().next());
     }
@@ -268,7 +285,7 @@ public final class Section implements Entry {
         List<String> typed = Nearest.names(
                 key, entries.keySet().stream().filter(k -> !asked.contains(k)).toList());
         String fix = typed.isEmpty()
-                ? "add " + child(key) + ": ..."
+                ? "add " + key + ": ..." + (path.isEmpty() ? "" : " to " + path)
                 : "did you mean " + key + " where " + typed.getFirst() + " is written?";
         return broken(typed.isEmpty() ? key : typed.getFirst(), "the key " + key + " is missing", fix, null);
     }

@@ -118,8 +118,8 @@ class TrainingConfigTest {
                 "optimizer: {lr: .nan}                           | not a number",
                 "optimizer: {betas: [0.9]}                       | 1 numbers",
                 "optimizer: {betas: [0.9, 1.0]}                  | out of range",
-                "optimizer: {type: sgd, betas: [0.9, 0.99]}      | SGD has no betas",
-                "optimizer: {momentum: 0.9}                      | ADAMW has no momentum",
+                "optimizer: {type: sgd, betas: [0.9, 0.99]}      | sgd has no betas",
+                "optimizer: {momentum: 0.9}                      | adamw has no momentum",
                 "optimizer: [adamw]                              | keys and values",
                 "schedule: {type: linear, warmup: 11}            | longer than the run",
                 "schedule: {type: liner}                         | unknown value 'liner'",
@@ -141,8 +141,8 @@ class TrainingConfigTest {
                 "precision: {mode: fp32, autocast: cuda}         | unknown key 'precision.autocast'",
                 "optimizer: {type: sgd, nesterov: true}          | needs a momentum",
                 "optimizer: {type: sgd, momentum: 0.9, dampening: 0.1, nesterov: true} | no dampening",
-                "optimizer: {type: adam, nesterov: true}         | ADAM has no nesterov",
-                "optimizer: {type: adamw, dampening: 0.1}        | ADAMW has no dampening",
+                "optimizer: {type: adam, nesterov: true}         | adam has no nesterov",
+                "optimizer: {type: adamw, dampening: 0.1}        | adamw has no dampening",
                 "ties: keep                                      | unknown value 'keep'",
                 "precision: {mode: fp8, recipe: delay}           | unknown value 'delay'",
                 "precision: {mode: fp8, fp8_format: E5M2}        | does not train",
@@ -154,6 +154,7 @@ class TrainingConfigTest {
                 "precision: {mode: fp8, layers: [{match: a, fpx: 1}]} | unknown key",
                 "fp8_health: {every: 10}                         | mode fp32 casts nothing to FP8",
                 "precision: {mode: fp8, fp8_health: {every: 1}}  | unknown key 'precision.fp8_health'",
+                "clip_grad_norm: 0                               | out of range",
                 "seed: *x                                        | not supported",
             })
     void a_value_out_of_place_is_refused(String line, String what) {
@@ -232,7 +233,37 @@ class TrainingConfigTest {
     }
 
     @Test
+    void keys_for_another_kind_of_data_are_refused() {
+        String rest = "}\nloss: {type: mse}\nsteps: 1";
+        assertEquals(
+                "only .jsonl files have a max_length",
+                refused("data: {train: a.npz, max_length: 8" + rest).what());
+        assertEquals(
+                "only .bin files have a token_type",
+                refused("data: {train: a.npz, token_type: uint32" + rest).what());
+        assertEquals(
+                8,
+                parse("data: {train: a.npz, eval: b.jsonl, max_length: 8" + rest)
+                        .data()
+                        .maxLength());
+    }
+
+    @Test
+    void the_limits_of_a_number_are_said_as_one_writes_them() {
+        String start = "data: {train: a.npz}\nloss: {type: mse}\nsteps: 1\n";
+        assertEquals(
+                "give a number above 0", refused(start + "clip_grad_norm: 0").fix());
+        assertEquals(
+                "give a number of at least 0",
+                refused(start + "optimizer: {lr: -1}").fix());
+        assertEquals(
+                "give a number of at least 0, below 1",
+                refused(start + "optimizer: {type: sgd, momentum: 1}").fix());
+    }
+
+    @Test
     void what_must_be_said_is_asked_for() {
+        assertEquals("add train: ... to data", refused("steps: 1").fix());
         assertTrue(refused("steps: 1").where().contains("data.train"));
         assertTrue(refused("data: {train: a.npz}\nsteps: 1").where().contains("loss.type"));
         assertTrue(refused("data: {train: a.npz}\nloss: {type: mse}").where().contains("steps"));
