@@ -6,6 +6,7 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.FolderLock;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
@@ -68,6 +69,9 @@ record Failure(ExitCode code, String what, String where, String fix) {
                 io("a file or folder is in the way", file, "choose another name, or remove it");
             case NotDirectoryException _ -> io("not a folder", file, "give the path of a folder");
             case DirectoryNotEmptyException _ -> io("the folder is not empty", file, "choose another one, or empty it");
+            case FileSystemException _
+            when reason.endsWith(FolderLock.TAKEN) ->
+                io(FolderLock.TAKEN, file, "wait for its end, or choose another folder");
             default ->
                 reason.contains("No space left on device")
                         ? io("no space left on device", file, "free some space, or write to another disk")

@@ -18,7 +18,7 @@ final class Flags {
             "how to show progress (default: a bar on a terminal, plain lines elsewhere)");
     static final Option THREADS = value("threads", "N", "threads to use (default: all cores)");
     static final Option FORCE = flag("force", "overwrite the output if it exists (default: refuse)");
-    static final Option DRY_RUN = flag("dry-run", "say what would be done; calibrate nothing, write nothing");
+    static final Option DRY_RUN = flag("dry-run", "say what would be done; compute and write nothing");
     static final Option OUTPUT = Option.builder("o")
             .longOpt("output")
             .hasArg()

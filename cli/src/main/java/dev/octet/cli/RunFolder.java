@@ -102,6 +102,12 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
     /** The checkpoint of a step; the newest for 0. The caller closes it. */
     CheckpointFile checkpoint(long step) throws IOException {
         CheckpointFolder checkpoints = new CheckpointFolder(folder);
+        if (checkpoints.steps().isEmpty()) {
+            throw new InvalidOptionException(
+                    "the run has no checkpoint",
+                    folder.toString(),
+                    "train on until it has one; checkpoint: {every: N} writes them before the end");
+        }
         return step == 0 ? checkpoints.openNewest() : checkpoints.open(step);
     }
 }

@@ -359,6 +359,22 @@ class ExportCommandTest {
     }
 
     @Test
+    void a_run_without_a_checkpoint_is_told_how_to_get_one() throws IOException {
+        Path copy = copy();
+        Path step = copy.resolve("checkpoints/step-3");
+        Files.move(step, copy.resolve("checkpoints/other"));
+        assertRefused(
+                ExitCode.USAGE,
+                "the run has no checkpoint",
+                "export",
+                copy.toString(),
+                "-o",
+                at("m.onnx"),
+                "--target",
+                "onnx");
+    }
+
+    @Test
     void a_step_without_a_checkpoint_is_answered_with_those_there_are() {
         assertRefused(ExitCode.USAGE, "[3]", "export", run(), "-o", at("m.onnx"), "--target", "onnx", "--step", "2");
     }

@@ -8,6 +8,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.FolderLock;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
@@ -44,6 +45,14 @@ class FailureTest {
         Failure failure = Failure.of(thrown);
         assertEquals(code, failure.code().number());
         assertEquals(3, failure.text().lines().count(), failure.text());
+    }
+
+    @Test
+    void a_folder_that_another_run_writes_is_to_be_waited_for() {
+        Failure failure = Failure.of(new FileSystemException("run", null, FolderLock.TAKEN));
+        assertEquals(
+                new Failure(ExitCode.IO, FolderLock.TAKEN, "run", "wait for its end, or choose another folder"),
+                failure);
     }
 
     @Test

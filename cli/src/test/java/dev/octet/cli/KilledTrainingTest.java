@@ -257,6 +257,7 @@ class KilledTrainingTest {
     void wrong_use_is_refused_with_its_exit_code() throws IOException {
         assertEquals(ExitCode.USAGE, CommandLine.run("train", MODEL, "-o", "x").code());
         assertEquals(ExitCode.USAGE, run(words("x", "--from-step", "3")).code());
+        assertEquals(ExitCode.USAGE, run(words("x", "--resume", "--dry-run")).code());
         assertEquals(ExitCode.USAGE, run(words("x", "--device", "tpu")).code());
         assertEquals(ExitCode.UNAVAILABLE, run(words("x", "--device", "cuda:0")).code());
         config("steps: 10", "freeze: [nothing]");

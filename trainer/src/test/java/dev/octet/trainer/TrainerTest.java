@@ -368,7 +368,7 @@ class TrainerTest {
         Files.write(state, bytes);
         MalformedModelException e =
                 assertThrows(MalformedModelException.class, () -> run(parts, damaged, RunOptions.NEW.resuming()));
-        assertEquals("step-20 is good: resume with --from-step 20", e.fix());
+        assertEquals("step-20 is good: resume with --from-step 20, or export it with --step 20", e.fix());
         run(parts, damaged, new RunOptions(true, 20, Long.MAX_VALUE, List.of(), Map.of()));
         assertSameCheckpoint(whole, damaged, 40);
         assertEquals(losses(whole), losses(damaged));

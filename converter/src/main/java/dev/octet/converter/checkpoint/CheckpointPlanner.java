@@ -35,6 +35,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -529,7 +530,11 @@ public final class CheckpointPlanner {
             decisions.values().forEach(d -> reasons.merge(d.reason(), 1L, Long::sum));
             throw new UnsupportedModelException(
                     "there is no weight to quantise: "
-                            + (reasons.isEmpty() ? "the checkpoint has no matrices" : reasons.toString()),
+                            + (reasons.isEmpty()
+                                    ? "the checkpoint has no matrices"
+                                    : reasons.entrySet().stream()
+                                            .map(e -> e.getKey() + " (" + e.getValue() + ")")
+                                            .collect(Collectors.joining("; "))),
                     checkpoint.path().toString(),
                     "give another recipe or target; `octet quantize` has --include for heads, routers and embeddings");
         }

@@ -12,6 +12,9 @@ import org.jspecify.annotations.Nullable;
 
 /** Keeps a second process (or thread) from writing the same folder. The system releases it when the process dies, however it dies. */
 public final class FolderLock implements AutoCloseable {
+    /** What the exception says when another run holds the lock. */
+    public static final String TAKEN = "another run is writing this folder";
+
     private final Path file;
     private final FileChannel channel;
     private final FileLock lock;
@@ -45,8 +48,7 @@ public final class FolderLock implements AutoCloseable {
     }
 
     private static FileSystemException taken(Path folder, @Nullable Exception cause) {
-        FileSystemException taken =
-                new FileSystemException(folder.toString(), null, "another run is writing this folder");
+        FileSystemException taken = new FileSystemException(folder.toString(), null, TAKEN);
         taken.initCause(cause);
         return taken;
     }

@@ -172,10 +172,11 @@ public final class CheckpointFolder {
     private String offer(List<Long> steps, long damaged) throws IOException {
         for (long step : steps.reversed()) {
             if (step < damaged && isGood(step)) {
-                return "step-" + step + " is good: resume with --from-step " + step;
+                return "step-" + step + " is good: resume with --from-step " + step + ", or export it with --step "
+                        + step;
             }
         }
-        return "no earlier checkpoint is good: start the run again without --resume";
+        return "no earlier checkpoint is good: start the run again in another folder";
     }
 
     private boolean isGood(long step) throws IOException {

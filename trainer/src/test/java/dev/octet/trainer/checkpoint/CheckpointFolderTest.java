@@ -125,7 +125,7 @@ class CheckpointFolderTest {
                 Files.write(file, bad);
                 MalformedModelException e = assertThrows(MalformedModelException.class, folder::openNewest, name);
                 assertTrue(e.what().startsWith("checkpoint step-2 is damaged: "), e.what());
-                assertEquals("step-1 is good: resume with --from-step 1", e.fix());
+                assertEquals("step-1 is good: resume with --from-step 1, or export it with --step 1", e.fix());
             }
             Files.write(file, good);
         }
@@ -141,11 +141,11 @@ class CheckpointFolderTest {
         Files.write(folder.path(2).resolve("parameters.safetensors"), new byte[5]);
         MalformedModelException e = assertThrows(MalformedModelException.class, folder::openNewest);
         assertEquals("checkpoint step-3 is damaged: state.safetensors is missing", e.what());
-        assertEquals("step-1 is good: resume with --from-step 1", e.fix());
+        assertEquals("step-1 is good: resume with --from-step 1, or export it with --step 1", e.fix());
         folder.open(1).close();
         Files.delete(folder.path(1).resolve("SHA256SUMS"));
         assertEquals(
-                "no earlier checkpoint is good: start the run again without --resume",
+                "no earlier checkpoint is good: start the run again in another folder",
                 assertThrows(MalformedModelException.class, () -> folder.open(2))
                         .fix());
     }
@@ -273,6 +273,6 @@ class CheckpointFolderTest {
         }
         Files.delete(folder.path(2).resolve("SHA256SUMS"));
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> folder.open(2));
-        assertEquals("step-1 is good: resume with --from-step 1", e.fix());
+        assertEquals("step-1 is good: resume with --from-step 1, or export it with --step 1", e.fix());
     }
 }
