@@ -155,6 +155,13 @@ class GradientCommandTest {
     }
 
     @Test
+    void a_renamed_gradient_that_is_not_in_the_file_is_named() {
+        CommandLine run = gradient(MODEL, GOLDEN, "--rename", "nothing=a");
+        assertEquals(ExitCode.INPUT, run.code(), run.err());
+        assertTrue(run.err().contains("no 'grad.nothing' is in the file"), run.err());
+    }
+
+    @Test
     void wrong_options_are_exit_2() {
         assertEquals(ExitCode.USAGE, gradient(MODEL, GOLDEN, "--device", "gpu").code());
         assertEquals(ExitCode.USAGE, gradient(MODEL, GOLDEN, "--loss", "hinge").code());

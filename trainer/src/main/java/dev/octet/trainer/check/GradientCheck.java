@@ -54,7 +54,7 @@ public final class GradientCheck {
      *
      * @param model canonical, at concrete shapes, with the loss when there is one
      * @param loss the graph's value that is differentiated; null when gradients of outputs are given
-     * @param renamed the graph's names of parameters that the file calls otherwise, by the file's name
+     * @param renamed the graph's names of parameters that the file calls otherwise, by the file's name, each of which has a gradient
      * @throws InvalidDataException when tensors are missing, too many, or of another shape or type; all are named
      */
     public GradientCheck(GraphModel model, @Nullable String loss, Golden golden, Map<String, String> renamed) {
@@ -74,6 +74,10 @@ public final class GradientCheck {
         Parameters parameters = Parameters.of(model.graph());
         List<String> problems = new ArrayList<>(inputProblems());
         problems.addAll(outputProblems());
+        renamed.keySet().stream()
+                .filter(n -> !golden.gradients().containsKey(n))
+                .forEach(n -> problems.add(
+                        "'" + n + "' has another name in the graph, but no 'grad." + n + "' is in the file"));
         golden.gradients().forEach((name, t) -> {
             try {
                 names.put(name, GoldenName.find(model.graph(), parameters, name, renamed.getOrDefault(name, name), t));
@@ -85,8 +89,8 @@ public final class GradientCheck {
             throw new InvalidDataException(
                     String.join("; ", problems),
                     "graph '" + model.graph().name() + "'",
-                    "name the tensors as the graph names its inputs, outputs and parameters; `octet inspect"
-                            + " --parameters` lists them");
+                    "name the tensors as the graph names its inputs, outputs and parameters, or say with --rename"
+                            + " what it calls them; `octet inspect --parameters` lists them");
         }
         Set<String> trained = new TreeSet<>();
         names.values().forEach(n -> trained.add(n.value()));
