@@ -4,6 +4,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -77,7 +78,10 @@ public final class CheckpointFolder {
             CheckpointFile.write(hidden, state);
             force(hidden);
             publish(hidden, path(state.step()));
-        } catch (IOException | RuntimeException e) {
+        } catch (IOException e) {
+            delete(hidden);
+            throw named(e, path(state.step()));
+        } catch (RuntimeException e) {
             delete(hidden);
             throw e;
         }
@@ -88,6 +92,16 @@ public final class CheckpointFolder {
             }
         }
         return path(state.step());
+    }
+
+    /** A full disk does not say what was being written. */
+    private static IOException named(IOException e, Path written) {
+        if (e instanceof FileSystemException) {
+            return e;
+        }
+        FileSystemException named = new FileSystemException(written.toString(), null, e.getMessage());
+        named.initCause(e);
+        return named;
     }
 
     private void publish(Path hidden, Path target) throws IOException {
