@@ -210,7 +210,7 @@ def main():
     facts["load_average_after"] = os.getloadavg()
     lines, summary = rounds.report()
     write(options.result, facts | rounds.facts, lines,
-          {"machine": facts, "facts": rounds.facts, "summary": summary, "rounds": rounds.results, "options": vars(options)})
+          {"machine": facts, "facts": rounds.facts, "summary": summary, "rounds": rounds.results})
 
 
 main()

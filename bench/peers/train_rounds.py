@@ -157,7 +157,7 @@ def main():
     facts["load_average_after"] = os.getloadavg()
     lines.insert(0, f"{options.rounds} rounds: medians of their medians, [fastest .. slowest]; milliseconds of a step")
     write(options.result, facts, lines,
-          {"machine": facts, "summary": summary, "rounds": runs, "rates": rates, "options": vars(options)})
+          {"machine": facts, "summary": summary, "rounds": runs, "rates": rates})
 
 
 main()
