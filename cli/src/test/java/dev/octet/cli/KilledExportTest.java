@@ -6,8 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -59,22 +57,6 @@ class KilledExportTest {
         };
     }
 
-    private Process start(String name) throws IOException {
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "--enable-native-access=ALL-UNNAMED",
-                "--add-modules",
-                "jdk.incubator.vector",
-                "-cp",
-                System.getProperty("java.class.path"),
-                Start.class.getName()));
-        command.addAll(Arrays.asList(export(name)));
-        return new ProcessBuilder(command)
-                .redirectErrorStream(true)
-                .redirectOutput(folder.resolve("child.txt").toFile())
-                .start();
-    }
-
     private List<String> hidden() throws IOException {
         try (Stream<Path> entries = Files.list(folder.resolve("exports"))) {
             return entries.map(p -> p.getFileName().toString())
@@ -86,7 +68,7 @@ class KilledExportTest {
 
     /** Kills an export as soon as it has made its folder; whether that was in time. */
     private boolean killInTheMiddle(String name) throws Exception {
-        Process process = start(name);
+        Process process = Child.start(Child.octet(List.of(export(name))), folder.resolve("child.txt"));
         try {
             while (!process.waitFor(1, TimeUnit.MILLISECONDS)) {
                 if (hidden().contains(HIDDEN + name)) {

@@ -84,28 +84,6 @@ class KilledRunTest {
         Files.writeString(source.resolve("tokenizer.json"), "{}");
     }
 
-    private static List<String> java(String... options) {
-        List<String> words = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "--enable-native-access=ALL-UNNAMED",
-                "--add-modules",
-                "jdk.incubator.vector",
-                "-cp",
-                System.getProperty("java.class.path")));
-        words.addAll(1, Arrays.asList(options));
-        return words;
-    }
-
-    private Process start(String... words) throws IOException {
-        List<String> command = java();
-        command.add(Start.class.getName());
-        command.addAll(Arrays.asList(words));
-        return new ProcessBuilder(command)
-                .redirectErrorStream(true)
-                .redirectOutput(folder.resolve("child.txt").toFile())
-                .start();
-    }
-
     private String[] quantize(Path out) {
         return new String[] {
             "quantize", source.toString(), "-o", out.toString(), "--recipe", "nvfp4", "--threads", "1", "--json"
@@ -151,7 +129,7 @@ class KilledRunTest {
         int killed = 0;
         for (int round = 0; round < 3; round++) {
             int finished = 2 * round + random.nextInt(2);
-            Process process = start(quantize(out));
+            Process process = Child.start(Child.octet(List.of(quantize(out))), folder.resolve("child.txt"));
             try {
                 killed += waitFor(process, out, finished, random.nextLong(400_000)) ? 1 : 0;
                 if (round == 0) {
@@ -215,17 +193,12 @@ class KilledRunTest {
         assumeTrue(Files.isExecutable(Path.of("/bin/bash")), "there is no bash to set a limit");
         writeSource();
         Path out = folder.resolve("out");
-        List<String> command = java();
-        command.add(Start.class.getName());
-        command.addAll(Arrays.asList(quantize(out)));
+        List<String> command = Child.octet(List.of(quantize(out)));
         // no file may have more than 400 KiB; a finished one has 1152
         List<String> limited = new ArrayList<>(List.of("/bin/bash", "-c", "ulimit -f 400; exec \"$@\"", "limited"));
         limited.addAll(command);
         limited.add(5, "-XX:-UsePerfData");
-        Process process = new ProcessBuilder(limited)
-                .redirectErrorStream(true)
-                .redirectOutput(folder.resolve("child.txt").toFile())
-                .start();
+        Process process = Child.start(limited, folder.resolve("child.txt"));
         assertEquals(ExitCode.IO.number(), process.waitFor(), Files.readString(folder.resolve("child.txt")));
         assertEquals(List.of(".octet-journal.jsonl"), List.copyOf(hashes(out).keySet()));
         assertEquals(ExitCode.OK, CommandLine.run(quantize(out)).code());
@@ -245,7 +218,7 @@ class KilledRunTest {
                 12_288,
                 new byte[0]);
         Files.writeString(source.resolve("config.json"), CONFIG);
-        List<String> command = java("-Xmx64m");
+        List<String> command = Child.java("-Xmx64m");
         command.addAll(List.of(
                 PeakMemory.class.getName(),
                 "quantize",

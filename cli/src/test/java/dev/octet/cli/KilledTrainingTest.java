@@ -3,6 +3,7 @@ package dev.octet.cli;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -71,19 +72,7 @@ class KilledTrainingTest {
     }
 
     private Process start(List<String> words) throws IOException {
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "--enable-native-access=ALL-UNNAMED",
-                "--add-modules",
-                "jdk.incubator.vector",
-                "-cp",
-                System.getProperty("java.class.path"),
-                Start.class.getName()));
-        command.addAll(words);
-        return new ProcessBuilder(command)
-                .redirectErrorStream(true)
-                .redirectOutput(folder.resolve("child.txt").toFile())
-                .start();
+        return Child.start(Child.octet(words), folder.resolve("child.txt"));
     }
 
     private static CommandLine run(List<String> words) {
@@ -191,6 +180,23 @@ class KilledTrainingTest {
         String printed = Files.readString(folder.resolve("child.txt"));
         assertTrue(printed.contains("interrupted at step " + newest(run)), printed);
         assertTrue(printed.contains("--resume"), printed);
+    }
+
+    @Test
+    void a_full_disk_names_the_checkpoint_and_leaves_nothing_of_it() throws Exception {
+        assumeTrue(Files.isExecutable(Path.of("/bin/bash")), "there is no bash to set a limit");
+        // no file may have more than 100 KiB; the parameters have 136
+        List<String> limited = new ArrayList<>(List.of("/bin/bash", "-c", "ulimit -f 100; exec \"$@\"", "limited"));
+        limited.addAll(Child.octet(words("full", "--quiet")));
+        limited.add(5, "-XX:-UsePerfData");
+        Process process = Child.start(limited, folder.resolve("child.txt"));
+        assertEquals(ExitCode.IO.number(), process.waitFor());
+        String printed = Files.readString(folder.resolve("child.txt"));
+        Path checkpoints = folder.resolve("full").resolve("checkpoints");
+        assertTrue(printed.contains("where: " + checkpoints.resolve("step-1")), printed);
+        try (var left = Files.list(checkpoints)) {
+            assertEquals(List.of(), left.toList());
+        }
     }
 
     @Test
