@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
@@ -117,7 +118,7 @@ final class GradientCommand implements Command {
         Map<String, String> renamed = renamed(arguments);
         Path goldenPath = arguments.requiredPath(GOLDEN);
         try (Device device = device(arguments);
-                ModelFile model = ModelFile.open(arguments.operand(0));
+                ModelSource model = ModelSource.open(arguments.operand(0));
                 ModelFile file = ModelFile.open(goldenPath)) {
             if (model.model().graph().isEmpty()) {
                 throw new UnsupportedModelException(

@@ -1,9 +1,9 @@
 package dev.octet.cli;
 
 import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
-import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
@@ -13,9 +13,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /** A model file with its graph, canonical and at any sizes: what the converter makes of it, for the trainer. */
-record OpenedModel(ModelFile file, Converter converter, GraphModel canonical) implements AutoCloseable {
+record OpenedModel(ModelSource file, Converter converter, GraphModel canonical) implements AutoCloseable {
     static OpenedModel of(Path path) throws IOException {
-        ModelFile file = ModelFile.open(path);
+        ModelSource file = ModelSource.open(path);
         boolean opened = false;
         try {
             if (file.model().graph().isEmpty()) {

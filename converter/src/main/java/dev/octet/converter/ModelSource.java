@@ -1,0 +1,154 @@
+package dev.octet.converter;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.WeightReader;
+import dev.octet.converter.hf.HfImporter;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A model with its graph, wherever the graph comes from: an ONNX file has one, that of a Hugging Face checkpoint follows from its
+ * {@code config.json}. What {@link Converter#of(Model)} is given.
+ *
+ * <p>Owns the mapped memory: the tensors of {@link #model()} die with {@link #close()}. Opening a checkpoint reads headers and
+ * configuration only, unless it is quantised: then its weights are dequantised to F32 at once.
+ */
+public final class ModelSource implements AutoCloseable {
+    private final ModelFile file;
+    private final Model model;
+    private final @Nullable HuggingFace huggingFace;
+    private final Arena arena;
+
+    private ModelSource(ModelFile file, Model model, @Nullable HuggingFace huggingFace, Arena arena) {
+        this.file = file;
+        this.model = model;
+        this.huggingFace = huggingFace;
+        this.arena = arena;
+    }
+
+    /**
+     * What a Hugging Face checkpoint says of itself.
+     *
+     * @param folder with {@code config.json}, tokenizer and the rest
+     * @param config {@code config.json}, not to be changed
+     * @param modelType as {@code llama}
+     * @param modelClass class of transformers, as {@code LlamaForCausalLM}
+     * @param unread tensors that the model does not compute with
+     * @param layout how its weights were quantised in the file, {@code plain} when they were not
+     */
+    public record HuggingFace(
+            Path folder, ObjectNode config, String modelType, String modelClass, List<String> unread, String layout) {
+        public HuggingFace {
+            unread = List.copyOf(unread);
+        }
+    }
+
+    /**
+     * Opens an ONNX file, a safetensors file or index with {@code config.json} beside it, or a folder with these. Tensors without a
+     * configuration have no graph.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when it is no model of a known format, or of an unknown architecture
+     * @throws dev.octet.formats.error.MalformedModelException when it breaks a rule of its format, or tensors and configuration disagree
+     * @throws IOException when it cannot be read
+     */
+    public static ModelSource open(Path path) throws IOException {
+        ModelFile file = ModelFile.open(path);
+        Arena arena = Arena.ofShared();
+        boolean opened = false;
+        try {
+            ModelSource source = of(file, arena);
+            opened = true;
+            return source;
+        } finally {
+            if (!opened) {
+                arena.close();
+                file.close();
+            }
+        }
+    }
+
+    private static ModelSource of(ModelFile file, Arena arena) throws IOException {
+        if (file.model().graph().isPresent() || !Checkpoint.isCheckpoint(file.path())) {
+            return new ModelSource(file, file.model(), null, arena);
+        }
+        try (CheckpointConverter checkpoint = CheckpointConverter.open(file.path())) {
+            Optional<ObjectNode> config = checkpoint.checkpoint().config();
+            if (config.isEmpty()) {
+                return new ModelSource(file, file.model(), null, arena);
+            }
+            Path folder = checkpoint.checkpoint().folder();
+            HfImporter.Imported imported = HfImporter.of(
+                    config.get(),
+                    tensors(file.model(), checkpoint, arena),
+                    folder.resolve(ModelConfig.FILE_NAME).toString());
+            HuggingFace huggingFace = new HuggingFace(
+                    folder,
+                    config.get(),
+                    imported.modelType(),
+                    imported.modelClass(),
+                    imported.unread(),
+                    checkpoint.stored().layout());
+            return new ModelSource(file, Model.of(imported.model()), huggingFace, arena);
+        }
+    }
+
+    /** Plain tensors as they lie in the file; quantised ones dequantised, without their scales. */
+    private static Map<String, Tensor> tensors(Model model, CheckpointConverter checkpoint, Arena arena)
+            throws IOException {
+        if (checkpoint.stored().weights().isEmpty()) {
+            return model.tensors();
+        }
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        for (String name : checkpoint.stored().plain().keySet()) {
+            tensors.put(name, model.tensor(name));
+        }
+        WeightReader reader = WeightReader.of(checkpoint.checkpoint(), checkpoint.stored());
+        for (String name : checkpoint.stored().weights().keySet()) {
+            Tensor weight = Tensor.allocate(arena, new TensorSpec(name, DType.F32, reader.shape(name)));
+            reader.read(name, 0, rows(weight), weight.bytes());
+            tensors.put(name, weight);
+        }
+        return tensors;
+    }
+
+    private static long rows(Tensor weight) {
+        int rank = weight.shape().rank();
+        return rank < 2
+                ? 1
+                : weight.shape().elementCount() / Math.max(1, weight.shape().dim(rank - 1));
+    }
+
+    /** What was opened. */
+    public Path path() {
+        return file.path();
+    }
+
+    /** The model; it has a graph unless the checkpoint has no configuration. Its tensors may be used until {@link #close()}. */
+    public Model model() {
+        return model;
+    }
+
+    /** What a Hugging Face checkpoint says of itself; empty for an ONNX file. */
+    public Optional<HuggingFace> huggingFace() {
+        return Optional.ofNullable(huggingFace);
+    }
+
+    @Override
+    public void close() {
+        arena.close();
+        file.close();
+    }
+}

@@ -1,0 +1,32 @@
+package dev.octet.converter.hf;
+
+import java.util.List;
+import java.util.regex.Pattern;
+
+/**
+ * One family of models as transformers has it: which classes, what they compute, and which tensor is which parameter. Stateless.
+ *
+ * <p>To add one: a file {@code <Name>Architecture}, a line in {@link HfImporter#ARCHITECTURES}, and a tiny checkpoint with golden logits
+ * and gradients in {@code testdata/models/tiny-hf}.
+ */
+interface Architecture {
+    /** {@code model_type} in {@code config.json}. */
+    String modelType();
+
+    /** Classes of transformers that Octet knows the graph of; the first is taken where {@code config.json} names none. */
+    List<String> classes();
+
+    /** Prefix that files of models with a head have in front of the body's names, with its dot, and files of bare models have not. */
+    String prefix();
+
+    /**
+     * Tensors that files may hold although the model does not compute with them: buffers of old versions, heads of another task. A match
+     * anywhere in the name counts.
+     */
+    default List<Pattern> ignored() {
+        return List.of();
+    }
+
+    /** Adds inputs, nodes and outputs of the model to {@code draft}. */
+    void build(HfConfig config, String modelClass, GraphDraft draft);
+}

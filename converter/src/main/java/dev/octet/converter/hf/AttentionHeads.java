@@ -1,0 +1,35 @@
+package dev.octet.converter.hf;
+
+import dev.octet.formats.graph.Attribute;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How heads of attention are laid out, and the operator for it: ONNX Attention of opset 23 over [batch, sequence, heads·size].
+ *
+ * @param heads of q
+ * @param keyHeads of k and v; each is shared by {@code heads / keyHeads} neighbours
+ * @param scale of the scores
+ */
+record AttentionHeads(int heads, int keyHeads, float scale, boolean causal) {
+    /** {@code 1 / sqrt(size)}, computed as Python does: in F64. */
+    static float scale(int size) {
+        return (float) (1 / Math.sqrt(size));
+    }
+
+    /**
+     * The attention of the module at {@code module}; inputs 1 and 2 are what a cache of keys and values would hold.
+     *
+     * @param mask BOOL, true where to look; null for everywhere
+     */
+    String attend(GraphDraft draft, String module, String q, String k, String v, @Nullable String mask) {
+        return draft.op(
+                GraphDraft.path(module) + "/Attention",
+                "Attention",
+                mask == null ? List.of(q, k, v) : List.of(q, k, v, mask),
+                Attribute.of("q_num_heads", heads),
+                Attribute.of("kv_num_heads", keyHeads),
+                Attribute.of("scale", scale),
+                Attribute.of("is_causal", causal ? 1 : 0));
+    }
+}

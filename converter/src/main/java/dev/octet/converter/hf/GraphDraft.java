@@ -1,0 +1,209 @@
+package dev.octet.converter.hf;
+
+import dev.octet.converter.rule.CanonicalOps;
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A graph while an architecture writes it, node after node. Nodes are called like the modules they come from
+ * ({@code /model/layers.0/self_attn/q_proj}), constants as in the file.
+ *
+ * <p>The graph computes in F32. Constants of Octet's own operators stay as they are stored, BF16 or F16: the operator widens them.
+ * Behind all others stands a Cast.
+ */
+final class GraphDraft {
+    private final Parameters parameters;
+    private final Arena arena;
+    private final List<Node> nodes = new ArrayList<>();
+    private final Map<String, Initializer> initializers = new LinkedHashMap<>();
+    private final List<ValueInfo> inputs = new ArrayList<>();
+    private final List<ValueInfo> outputs = new ArrayList<>();
+    /** Value by the name of the output it becomes. */
+    private final Map<String, String> renamed = new HashMap<>();
+
+    private final Map<String, Integer> used = new HashMap<>();
+
+    /** @param arena owns the small constants */
+    GraphDraft(Parameters parameters, Arena arena) {
+        this.parameters = parameters;
+        this.arena = arena;
+    }
+
+    /** The checkpoint's tensors. */
+    Parameters parameters() {
+        return parameters;
+    }
+
+    /** An input of the graph; its name. */
+    String input(String name, DType dtype, Dim... dims) {
+        inputs.add(new ValueInfo(name, new ValueType.TensorType(dtype, List.of(dims))));
+        return name;
+    }
+
+    /** Makes {@code value} an output, F32, under another name. */
+    void output(String name, String value, Dim... dims) {
+        renamed.put(value, name);
+        outputs.add(new ValueInfo(name, new ValueType.TensorType(DType.F32, List.of(dims))));
+    }
+
+    /** A parameter as it is stored; its name as a constant of the graph. */
+    String stored(String parameter, long... shape) {
+        Tensor t = parameters.get(parameter, shape);
+        initializers.putIfAbsent(t.name(), Initializer.of(t));
+        return t.name();
+    }
+
+    /** A parameter as an F32 value, for standard operators. */
+    String widened(String parameter, long... shape) {
+        return widened(stored(parameter, shape), parameter);
+    }
+
+    private String widened(String value, String parameter) {
+        Initializer constant = initializers.get(value);
+        boolean narrow = constant != null
+                && constant.tensor().map(t -> t.dtype() != DType.F32).orElse(false);
+        return narrow ? toF32(path(parameter), value) : value;
+    }
+
+    private String toF32(String path, String value) {
+        return op(path + "/Cast", "Cast", List.of(value), Attribute.of("to", DType.F32.onnxId()));
+    }
+
+    /** A small constant of whole numbers. */
+    String longs(String name, Shape shape, long... values) {
+        initializers.putIfAbsent(name, Initializer.of(Tensor.ofLongs(arena, name, shape, values)));
+        return name;
+    }
+
+    /** A small constant of F32 numbers. */
+    String floats(String name, Shape shape, float... values) {
+        initializers.putIfAbsent(name, Initializer.of(Tensor.ofFloats(arena, name, shape, values)));
+        return name;
+    }
+
+    /** A node of ONNX's own with one output; the output's name. */
+    String op(String path, String opType, List<String> in, Attribute... attributes) {
+        return node(path, opType, "", in, attributes);
+    }
+
+    private String node(String path, String opType, String domain, List<String> in, Attribute... attributes) {
+        String name = unique(path);
+        nodes.add(Node.of(name, opType, domain, in, List.of(name + "_output"), attributes));
+        return name + "_output";
+    }
+
+    /** A node of ONNX's own with several outputs, and their names. */
+    List<String> ops(String path, String opType, List<String> in, int count, Attribute... attributes) {
+        String name = unique(path);
+        List<String> out = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            out.add(name + "_output" + (i == 0 ? "" : "_" + i));
+        }
+        nodes.add(Node.of(name, opType, in, out, attributes));
+        return out;
+    }
+
+    private String unique(String path) {
+        int n = used.merge(path, 1, Integer::sum);
+        return n == 1 ? path : unique(path + "_" + (n - 1));
+    }
+
+    /** As {@code /model/layers.0/self_attn} for {@code model.layers.0.self_attn}. */
+    static String path(String module) {
+        return "/" + module.replaceAll("\\.(?!\\d+(\\.|$))", "/");
+    }
+
+    /**
+     * {@code nn.Linear}: weight [out, in].
+     *
+     * @param x the last axis has {@code in} elements
+     */
+    String linear(String module, String x, int in, int out, boolean bias) {
+        return linear(module, x, stored(module + ".weight", out, in), bias ? stored(module + ".bias", out) : null, 1);
+    }
+
+    /** transformers' Conv1D: weight [in, out]. */
+    String conv1d(String module, String x, int in, int out) {
+        return linear(module, x, stored(module + ".weight", in, out), stored(module + ".bias", out), 0);
+    }
+
+    /** A Linear over constants of the graph. */
+    String linear(String module, String x, String weight, @Nullable String bias, int transB) {
+        return node(
+                path(module),
+                CanonicalOps.LINEAR,
+                Node.OCTET_DOMAIN,
+                bias == null ? List.of(x, weight) : List.of(x, weight, bias),
+                Attribute.of("transB", transB));
+    }
+
+    /** {@code nn.LayerNorm} over the last axis. */
+    String layerNorm(String module, String x, int size, double epsilon) {
+        return node(
+                path(module),
+                CanonicalOps.LAYER_NORM,
+                Node.OCTET_DOMAIN,
+                List.of(x, stored(module + ".weight", size), stored(module + ".bias", size)),
+                Attribute.of("axis", -1),
+                Attribute.of("epsilon", (float) epsilon));
+    }
+
+    /** transformers' RMSNorm over the last axis: scaled behind the division. */
+    String rmsNorm(String module, String x, int size, double epsilon) {
+        return node(
+                path(module),
+                CanonicalOps.RMS_NORM,
+                Node.OCTET_DOMAIN,
+                List.of(x, stored(module + ".weight", size)),
+                Attribute.of("axis", -1),
+                Attribute.of("epsilon", (float) epsilon));
+    }
+
+    /** {@code Gelu}; {@code approximate} is {@code none} or {@code tanh}. */
+    String gelu(String path, String x, String approximate) {
+        return node(path, CanonicalOps.GELU, Node.OCTET_DOMAIN, List.of(x), Attribute.of("approximate", approximate));
+    }
+
+    /** {@code nn.Embedding}: rows of the weight [count, size], as F32. */
+    String embedding(String module, String ids, int count, int size) {
+        String table = stored(module + ".weight", count, size);
+        String rows = op(path(module), "Gather", List.of(table, ids), Attribute.of("axis", 0));
+        Initializer constant = initializers.get(table);
+        boolean narrow = constant != null
+                && constant.tensor().map(t -> t.dtype() != DType.F32).orElse(false);
+        return narrow ? toF32(path(module), rows) : rows;
+    }
+
+    String add(String path, String a, String b) {
+        return op(path + "/Add", "Add", List.of(a, b));
+    }
+
+    /** The graph of all that was added, outputs under their names. */
+    Graph build(String name) {
+        List<Node> all = new ArrayList<>();
+        for (Node n : nodes) {
+            Node m = n.withInputs(n.inputs().stream().map(this::named).toList());
+            all.add(m.withOutputs(m.outputs().stream().map(this::named).toList()));
+        }
+        return Graph.of(name, all, List.copyOf(initializers.values()), inputs, outputs);
+    }
+
+    private String named(String value) {
+        return renamed.getOrDefault(value, value);
+    }
+}

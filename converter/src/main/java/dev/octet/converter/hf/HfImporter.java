@@ -1,0 +1,104 @@
+package dev.octet.converter.hf;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.rule.CanonicalOps;
+import dev.octet.formats.OctetVersion;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.Tensor;
+import java.lang.foreign.Arena;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeSet;
+
+/** Turns {@code config.json} and the tensors of a checkpoint into a graph. */
+public final class HfImporter {
+    /** All architectures. One more is a line here, see {@link Architecture}. */
+    static final List<Architecture> ARCHITECTURES = List.of(
+            new BertArchitecture(),
+            new VitArchitecture(),
+            new Gpt2Architecture(),
+            new LlamaArchitecture(),
+            new MistralArchitecture(),
+            new Qwen2Architecture(),
+            new Qwen3Architecture());
+
+    /** The first with Attention, RotaryEmbedding and RMSNormalization. */
+    private static final long OPSET = 23;
+    /** That came with it (onnx/helper.py, VERSION_TABLE). */
+    private static final long IR = 11;
+
+    private HfImporter() {}
+
+    /**
+     * A checkpoint as a graph.
+     *
+     * @param model canonical, opset 23; symbols {@code batch} and {@code sequence}; constants are the tensors under their own names
+     * @param modelType {@code model_type}, as {@code llama}
+     * @param modelClass class of transformers, as {@code LlamaForCausalLM}
+     * @param unread tensors of the file that the model does not compute with, such as buffers of old versions
+     */
+    public record Imported(GraphModel model, String modelType, String modelClass, List<String> unread) {
+        public Imported {
+            unread = List.copyOf(unread);
+        }
+    }
+
+    /** Classes of transformers that have a graph here, by the alphabet. */
+    public static List<String> classes() {
+        return List.copyOf(new TreeSet<>(
+                ARCHITECTURES.stream().flatMap(a -> a.classes().stream()).toList()));
+    }
+
+    /**
+     * Makes the graph. No element of a weight is read, but for a few where a file says the same twice.
+     *
+     * @param config {@code config.json}
+     * @param tensors F32, BF16 or F16, by name
+     * @param where the checkpoint, for messages
+     * @throws UnsupportedModelException for an architecture, activation or rope type that is not known
+     * @throws dev.octet.formats.error.MalformedModelException when a key is missing or absurd, or tensors are missing, extra or of another
+     *     shape than the configuration asks for: all are named
+     */
+    public static Imported of(ObjectNode config, Map<String, Tensor> tensors, String where) {
+        HfConfig hf = new HfConfig(config, where);
+        Architecture architecture = architecture(hf);
+        String modelClass = modelClass(hf, architecture);
+        Arena arena = Arena.ofAuto(); // small constants live as long as the graph
+        Parameters parameters = new Parameters(tensors, architecture.prefix(), where, arena);
+        GraphDraft draft = new GraphDraft(parameters, arena);
+        architecture.build(hf, modelClass, draft);
+        List<String> unread = parameters.check(architecture.ignored());
+        Graph graph = draft.build(modelClass);
+        GraphModel model = GraphModel.of(graph, IR, OPSET)
+                .withOpset(Node.OCTET_DOMAIN, CanonicalOps.VERSION, IR)
+                .withProducer(new GraphModel.Producer("octet", OctetVersion.current(), "", 0, ""));
+        return new Imported(model, architecture.modelType(), modelClass, unread);
+    }
+
+    private static Architecture architecture(HfConfig config) {
+        String type = config.text("", "model_type");
+        Optional<Architecture> found =
+                ARCHITECTURES.stream().filter(a -> a.modelType().equals(type)).findFirst();
+        return found.orElseThrow(() -> new UnsupportedModelException(
+                type.isEmpty() ? "config.json has no model_type" : "there is no graph for model_type '" + type + "'",
+                config.where(),
+                "known are " + String.join(", ", classes())
+                        + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)"));
+    }
+
+    private static String modelClass(HfConfig config, Architecture architecture) {
+        List<String> named = config.texts("architectures");
+        if (named.isEmpty()) {
+            return architecture.classes().getFirst();
+        }
+        return named.stream()
+                .filter(architecture.classes()::contains)
+                .findFirst()
+                .orElseThrow(() -> config.unsupported(
+                        "architectures", String.join(", ", named), String.join(", ", architecture.classes())));
+    }
+}

@@ -1,0 +1,137 @@
+package dev.octet.converter.hf;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import java.util.List;
+
+/**
+ * Rotary position embeddings (Su et al. 2021, arXiv:2104.09864) as transformers computes them: the angle of pair i at position p is
+ * {@code p * frequency[i]}, {@code frequency[i] = theta^(-2i/rotated)}, rescaled by {@code rope_type}. Pairs are elements i and
+ * i + rotated/2 of a head. Source: transformers/modeling_rope_utils.py.
+ */
+final class RotaryAngles {
+    private static final double DEFAULT_THETA = 10_000;
+    private static final String KNOWN = "default, linear, llama3";
+
+    /** One for each pair. */
+    private final float[] frequencies;
+    /** Elements of a head that are turned, the first ones. */
+    private final int rotated;
+
+    private RotaryAngles(float[] frequencies, int rotated) {
+        this.frequencies = frequencies;
+        this.rotated = rotated;
+    }
+
+    /**
+     * From {@code rope_parameters}, or {@code rope_theta} and {@code rope_scaling} of files before transformers 5.
+     *
+     * @param size of a head
+     * @throws dev.octet.formats.error.UnsupportedModelException for an unknown rope_type
+     */
+    static RotaryAngles of(HfConfig config, int size) {
+        ObjectNode rope = config.object("rope_parameters")
+                .or(() -> config.object("rope_scaling"))
+                .orElseGet(JsonNodeFactory.instance::objectNode);
+        HfConfig inner = new HfConfig(rope, config.where());
+        String type = inner.text("default", "rope_type", "type");
+        double theta = inner.positive(config.positive(DEFAULT_THETA, "rope_theta"), "rope_theta");
+        double share = inner.positive(config.positive(1, "partial_rotary_factor"), "partial_rotary_factor");
+        int rotated = (int) (size * share);
+        if (share > 1 || rotated < 2 || rotated % 2 != 0) {
+            throw config.malformed(
+                    "rotary embeddings turn " + rotated + " of " + size + " elements of a head, not an even number");
+        }
+        float[] frequencies = frequencies(theta, rotated);
+        switch (type) {
+            case "default" -> {}
+            case "linear" -> divide(frequencies, inner.positive(inner.json().path("factor"), "rope_scaling.factor"));
+            case "llama3" -> llama3(frequencies, inner, config);
+            default -> throw config.unsupported("rope_type", type, KNOWN);
+        }
+        return new RotaryAngles(frequencies, rotated);
+    }
+
+    /** In F32 as torch: 1 / theta^(2i / rotated). */
+    private static float[] frequencies(double theta, int rotated) {
+        float[] f = new float[rotated / 2];
+        for (int i = 0; i < f.length; i++) {
+            float exponent = (float) (2 * i) / rotated;
+            f[i] = 1 / (float) Math.pow((float) theta, exponent);
+        }
+        return f;
+    }
+
+    private static void divide(float[] frequencies, double factor) {
+        for (int i = 0; i < frequencies.length; i++) {
+            frequencies[i] /= (float) factor;
+        }
+    }
+
+    /** Long waves are stretched, short ones stay, those between are blended. */
+    private static void llama3(float[] frequencies, HfConfig rope, HfConfig config) {
+        double factor = rope.positive(rope.json().path("factor"), "factor");
+        double low = rope.positive(rope.json().path("low_freq_factor"), "low_freq_factor");
+        double high = rope.positive(rope.json().path("high_freq_factor"), "high_freq_factor");
+        JsonNode original = rope.json().path("original_max_position_embeddings");
+        double length = original.isNumber()
+                ? rope.positive(original, "original_max_position_embeddings")
+                : config.size("original_max_position_embeddings", "max_position_embeddings");
+        if (high <= low) {
+            throw config.malformed("high_freq_factor " + high + " is not above low_freq_factor " + low);
+        }
+        for (int i = 0; i < frequencies.length; i++) {
+            float f = frequencies[i];
+            float wave = (float) (2 * Math.PI) / f;
+            if (wave > length / low) {
+                frequencies[i] = f / (float) factor;
+            } else if (wave >= length / high) {
+                float smooth = ((float) length / wave - (float) low) / (float) (high - low);
+                float stretched = f / (float) factor;
+                frequencies[i] = (1 - smooth) * stretched + smooth * f;
+            }
+        }
+    }
+
+    /** Radians a position turns each pair by. */
+    float[] frequencies() {
+        return frequencies.clone();
+    }
+
+    /** The nodes that all layers share: tables of the sequence's positions and which row is whose. */
+    Tables tables(GraphDraft draft, Tokens tokens) {
+        String path = "/rotary_emb";
+        String column = draft.op(
+                path + "/Unsqueeze", "Unsqueeze", List.of(tokens.positions(), draft.longs("axes_1", Shape.of(1), 1)));
+        String positions = draft.op(path + "/Cast", "Cast", List.of(column), Attribute.of("to", DType.F32.onnxId()));
+        String rates = draft.floats("rotary_emb.inv_freq", Shape.of(1, frequencies.length), frequencies);
+        String angles = draft.op(path + "/Mul", "Mul", List.of(positions, rates));
+        return new Tables(
+                draft.op(path + "/Cos", "Cos", List.of(angles)),
+                draft.op(path + "/Sin", "Sin", List.of(angles)),
+                tokens.positionIds(),
+                rotated);
+    }
+
+    /**
+     * @param cos [sequence, rotated / 2]
+     * @param sin [sequence, rotated / 2]
+     * @param ids row of each token, I64 [batch, sequence]
+     */
+    record Tables(String cos, String sin, String ids, int rotated) {
+        /** {@code x} [batch, sequence, heads·size] with all heads turned. */
+        String turn(GraphDraft draft, String path, String x, int heads) {
+            return draft.op(
+                    path,
+                    "RotaryEmbedding",
+                    List.of(x, cos, sin, ids),
+                    Attribute.of("num_heads", heads),
+                    Attribute.of("rotary_embedding_dim", rotated),
+                    Attribute.of("interleaved", 0));
+        }
+    }
+}

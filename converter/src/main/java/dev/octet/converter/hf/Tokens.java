@@ -1,0 +1,88 @@
+package dev.octet.converter.hf;
+
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What models of tokens have in common: the inputs {@code input_ids} and {@code attention_mask}, I64 [batch, sequence]; positions 0, 1, 2...
+ * whatever the mask (transformers' default); masks of attention.
+ */
+final class Tokens {
+    static final Dim BATCH = Dim.of("batch");
+    static final Dim SEQUENCE = Dim.of("sequence");
+
+    private static final String ROOT = "/positions";
+
+    private final GraphDraft draft;
+    private final String ids;
+    private final String padding;
+    private @Nullable String range;
+    private final Map<Long, String> windows = new HashMap<>();
+
+    /** Adds the inputs. */
+    Tokens(GraphDraft draft) {
+        this.draft = draft;
+        ids = draft.input("input_ids", DType.I64, BATCH, SEQUENCE);
+        String mask = draft.input("attention_mask", DType.I64, BATCH, SEQUENCE);
+        String bool = draft.op("/attention_mask/Cast", "Cast", List.of(mask), Attribute.of("to", DType.BOOL.onnxId()));
+        padding = draft.op(
+                "/attention_mask/Unsqueeze", "Unsqueeze", List.of(bool, draft.longs("axes_1_2", Shape.of(2), 1, 2)));
+    }
+
+    String ids() {
+        return ids;
+    }
+
+    /** Positions 0 to sequence - 1, I64 [sequence]. */
+    String positions() {
+        if (range == null) {
+            String shape = draft.op(ROOT + "/Shape", "Shape", List.of(ids));
+            String length = draft.op(
+                    ROOT + "/Gather",
+                    "Gather",
+                    List.of(shape, draft.longs("one", Shape.of(), 1)),
+                    Attribute.of("axis", 0));
+            range = draft.op(
+                    ROOT + "/Range",
+                    "Range",
+                    List.of(draft.longs("zero", Shape.of(), 0), length, draft.longs("one", Shape.of(), 1)));
+        }
+        return range;
+    }
+
+    /** Positions for each sample, I64 [batch, sequence]. */
+    String positionIds() {
+        String row =
+                draft.op(ROOT + "/Unsqueeze", "Unsqueeze", List.of(positions(), draft.longs("axes_0", Shape.of(1), 0)));
+        return draft.op(ROOT + "/Expand", "Expand", List.of(row, draft.op(ROOT + "/Shape_ids", "Shape", List.of(ids))));
+    }
+
+    /** Keys that are no padding, BOOL [batch, 1, 1, sequence]. */
+    String padding() {
+        return padding;
+    }
+
+    /**
+     * Keys that are no padding and less than {@code window} positions behind the query, BOOL [batch, 1, sequence, sequence]. Keys in front of
+     * the query are left to the attention's causality.
+     */
+    String window(long window) {
+        return windows.computeIfAbsent(window, w -> {
+            String path = "/sliding_window";
+            String axis0 = draft.longs("axes_0", Shape.of(1), 0);
+            String axis1 = draft.longs("axes_1", Shape.of(1), 1);
+            String queries = draft.op(path + "/Unsqueeze", "Unsqueeze", List.of(positions(), axis1));
+            String keys = draft.op(path + "/Unsqueeze_keys", "Unsqueeze", List.of(positions(), axis0));
+            String size = draft.longs("window_" + w, Shape.of(), w);
+            String first = draft.op(path + "/Sub", "Sub", List.of(queries, size));
+            String near = draft.op(path + "/Greater", "Greater", List.of(keys, first));
+            return draft.op(path + "/And", "And", List.of(padding, near));
+        });
+    }
+}

@@ -1,0 +1,150 @@
+package dev.octet.converter.hf;
+
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import java.util.List;
+import java.util.regex.Pattern;
+
+/**
+ * Vision Transformer: patches through a convolution, a class token, LayerNorm before attention and MLP; bare or classifying images. Source:
+ * transformers/models/vit/modeling_vit.py.
+ */
+final class VitArchitecture implements Architecture {
+    private static final String PREFIX = "vit.";
+    private static final double EPSILON = 1e-12;
+    private static final String CLASSIFICATION = "ViTForImageClassification";
+
+    @Override
+    public String modelType() {
+        return "vit";
+    }
+
+    @Override
+    public List<String> classes() {
+        return List.of("ViTModel", CLASSIFICATION);
+    }
+
+    @Override
+    public String prefix() {
+        return PREFIX;
+    }
+
+    @Override
+    public List<Pattern> ignored() {
+        return List.of();
+    }
+
+    /** What all layers share. */
+    private record Sizes(
+            int hidden, int inner, double epsilon, String activation, boolean bias, AttentionHeads heads) {}
+
+    @Override
+    public void build(HfConfig config, String modelClass, GraphDraft draft) {
+        int hidden = config.size("hidden_size");
+        int heads = config.size("num_attention_heads");
+        int headSize = config.divided(hidden, "hidden_size", heads, "num_attention_heads");
+        int layers = config.layers("num_hidden_layers");
+        Sizes sizes = new Sizes(
+                hidden,
+                config.size("intermediate_size"),
+                config.positive(EPSILON, "layer_norm_eps"),
+                Activations.of(config, "hidden_act", "gelu"),
+                config.flag(true, "qkv_bias"),
+                new AttentionHeads(heads, heads, AttentionHeads.scale(headSize), false));
+        int[] image = config.sizes("image_size");
+        int[] patch = config.sizes("patch_size");
+        int rows = config.divided(image[0], "image_size", patch[0], "patch_size");
+        int columns = config.divided(image[1], "image_size", patch[1], "patch_size");
+        long patches = (long) rows * columns;
+        String x = embeddings(config, draft, image, patch, patches, hidden);
+        for (int i = 0; i < layers; i++) {
+            x = layer(draft, PREFIX + "encoder.layer." + i, x, sizes);
+        }
+        x = draft.layerNorm(PREFIX + "layernorm", x, hidden, sizes.epsilon());
+        if (modelClass.equals(CLASSIFICATION)) {
+            int labels = Labels.count(config);
+            draft.output(
+                    "logits",
+                    draft.linear("classifier", first(draft, x), hidden, labels, true),
+                    Tokens.BATCH,
+                    Dim.of(labels));
+            return;
+        }
+        draft.output("last_hidden_state", x, Tokens.BATCH, Dim.of(patches + 1), Dim.of(hidden));
+        if (draft.parameters().has(PREFIX + "pooler.dense.weight")) {
+            pooler(config, draft, x, hidden);
+        }
+    }
+
+    private static String embeddings(
+            HfConfig config, GraphDraft draft, int[] image, int[] patch, long patches, int hidden) {
+        String module = PREFIX + "embeddings";
+        String path = GraphDraft.path(module);
+        int channels = config.sizeOr(3, "num_channels");
+        String pixels = draft.input(
+                "pixel_values", DType.F32, Tokens.BATCH, Dim.of(channels), Dim.of(image[0]), Dim.of(image[1]));
+        String projection = module + ".patch_embeddings.projection";
+        String grid = draft.op(
+                GraphDraft.path(projection),
+                "Conv",
+                List.of(
+                        pixels,
+                        draft.widened(projection + ".weight", hidden, channels, patch[0], patch[1]),
+                        draft.widened(projection + ".bias", hidden)),
+                Attribute.of("kernel_shape", List.of((long) patch[0], (long) patch[1])),
+                Attribute.of("strides", List.of((long) patch[0], (long) patch[1])));
+        String flat = draft.op(
+                path + "/Reshape",
+                "Reshape",
+                List.of(grid, draft.longs("patches_" + patches, Shape.of(3), 0, hidden, patches)));
+        String tokens =
+                draft.op(path + "/Transpose", "Transpose", List.of(flat), Attribute.of("perm", List.of(0L, 2L, 1L)));
+        String shape = draft.op(path + "/Shape", "Shape", List.of(pixels));
+        String batch = draft.op(
+                path + "/Gather",
+                "Gather",
+                List.of(shape, draft.longs("axes_0", Shape.of(1), 0)),
+                Attribute.of("axis", 0));
+        String wanted = draft.op(
+                path + "/Concat_shape",
+                "Concat",
+                List.of(batch, draft.longs("class_token", Shape.of(2), 1, hidden)),
+                Attribute.of("axis", 0));
+        String token = draft.op(
+                path + "/Expand", "Expand", List.of(draft.widened(module + ".cls_token", 1, 1, hidden), wanted));
+        String all = draft.op(path + "/Concat", "Concat", List.of(token, tokens), Attribute.of("axis", 1));
+        return draft.add(path, all, draft.widened(module + ".position_embeddings", 1, patches + 1, hidden));
+    }
+
+    private static String layer(GraphDraft draft, String module, String x, Sizes s) {
+        String path = GraphDraft.path(module);
+        String self = module + ".attention.attention";
+        String normed = draft.layerNorm(module + ".layernorm_before", x, s.hidden(), s.epsilon());
+        String q = draft.linear(self + ".query", normed, s.hidden(), s.hidden(), s.bias());
+        String k = draft.linear(self + ".key", normed, s.hidden(), s.hidden(), s.bias());
+        String v = draft.linear(self + ".value", normed, s.hidden(), s.hidden(), s.bias());
+        String y = s.heads().attend(draft, self, q, k, v, null);
+        String attended = draft.linear(module + ".attention.output.dense", y, s.hidden(), s.hidden(), true);
+        String middle = draft.add(path + "/residual", attended, x);
+        normed = draft.layerNorm(module + ".layernorm_after", middle, s.hidden(), s.epsilon());
+        String wide = draft.linear(module + ".intermediate.dense", normed, s.hidden(), s.inner(), true);
+        String active = Activations.emit(draft, path + "/intermediate/act", s.activation(), wide);
+        String dense = draft.linear(module + ".output.dense", active, s.inner(), s.hidden(), true);
+        return draft.add(path + "/residual", dense, middle);
+    }
+
+    /** The class token, [batch, hidden]. */
+    private static String first(GraphDraft draft, String x) {
+        return draft.op("/Gather", "Gather", List.of(x, draft.longs("zero", Shape.of(), 0)), Attribute.of("axis", 1));
+    }
+
+    private static void pooler(HfConfig config, GraphDraft draft, String x, int hidden) {
+        int out = config.sizeOr(hidden, "pooler_output_size");
+        String dense = draft.linear(PREFIX + "pooler.dense", first(draft, x), hidden, out, true);
+        String active =
+                Activations.emit(draft, "/vit/pooler/activation", Activations.of(config, "pooler_act", "tanh"), dense);
+        draft.output("pooler_output", active, Tokens.BATCH, Dim.of(out));
+    }
+}
