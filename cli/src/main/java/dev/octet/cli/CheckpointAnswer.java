@@ -7,6 +7,7 @@ import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.Goal;
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.converter.checkpoint.TensorStep;
+import dev.octet.quant.layout.CacheSide;
 import dev.octet.quant.recipe.Recipe;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -14,6 +15,10 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,6 +27,9 @@ import org.jspecify.annotations.Nullable;
  * @param weights one entry for each weight whose bytes change, in the order of the checkpoint
  * @param exactness how many weights were changed how
  * @param kept matrices that stay as they are, with their reasons
+ * @param staticInputs weights that have the static scale of their input beside them
+ * @param kvCacheLayers attention layers that have scales of a KV cache
+ * @param unreachedExperts modules of experts that no sample of the statistics reached: they have a sibling's input scale
  */
 record CheckpointAnswer(
         String model,
@@ -39,10 +47,15 @@ record CheckpointAnswer(
         List<Weight> weights,
         List<Kept> kept,
         List<SharedScale> sharedScales,
+        long staticInputs,
+        long kvCacheLayers,
+        List<String> unreachedExperts,
         List<String> notes,
         List<String> carried,
         List<String> leftBehind) {
     private static final int SHOWN = 12;
+
+    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.(\\d{1,9})\\.");
 
     /** Roles that are left alone unless asked for. */
     private static final Set<String> INCLUDABLE = Set.of("head", "router", "embedding");
@@ -59,7 +72,7 @@ record CheckpointAnswer(
             CheckpointPlan plan,
             String output,
             @Nullable CheckpointResult result,
-            List<String> moreNotes) {
+            StaticScales scales) {
         Map<String, Long> counts = new LinkedHashMap<>();
         for (Exactness e : Exactness.values()) {
             if (plan.count(e) > 0) {
@@ -68,7 +81,7 @@ record CheckpointAnswer(
         }
         List<Weight> weights = plan.shards().stream()
                 .flatMap(s -> s.steps().stream())
-                .filter(s -> !(s instanceof TensorStep.Copy))
+                .filter(TensorStep::isOfWeight)
                 .map(s -> new Weight(s.name(), s.exactness().label()))
                 .toList();
         List<Kept> kept = plan.decisions().stream()
@@ -76,7 +89,7 @@ record CheckpointAnswer(
                 .map(d -> new Kept(d.name(), d.role().name().toLowerCase(Locale.ROOT), d.reason()))
                 .toList();
         List<String> notes = new ArrayList<>(plan.notes());
-        notes.addAll(moreNotes);
+        notes.addAll(scales.notes());
         double seconds = result == null ? 0 : result.seconds();
         return new CheckpointAnswer(
                 converter.checkpoint().path().toString(),
@@ -94,9 +107,21 @@ record CheckpointAnswer(
                 weights,
                 kept,
                 result == null ? List.of() : result.sharedScales(),
+                count(
+                        plan,
+                        s -> s instanceof TensorStep.Quantize q && q.target().inputScale() != null),
+                count(plan, TensorStep.CacheScale.class::isInstance) / CacheSide.values().length,
+                scales.unreached(),
                 notes,
                 result == null ? List.of() : result.carried(),
                 result == null ? List.of() : result.leftBehind());
+    }
+
+    private static long count(CheckpointPlan plan, Predicate<TensorStep> which) {
+        return plan.shards().stream()
+                .flatMap(s -> s.steps().stream())
+                .filter(which)
+                .count();
     }
 
     private static @Nullable String recipe(Goal goal) {
@@ -127,6 +152,12 @@ record CheckpointAnswer(
         }
         table.row("target", target);
         table.row("weights", weightsText());
+        if (staticInputs > 0) {
+            table.row("inputs", staticInputs + " with a static scale");
+        }
+        if (kvCacheLayers > 0) {
+            table.row("KV cache", "scales of " + kvCacheLayers + " attention layers");
+        }
         if (dryRun) {
             table.row("would write", output + "  " + Table.bytes(targetBytes));
         } else {
@@ -141,6 +172,7 @@ record CheckpointAnswer(
         screen.out().print(table.text(0));
         printKept(screen);
         printShared(screen);
+        printUnreached(screen);
         printLines("notes", notes, screen);
         printLines("left behind (weights in other files or formats)", leftBehind, screen);
     }
@@ -191,6 +223,25 @@ record CheckpointAnswer(
         if (differing.size() > SHOWN) {
             screen.out().println("and " + (differing.size() - SHOWN) + " more groups (--json lists all)");
         }
+    }
+
+    /** All of them, those of one layer and kind on one line. */
+    private void printUnreached(Screen screen) {
+        if (unreachedExperts.isEmpty()) {
+            return;
+        }
+        Map<String, List<Integer>> byKind = new LinkedHashMap<>();
+        for (String module : unreachedExperts) {
+            Matcher expert = EXPERT.matcher(module);
+            if (expert.find()) {
+                byKind.computeIfAbsent(expert.replaceFirst(".experts.*."), _ -> new ArrayList<>())
+                        .add(Integer.parseInt(expert.group(1)));
+            }
+        }
+        screen.out().println("\nexperts that no sample reached; each has the largest input scale of its siblings");
+        byKind.forEach((kind, experts) -> screen.out()
+                .println("  " + Printable.of(kind) + "  "
+                        + experts.stream().sorted().map(String::valueOf).collect(Collectors.joining(", "))));
     }
 
     private static void printLines(String title, List<String> lines, Screen screen) {

@@ -4,12 +4,8 @@ import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.Goal;
-import dev.octet.converter.checkpoint.InputScales;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.List;
-import java.util.Map;
-import java.util.Optional;
 
 /**
  * What quantize, dequantize and convert do with a checkpoint once its goal is known: plan, run unless it is a dry run, print.
@@ -24,14 +20,15 @@ record CheckpointJob(Arguments arguments, Screen screen, Path output) {
 
     /** Does it with activations quantised dynamically, if at all. */
     ExitCode run(CheckpointConverter converter, Goal goal) throws IOException {
-        return run(converter, goal, Optional.empty());
+        return run(converter, goal, StaticScales.NONE);
     }
 
-    /** Does it. */
-    ExitCode run(CheckpointConverter converter, Goal goal, Optional<InputScales> inputs) throws IOException {
+    /** Does it, with static scales. */
+    ExitCode run(CheckpointConverter converter, Goal goal, StaticScales scales) throws IOException {
         CheckpointConverter.Request request = new CheckpointConverter.Request(
                 CheckpointFlags.selection(arguments),
-                inputs.map(InputScales::byModule).orElse(Map.of()),
+                scales.byModule(),
+                scales.cache(),
                 arguments.has(CheckpointFlags.ALLOW_NONFINITE),
                 arguments.has(QuantizeCheckpoint.KEEP_SCALES),
                 arguments.has(CheckpointFlags.EXACT_ONLY));
@@ -43,13 +40,7 @@ record CheckpointJob(Arguments arguments, Screen screen, Path output) {
                     : converter.run(
                             goal, request, plan, output, CheckpointFlags.runOptions(arguments, task(goal), progress));
             progress.end();
-            CheckpointAnswer.of(
-                            converter,
-                            goal,
-                            plan,
-                            output.toString(),
-                            result,
-                            inputs.map(InputScales::notes).orElse(List.of()))
+            CheckpointAnswer.of(converter, goal, plan, output.toString(), result, scales)
                     .print(arguments, screen);
         }
         return ExitCode.OK;

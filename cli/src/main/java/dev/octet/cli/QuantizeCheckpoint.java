@@ -2,18 +2,12 @@ package dev.octet.cli;
 
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.Goal;
-import dev.octet.converter.checkpoint.InputScales;
-import dev.octet.quant.calibrate.Absmax;
-import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
-import dev.octet.quant.statistics.StatisticsFile;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.List;
-import java.util.Optional;
 import org.apache.commons.cli.Option;
 
 /** {@code octet quantize} on a checkpoint of tensors; {@link QuantizeCommand} calls it when the model has no graph. */
@@ -30,7 +24,8 @@ final class QuantizeCheckpoint {
             CheckpointFlags.SCALE_TYPE,
             CheckpointFlags.ALLOW_NONFINITE,
             CheckpointFlags.EXACT_ONLY,
-            KEEP_SCALES);
+            KEEP_SCALES,
+            StaticScales.KV_CACHE);
 
     private QuantizeCheckpoint() {}
 
@@ -43,9 +38,10 @@ final class QuantizeCheckpoint {
         Recipe recipe = arguments.choice(choices.recipe(), CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC);
         Layout layout = arguments.choice(choices.target(), CheckpointFlags.LAYOUTS, defaultLayout(recipe));
         try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0))) {
-            Optional<InputScales> inputs = inputScales(arguments, choices, recipe, converter);
-            Goal goal = new Goal.Quantize(recipe, layout, CheckpointFlags.layoutOptions(arguments, inputs.isPresent()));
-            return job.run(converter, goal, inputs);
+            StaticScales scales = StaticScales.of(arguments, choices, recipe, layout, converter);
+            boolean staticInputs = scales.inputs().isPresent();
+            Goal goal = new Goal.Quantize(recipe, layout, CheckpointFlags.layoutOptions(arguments, staticInputs));
+            return job.run(converter, goal, scales);
         }
     }
 
@@ -53,17 +49,5 @@ final class QuantizeCheckpoint {
     private static Layout defaultLayout(Recipe recipe) {
         return Layouts.named(recipe.equals(Recipes.FP8_BLOCK) ? "fp8" : "compressed-tensors")
                 .orElseThrow();
-    }
-
-    private static Optional<InputScales> inputScales(
-            Arguments arguments, QuantizeCommand.Choices choices, Recipe recipe, CheckpointConverter converter)
-            throws IOException {
-        Optional<Path> file = arguments.path(choices.statistics());
-        if (file.isEmpty()) {
-            return Optional.empty();
-        }
-        Calibrator calibrator =
-                arguments.text(choices.calibrator()).map(Calibrator::parse).orElse(new Absmax());
-        return Optional.of(converter.inputScales(StatisticsFile.read(file.get()), calibrator, recipe));
     }
 }

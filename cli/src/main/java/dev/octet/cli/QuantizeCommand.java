@@ -116,6 +116,8 @@ final class QuantizeCommand implements Command {
                 "octet quantize model.onnx -o fp8.onnx --statistics model.stats --calibrator percentile:99.99",
                 "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler",
                 "octet quantize Llama-3.1-8B -o Llama-3.1-8B-FP8 --recipe fp8-dynamic --target compressed-tensors",
+                "octet quantize Llama-3.1-8B -o static --recipe fp8 --target modelopt --statistics llama.stats"
+                        + " --kv-cache fp8",
                 "octet quantize Qwen3-8B -o Qwen3-8B-block --recipe fp8-block --target fp8 --keep 'layers\\.0\\.'");
     }
 

@@ -6,11 +6,26 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.safetensors.SafetensorsWriter;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.statistics.DataPart;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.StatisticsAccumulator;
+import dev.octet.quant.statistics.StatisticsFile;
+import dev.octet.quant.statistics.TensorStatistics;
 import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.FloatBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -79,6 +94,9 @@ class CheckpointVerbsTest {
                         "weights",
                         "kept",
                         "shared_scales",
+                        "static_inputs",
+                        "kv_cache_layers",
+                        "unreached_experts",
                         "notes",
                         "carried",
                         "left_behind"),
@@ -138,6 +156,8 @@ class CheckpointVerbsTest {
         "quantize LLAMA -o OUT --exact-only, INPUT",
         "quantize NOWHERE -o OUT, IO",
         "quantize LLAMA -o OUT --statistics NOWHERE, IO",
+        "quantize LLAMA -o OUT --kv-cache fp8, USAGE",
+        "quantize LLAMA -o OUT --kv-cache int8, USAGE",
         "dequantize LLAMA -o OUT, INPUT",
         "dequantize LLAMA -o OUT --dtype f8, USAGE",
         "convert LLAMA -o OUT, USAGE",
@@ -182,5 +202,94 @@ class CheckpointVerbsTest {
                         .asText());
         CommandLine table = run("quantize " + ct + " -o " + folder.resolve("again"));
         assertTrue(table.out().contains("7 double rounding"), table.out());
+    }
+
+    /** Statistics of the Linears and, with {@code cache}, of the keys and values of a checkpoint. */
+    private String statistics(Path checkpoint, boolean cache, String... left) throws IOException {
+        Map<String, TensorStatistics> tensors = new LinkedHashMap<>();
+        try (Checkpoint opened = Checkpoint.open(checkpoint)) {
+            for (String name : opened.tensors().keySet()) {
+                if (name.endsWith("_proj.weight")) {
+                    tensors.put(name.replace(".weight", ""), seen(2));
+                }
+                if (cache && name.endsWith(".k_proj.weight")) {
+                    tensors.put(name.replace(".k_proj.weight", ".k"), seen(896));
+                    tensors.put(name.replace(".k_proj.weight", ".v"), seen(448));
+                }
+            }
+        }
+        for (String module : left) {
+            tensors.put(module, TensorStatistics.EMPTY);
+        }
+        Path file = folder.resolve("made.stats");
+        StatisticsFile.write(Statistics.of("ab", new DataPart("cd", "data", 1, 1), tensors), file);
+        return file.toString();
+    }
+
+    private static TensorStatistics seen(float amax) {
+        StatisticsAccumulator accumulator = new StatisticsAccumulator();
+        accumulator.add(FloatBuffer.wrap(new float[] {amax, -amax / 2}));
+        return accumulator.snapshot();
+    }
+
+    @Test
+    void statistics_with_keys_and_values_are_used_for_the_cache_when_that_is_asked_for() throws IOException {
+        String stats = statistics(Path.of(LLAMA), true);
+        JsonNode answer = json(run(
+                "quantize LLAMA -o OUT --recipe fp8 --target modelopt --kv-cache fp8 --json --statistics " + stats));
+        assertEquals(7, answer.get("static_inputs").asInt());
+        assertEquals(1, answer.get("kv_cache_layers").asInt());
+        assertEquals(ExitCode.OK, run("verify OUT --for vllm,tensorrt-llm").code());
+    }
+
+    @Test
+    void a_dynamic_recipe_takes_only_the_cache_from_the_statistics() throws IOException {
+        String stats = statistics(Path.of(LLAMA), true);
+        JsonNode answer = json(run("quantize LLAMA -o OUT --kv-cache fp8 --json --statistics " + stats));
+        assertEquals(0, answer.get("static_inputs").asInt());
+        assertEquals(1, answer.get("kv_cache_layers").asInt());
+        assertTrue(answer.get("notes").toString().contains("only keys and values are used"), answer.toString());
+    }
+
+    @Test
+    void a_cache_that_could_be_quantised_and_is_not_is_noted() throws IOException {
+        String stats = statistics(Path.of(LLAMA), true);
+        CommandLine run = run("quantize LLAMA -o OUT --recipe fp8 --dry-run --statistics " + stats);
+        assertTrue(run.out().contains("1 attention layers; --kv-cache fp8 writes their scales"), run.out());
+        assertTrue(run.out().contains("7 with a static scale"), run.out());
+    }
+
+    @Test
+    void statistics_without_keys_and_values_do_not_do_for_the_cache() throws IOException {
+        String stats = statistics(Path.of(LLAMA), false);
+        CommandLine run =
+                failed("quantize LLAMA -o OUT --recipe fp8 --kv-cache fp8 --statistics " + stats, ExitCode.INPUT);
+        assertTrue(run.err().contains("model.layers.0.self_attn (K: missing, V: missing)"), run.err());
+    }
+
+    @Test
+    void all_experts_that_no_sample_reached_are_printed() throws IOException {
+        Path moe = Files.createDirectory(folder.resolve("moe"));
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        List<String> left = new ArrayList<>();
+        try (Arena arena = Arena.ofConfined()) {
+            for (int e = 0; e < 40; e++) {
+                String module = "model.layers.0.mlp.experts." + e + ".down_proj";
+                Tensor weight = Tensor.allocate(arena, new TensorSpec(module + ".weight", DType.F32, Shape.of(16, 16)));
+                weight.bytes().set(Tensor.F32_LE, 0, 1);
+                tensors.put(weight.name(), weight);
+                if (e % 2 == 1) {
+                    left.add(module);
+                }
+            }
+            SafetensorsWriter.write(moe.resolve("model.safetensors"), tensors, Map.of("format", "pt"));
+        }
+        Files.writeString(moe.resolve("config.json"), "{\"model_type\": \"mixtral\"}");
+        String stats = statistics(moe, false, left.toArray(String[]::new));
+        String line = "quantize " + moe + " -o OUT --recipe fp8 --dry-run --statistics " + stats;
+        CommandLine page = run(line);
+        assertTrue(page.out().contains("model.layers.0.mlp.experts.*.down_proj  1, 3, 5, 7, 9, 11, "), page.out());
+        assertTrue(page.out().contains("35, 37, 39"), page.out());
+        assertEquals(20, json(run(line + " --json")).get("unreached_experts").size());
     }
 }

@@ -27,8 +27,13 @@ class NamedOptionsTest {
     private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "cli");
 
     /** Of the JVM and of Maven, and a placeholder. */
-    private static final Set<String> FOREIGN =
-            Set.of("--add-modules", "--enable-native-access", "--batch-mode", "--no-transfer-progress", "--name");
+    private static final Set<String> FOREIGN = Set.of(
+            "--add-modules",
+            "--enable-native-access",
+            "--batch-mode",
+            "--no-transfer-progress",
+            "--name",
+            "--kv-cache-dtype");
 
     /** A text, with what is added to it. */
     private static final Pattern SENTENCE = Pattern.compile("\"[^\"\n]*+\"(?:[^,;{}\"]*+\"[^\"\n]*+\")*+");

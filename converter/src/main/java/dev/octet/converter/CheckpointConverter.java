@@ -1,6 +1,7 @@
 package dev.octet.converter;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.CacheScales;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointPlanner;
 import dev.octet.converter.checkpoint.CheckpointResult;
@@ -61,6 +62,7 @@ public final class CheckpointConverter implements AutoCloseable {
      *
      * @param selection which weights
      * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
+     * @param cacheScales scales of the KV cache, which engines then keep in FP8; none to leave it as the checkpoint has it
      * @param allowNonFinite weights that hold a NaN or an infinity stay as they are instead of stopping the run; costs one more reading
      * @param keepScales the scales that {@link Goal.Dequantize} kept beside this checkpoint are used again
      * @param exactOnly refuse whatever changes a value
@@ -68,12 +70,18 @@ public final class CheckpointConverter implements AutoCloseable {
     public record Request(
             Selection selection,
             Map<String, Float> inputScales,
+            CacheScales cacheScales,
             boolean allowNonFinite,
             boolean keepScales,
             boolean exactOnly) {
         /** Every Linear, dynamic activations, no exception. */
         public static Request all() {
-            return new Request(Selection.ALL_LINEARS, Map.of(), false, false, false);
+            return of(Selection.ALL_LINEARS, Map.of());
+        }
+
+        /** These weights, with these static input scales (none for dynamic activations); no exception. */
+        public static Request of(Selection selection, Map<String, Float> inputScales) {
+            return new Request(selection, inputScales, CacheScales.NONE, false, false, false);
         }
     }
 
@@ -119,13 +127,31 @@ public final class CheckpointConverter implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidDataException when they know none of them, or hold NaN or infinite elements for one
      */
     public InputScales inputScales(Statistics statistics, Calibrator calibrator, Recipe recipe) {
-        List<String> weights = Stream.concat(
+        return InputScales.of(statistics, calibrator, recipe, matrices());
+    }
+
+    /**
+     * Scales for the KV cache of all attention layers, amax / 448.
+     *
+     * @throws dev.octet.formats.error.InvalidDataException when there is no attention layer, or the statistics do not have the keys and values
+     *     of each
+     */
+    public CacheScales cacheScales(Statistics statistics) {
+        return CacheScales.of(statistics, CacheScales.attentions(matrices()));
+    }
+
+    /** Attention layers whose keys or values the statistics have. */
+    public List<String> cachesKnownTo(Statistics statistics) {
+        return CacheScales.known(statistics, CacheScales.attentions(matrices()));
+    }
+
+    private List<String> matrices() {
+        return Stream.concat(
                         stored.plain().entrySet().stream()
                                 .filter(e -> e.getValue().shape().rank() >= 2)
                                 .map(Map.Entry::getKey),
                         stored.weights().keySet().stream())
                 .toList();
-        return InputScales.of(statistics, calibrator, recipe, weights);
     }
 
     /**
@@ -145,7 +171,8 @@ public final class CheckpointConverter implements AutoCloseable {
                 checkpoint,
                 stored,
                 goal,
-                new CheckpointPlanner.Inputs(request.selection(), request.inputScales(), nonFinite, keptScales));
+                new CheckpointPlanner.Inputs(
+                        request.selection(), request.inputScales(), request.cacheScales(), nonFinite, keptScales));
         if (request.exactOnly()) {
             refuseInexact(plan);
         }
@@ -243,6 +270,7 @@ public final class CheckpointConverter implements AutoCloseable {
         what.put("only", request.selection().only().toString());
         what.put("include", request.selection().include().toString());
         what.put("input scales", new TreeMap<>(request.inputScales()).toString());
+        what.put("cache scales", request.cacheScales().byAttention().toString());
         what.put("allow non-finite", Boolean.toString(request.allowNonFinite()));
         what.put("scales", request.keepScales() ? "kept" : "computed");
         return what;

@@ -220,7 +220,7 @@ public final class TrainedModel implements AutoCloseable {
         Map<String, Float> unified =
                 InputScales.given(inputs, List.copyOf(tensors.keySet())).byModule();
         Selection selection = new Selection(List.of(), List.of(), List.of(), kept);
-        return new CheckpointConverter.Request(selection, unified, false, false, false);
+        return CheckpointConverter.Request.of(selection, unified);
     }
 
     private static Map<String, String> reasons(CheckpointPlan plan) {

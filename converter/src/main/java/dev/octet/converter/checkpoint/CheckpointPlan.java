@@ -34,7 +34,7 @@ public record CheckpointPlan(
     public long count(Exactness exactness) {
         return shards.stream()
                 .flatMap(s -> s.steps().stream())
-                .filter(s -> !(s instanceof TensorStep.Copy))
+                .filter(TensorStep::isOfWeight)
                 .filter(s -> s.exactness() == exactness)
                 .count();
     }

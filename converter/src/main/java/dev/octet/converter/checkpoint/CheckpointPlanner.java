@@ -13,6 +13,8 @@ import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Floats;
+import dev.octet.quant.layout.CacheSide;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutContents;
 import dev.octet.quant.layout.LayoutOptions;
@@ -25,6 +27,8 @@ import dev.octet.quant.number.Codes;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
@@ -36,6 +40,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -45,6 +50,8 @@ import org.jspecify.annotations.Nullable;
  * their codes.
  */
 public final class CheckpointPlanner {
+    private static final Set<DType> CACHE_TYPES = Set.of(DType.F32, DType.BF16, DType.F16);
+
     private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
     private final Goal goal;
@@ -55,6 +62,8 @@ public final class CheckpointPlanner {
     private final List<StoredWeight> quantized = new ArrayList<>();
     private final Set<String> keptLinears = new LinkedHashSet<>();
     private Map<String, WeightDecision> decisions = Map.of();
+    private final Map<String, List<CachePlace>> storedCacheScales = new LinkedHashMap<>();
+    private final Set<String> cached = new HashSet<>();
     private boolean kvScales;
     private @Nullable Recipe writtenRecipe;
     private LayoutOptions writtenOptions = LayoutOptions.defaults();
@@ -64,19 +73,24 @@ public final class CheckpointPlanner {
      *
      * @param selection which weights the user wants quantised
      * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
+     * @param cacheScales scales of the KV cache; none to leave it as the checkpoint has it
      * @param nonFinite weights that hold a NaN or an infinity and therefore stay as they are, with what was found
      * @param keptScales scales of an earlier quantisation to be used again; null to compute them
      */
     public record Inputs(
             Selection selection,
             Map<String, Float> inputScales,
+            CacheScales cacheScales,
             Map<String, String> nonFinite,
             @Nullable Checkpoint keptScales) {
         /** Every Linear, dynamic activations, nothing known beforehand. */
         public static Inputs none() {
-            return new Inputs(Selection.ALL_LINEARS, Map.of(), Map.of(), null);
+            return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null);
         }
     }
+
+    /** Whose scale a tensor of the source is. */
+    private record CachePlace(String attention, CacheSide side) {}
 
     private CheckpointPlanner(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs) {
         this.checkpoint = checkpoint;
@@ -120,6 +134,7 @@ public final class CheckpointPlanner {
         requireConsistent();
         notes.addAll(stored.notes());
         decide();
+        findCacheScales();
         List<ShardPlan> shards = new ArrayList<>();
         Set<String> names = new HashSet<>();
         for (Shard shard : checkpoint.shards()) {
@@ -250,6 +265,45 @@ public final class CheckpointPlanner {
         } else if (stored.others().containsKey(spec.name())) {
             addOther(spec, steps);
         } // else a scale of some weight, which goes with it
+        LinearNames.attention(weight == null ? spec.name() : weight.name()).ifPresent(a -> addCacheScales(a, steps));
+    }
+
+    /** The goal's layout; null for plain floats. */
+    private @Nullable Layout layout() {
+        return switch (goal) {
+            case Goal.Quantize q -> q.layout();
+            case Goal.Convert c -> c.layout();
+            case Goal.Dequantize _ -> null;
+        };
+    }
+
+    /** New scales of a KV cache lie in the file of the weight that makes its keys. */
+    private void addCacheScales(String attention, List<TensorStep> steps) {
+        CacheScales.Pair scales = inputs.cacheScales().byAttention().get(attention);
+        Layout layout = layout();
+        if (scales == null || layout == null || !cached.add(attention)) {
+            return;
+        }
+        for (CacheSide side : CacheSide.values()) {
+            steps.add(new TensorStep.CacheScale(layout.cacheScale(attention, side), scales.of(side)));
+        }
+        kvScales = true;
+    }
+
+    /** Which tensors of the source scale its KV cache, whatever they are called. */
+    private void findCacheScales() {
+        List<String> weights = Stream.concat(stored.plain().keySet().stream(), stored.weights().keySet().stream())
+                .toList();
+        for (String attention : CacheScales.attentions(weights)) {
+            for (CacheSide side : CacheSide.values()) {
+                side.names(attention).stream()
+                        .filter(stored.others()::containsKey)
+                        .findFirst()
+                        .ifPresent(name -> storedCacheScales
+                                .computeIfAbsent(name, _ -> new ArrayList<>())
+                                .add(new CachePlace(attention, side)));
+            }
+        }
     }
 
     private void addPlain(TensorSpec spec, List<TensorStep> steps) throws IOException {
@@ -285,13 +339,47 @@ public final class CheckpointPlanner {
         }
     }
 
-    private void addOther(TensorSpec spec, List<TensorStep> steps) {
-        if (goal instanceof Goal.Dequantize) {
+    private void addOther(TensorSpec spec, List<TensorStep> steps) throws IOException {
+        Layout layout = layout();
+        if (layout == null) {
             notes.add("left out " + spec.name() + ": it scales a cache of 8-bit floats");
             return;
         }
-        kvScales |= spec.name().endsWith("k_scale") || spec.name().endsWith("v_scale");
-        steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
+        List<CachePlace> places = storedCacheScales.getOrDefault(spec.name(), List.of());
+        if (!places.isEmpty() && !inputs.cacheScales().byAttention().isEmpty()) {
+            notes.add("left out " + spec.name() + ": the KV cache has new scales");
+            return;
+        }
+        kvScales |= !places.isEmpty()
+                || spec.name().endsWith("k_scale")
+                || spec.name().endsWith("v_scale");
+        boolean byHead = spec.shape().elementCount() != 1;
+        if (places.isEmpty() || byHead) {
+            if (byHead && !places.isEmpty()) {
+                notes.add(spec.name() + " stays as it is: it has a scale for each head");
+            }
+            steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
+            return;
+        }
+        float value = number(tensor(spec.name()));
+        for (CachePlace place : places) {
+            steps.add(new TensorStep.CacheScale(layout.cacheScale(place.attention(), place.side()), value));
+        }
+    }
+
+    /** The one element of a stored scale. */
+    private float number(StoredTensor tensor) throws IOException {
+        if (!CACHE_TYPES.contains(tensor.dtype())) {
+            throw new UnsupportedModelException(
+                    "a scale of the KV cache is stored as " + tensor.dtype() + ", not as F32, BF16 or F16",
+                    "tensor '" + tensor.name() + "'",
+                    "export the checkpoint again, or dequantise it first");
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment bytes = arena.allocate(tensor.spec().byteSize(), Float.BYTES);
+            checkpoint.read(tensor, 0, bytes);
+            return Floats.get(tensor.dtype(), bytes, 0);
+        }
     }
 
     private void addWeight(StoredWeight weight, List<TensorStep> steps) throws IOException {
@@ -521,7 +609,7 @@ public final class CheckpointPlanner {
     }
 
     private void requireSomething(List<ShardPlan> shards) {
-        boolean none = shards.stream().flatMap(s -> s.steps().stream()).allMatch(s -> s instanceof TensorStep.Copy);
+        boolean none = shards.stream().flatMap(s -> s.steps().stream()).noneMatch(TensorStep::isOfWeight);
         if (!none) {
             return;
         }
@@ -547,11 +635,7 @@ public final class CheckpointPlanner {
     private CheckpointPlan withConfig(List<ShardPlan> shards) {
         Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
         Map<String, ObjectNode> files = new LinkedHashMap<>();
-        Layout layout = switch (goal) {
-            case Goal.Quantize q -> q.layout();
-            case Goal.Convert c -> c.layout();
-            case Goal.Dequantize _ -> null;
-        };
+        Layout layout = layout();
         ObjectNode edited = config.orElseGet(() -> new ObjectNode(JsonNodeFactory.instance));
         edited.remove("quantization_config");
         edited.remove("compression_config");
@@ -562,6 +646,9 @@ public final class CheckpointPlanner {
             files.putAll(layout.configure(edited, contents));
         } else {
             setType(edited);
+        }
+        if (kvScales && layout != null && !layout.configuresCache()) {
+            notes.add("nothing in config.json says that the KV cache has scales: start vLLM with --kv-cache-dtype fp8");
         }
         if (config.isEmpty()) {
             notes.add("there is no config.json, so none is written: consumers will not know how the weights are"

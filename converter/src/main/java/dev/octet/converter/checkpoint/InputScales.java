@@ -21,19 +21,19 @@ import org.jspecify.annotations.Nullable;
  * Static scales of what Linears read, from statistics of a run.
  *
  * <p>The statistics name the input of module {@code m} as {@code m}, {@code m.input} or {@code m.weight}. Modules that engines fuse read the
- * same input and get one scale, the largest. An expert that no sample reached gets the largest scale of its siblings in the layer, and a
- * note says so: without a scale, consumers would read garbage.
+ * same input and get one scale, the largest. An expert that no sample reached gets the largest scale of its siblings in the layer: without
+ * one, consumers would read garbage.
  *
  * @param byModule multipliers by module
- * @param notes experts that were filled in
+ * @param unreached experts that no sample reached and that have a sibling's scale, in the order of the checkpoint
  */
-public record InputScales(Map<String, Float> byModule, List<String> notes) {
+public record InputScales(Map<String, Float> byModule, List<String> unreached) {
     private static final List<String> SUFFIXES = List.of("", ".input", ".weight");
-    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.\\d+\\.");
+    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.\\d{1,9}\\.");
 
     public InputScales {
         byModule = Map.copyOf(byModule);
-        notes = List.copyOf(notes);
+        unreached = List.copyOf(unreached);
     }
 
     /**
@@ -75,9 +75,9 @@ public record InputScales(Map<String, Float> byModule, List<String> notes) {
                                     .map(StoredWeight::moduleOf)
                                     .orElse("layer"));
         }
-        List<String> notes = fillExperts(scales, unreached);
+        List<String> filled = fillExperts(scales, unreached);
         unifyFused(scales, weights);
-        return new InputScales(scales, notes);
+        return new InputScales(scales, filled);
     }
 
     /**
@@ -122,15 +122,15 @@ public record InputScales(Map<String, Float> byModule, List<String> notes) {
     private static List<String> fillExperts(Map<String, Float> scales, List<String> unreached) {
         Map<String, Float> largest = new HashMap<>();
         scales.forEach((module, scale) -> largest.merge(anyExpert(module), scale, Math::max));
-        List<String> notes = new ArrayList<>();
+        List<String> filled = new ArrayList<>();
         for (String module : unreached) {
             Float scale = EXPERT.matcher(module).find() ? largest.get(anyExpert(module)) : null;
             if (scale != null) {
                 scales.put(module, scale);
-                notes.add(module + " saw no sample: it has the largest input scale of its sibling experts");
+                filled.add(module);
             }
         }
-        return notes;
+        return filled;
     }
 
     private static String anyExpert(String module) {

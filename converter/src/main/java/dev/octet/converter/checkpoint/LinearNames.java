@@ -63,6 +63,10 @@ public final class LinearNames {
             Map.entry("q_a_proj", "fused_qkv_a_proj"),
             Map.entry("kv_a_proj_with_mqa", "fused_qkv_a_proj"));
 
+    /** Last parts of the paths of modules that make keys, alone or with queries and values. */
+    private static final Set<String> KEY_MAKERS =
+            Set.of("k_proj", "qkv_proj", "query_key_value", "Wqkv", "c_attn", "kv_b_proj", "kv_a_proj_with_mqa", "key");
+
     /** Architectures whose Linears are stored as [in, out]. */
     private static final Set<String> CONV1D_TYPES = Set.of("gpt2", "openai-gpt");
 
@@ -135,6 +139,19 @@ public final class LinearNames {
                 .map(Map.Entry::getKey)
                 .sorted()
                 .toList();
+    }
+
+    /**
+     * The attention layer whose keys a weight makes: the path of its parent. Empty for any other weight.
+     *
+     * @param name of a weight, {@code model.layers.0.self_attn.k_proj.weight}; gives {@code model.layers.0.self_attn}
+     */
+    public static Optional<String> attention(String name) {
+        String module = module(name);
+        int dot = module.lastIndexOf('.');
+        return name.endsWith(".weight") && dot > 0 && KEY_MAKERS.contains(module.substring(dot + 1))
+                ? Optional.of(module.substring(0, dot))
+                : Optional.empty();
     }
 
     /** The last part of the path of a weight's module: {@code q_proj}. */

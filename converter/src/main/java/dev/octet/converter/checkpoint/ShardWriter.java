@@ -78,6 +78,7 @@ final class ShardWriter {
                     pieces.add(new Piece(count, () -> mover.copy(copy, first, count, target)));
                 }
             }
+            case TensorStep.CacheScale scale -> pieces.add(new Piece(0, () -> mover.write(scale, target)));
             case TensorStep.Quantize q -> {
                 MatrixShape shape = MatrixShape.of(q.target().shape());
                 for (Tile tile : Tile.of(

@@ -22,6 +22,14 @@ public sealed interface TensorStep {
     /** What it does to the values. */
     Exactness exactness();
 
+    /** Whether it is of a weight that is quantised in source or target. */
+    default boolean isOfWeight() {
+        return switch (this) {
+            case Copy _, CacheScale _ -> false;
+            case Quantize _, Dequantize _, Relayout _ -> true;
+        };
+    }
+
     /** Bytes go over as they are. */
     record Copy(StoredTensor source, TensorSpec target) implements TensorStep {
         @Override
@@ -37,6 +45,34 @@ public sealed interface TensorStep {
         @Override
         public long sourceBytes() {
             return source.spec().byteSize();
+        }
+
+        @Override
+        public Exactness exactness() {
+            return Exactness.EXACT;
+        }
+    }
+
+    /**
+     * A scale of a KV cache is written.
+     *
+     * @param target one F32 element
+     * @param value the multiplier
+     */
+    record CacheScale(TensorSpec target, float value) implements TensorStep {
+        @Override
+        public String name() {
+            return target.name();
+        }
+
+        @Override
+        public List<TensorSpec> targets() {
+            return List.of(target);
+        }
+
+        @Override
+        public long sourceBytes() {
+            return 0;
         }
 
         @Override

@@ -178,6 +178,16 @@ final class TileMover {
         });
     }
 
+    /** Writes one number. */
+    void write(TensorStep.CacheScale step, TargetFile target) {
+        with(scratch -> {
+            MemorySegment bytes = scratch.buffer(Buffers.Use.SCALES, Float.BYTES);
+            bytes.set(Tensor.F32_LE, 0, step.value());
+            target.write(step.target(), 0, bytes);
+            return 0f;
+        });
+    }
+
     /** Quantises a tile and writes its codes and scales. */
     void quantize(TensorStep.Quantize step, Tile tile, WholeScales whole, TargetFile target) {
         with(scratch -> {

@@ -1,8 +1,10 @@
 package dev.octet.converter.verify;
 
+import dev.octet.quant.layout.CacheSide;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
 
 /** Attention without the KV scales that are promised. */
 final class KvScaleMissing extends CheckpointRule {
@@ -11,8 +13,8 @@ final class KvScaleMissing extends CheckpointRule {
                 "kv-scale-missing",
                 Severity.ERROR,
                 EnumSet.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM),
-                "Where the KV cache is quantised statically, every attention layer has k_scale and v_scale: the"
-                        + " engines take 1.0 for a missing one.",
+                "Where the KV cache is quantised statically, or any attention layer has k_scale or v_scale, every one"
+                        + " has both: the engines take 1.0 for a missing one.",
                 "calibrate the KV cache, or remove kv_cache_scheme / kv_cache_quant_algo",
                 "vllm-project/vllm#54623, vllm-project/vllm#25047, vllm-project/llm-compressor#2176,"
                         + " vllm-project/vllm#34863");
@@ -20,14 +22,15 @@ final class KvScaleMissing extends CheckpointRule {
 
     @Override
     void check(CheckpointSubject subject, Findings findings) {
-        if (!KvScales.promised(subject)) {
+        Set<String> attentions = KvScales.attentions(subject);
+        if (!KvScales.promised(subject) && !KvScales.present(subject, attentions)) {
             return;
         }
-        for (String attention : KvScales.attentions(subject)) {
+        for (String attention : attentions) {
             List<String> missing = new ArrayList<>();
-            for (String side : List.of("k", "v")) {
+            for (CacheSide side : CacheSide.values()) {
                 if (KvScales.of(subject, attention, side).isEmpty()) {
-                    missing.add(side + "_scale");
+                    missing.add(side.label() + "_scale");
                 }
             }
             if (!missing.isEmpty()) {

@@ -1,6 +1,7 @@
 package dev.octet.converter.verify;
 
 import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.quant.layout.CacheSide;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
@@ -21,8 +22,9 @@ final class KvScaleOne extends CheckpointRule {
     void check(CheckpointSubject subject, Findings findings) {
         List<StoredTensor> scales = new ArrayList<>();
         for (String attention : KvScales.attentions(subject)) {
-            KvScales.of(subject, attention, "k").ifPresent(scales::add);
-            KvScales.of(subject, attention, "v").ifPresent(scales::add);
+            for (CacheSide side : CacheSide.values()) {
+                KvScales.of(subject, attention, side).ifPresent(scales::add);
+            }
         }
         boolean allOne = !scales.isEmpty()
                 && scales.stream()

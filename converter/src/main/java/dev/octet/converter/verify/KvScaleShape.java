@@ -1,5 +1,6 @@
 package dev.octet.converter.verify;
 
+import dev.octet.quant.layout.CacheSide;
 import java.util.EnumSet;
 
 /** KV scales with more than one element. */
@@ -20,7 +21,7 @@ final class KvScaleShape extends CheckpointRule {
             return;
         }
         for (String attention : KvScales.attentions(subject)) {
-            for (String side : new String[] {"k", "v"}) {
+            for (CacheSide side : CacheSide.values()) {
                 KvScales.of(subject, attention, side)
                         .filter(s -> s.shape().elementCount() != 1)
                         .ifPresent(s -> findings.add(

@@ -1,18 +1,17 @@
 package dev.octet.converter.verify;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.quant.layout.CacheSide;
+import java.util.Arrays;
 import java.util.LinkedHashSet;
-import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 
 /** Where the scales of the KV cache lie. Source: vllm-project/vllm:vllm/model_executor/layers/quantization/kv_cache.py. */
 final class KvScales {
-    /** The last part of the module that makes keys. */
-    private static final Set<String> KEY_MAKERS =
-            Set.of("k_proj", "qkv_proj", "query_key_value", "Wqkv", "c_attn", "kv_b_proj", "kv_a_proj_with_mqa", "key");
-
     private KvScales() {}
 
     /** Whether the configuration promises static scales. */
@@ -38,25 +37,25 @@ final class KvScales {
     static Set<String> attentions(CheckpointSubject subject) {
         Set<String> attentions = new LinkedHashSet<>();
         for (LayerTensors layer : subject.layers().values()) {
-            if (layer.weight() != null && KEY_MAKERS.contains(layer.last())) {
-                attentions.add(layer.parent());
+            if (layer.weight() != null) {
+                LinearNames.attention(layer.module() + ".weight").ifPresent(attentions::add);
             }
         }
         return attentions;
     }
 
-    /** The scale of one side ({@code k}, {@code v}) under any name that vLLM takes. */
-    static Optional<StoredTensor> of(CheckpointSubject subject, String attention, String side) {
-        return List.of(
-                        "." + side + "_scale",
-                        ".attn." + side + "_scale",
-                        "." + side + "_proj." + side + "_scale",
-                        "." + side + "_proj.output_scale",
-                        ".kv_scale",
-                        ".attn.kv_scale")
-                .stream()
-                .map(ending -> subject.checkpoint().tensors().get(attention + ending))
-                .filter(t -> t != null)
+    /** The scale of one side under any name that vLLM takes. */
+    static Optional<StoredTensor> of(CheckpointSubject subject, String attention, CacheSide side) {
+        return side.names(attention).stream()
+                .map(subject.checkpoint().tensors()::get)
+                .filter(Objects::nonNull)
                 .findFirst();
+    }
+
+    /** Whether any attention layer has a scale, which the configuration may have no way to promise. */
+    static boolean present(CheckpointSubject subject, Set<String> attentions) {
+        return attentions.stream()
+                .anyMatch(a -> Arrays.stream(CacheSide.values())
+                        .anyMatch(side -> of(subject, a, side).isPresent()));
     }
 }

@@ -31,6 +31,7 @@ import org.jspecify.annotations.Nullable;
  * int8             m.weight I8        m.weight_scale [out, 1]
  * int8-asymmetric  m.weight I8        m.weight_scale [out, 1]   m.weight_zero_point I8 [out, 1]
  * static inputs    m.input_scale [1]; nvfp4: m.input_global_scale F32 [1], a divisor
+ * KV cache         attention.k_scale F32 [1]   attention.v_scale F32 [1]; announced as kv_cache_scheme
  * </pre>
  *
  * <p>Sources: compressed-tensors at ac8e2ba, {@code quantization/quant_scheme.py} (what presets hold),
@@ -110,6 +111,16 @@ final class CompressedTensorsLayout implements Layout {
 
     private static ScaleTensor divisor(String name) {
         return new ScaleTensor(new TensorSpec(name, DType.F32, Shape.of(1)), DType.F32, ScaleTensor.Direction.DIVISOR);
+    }
+
+    @Override
+    public TensorSpec cacheScale(String attention, CacheSide side) {
+        return new TensorSpec(attention + "." + side.label() + "_scale", DType.F32, Shape.of(1));
+    }
+
+    @Override
+    public boolean configuresCache() {
+        return true;
     }
 
     @Override

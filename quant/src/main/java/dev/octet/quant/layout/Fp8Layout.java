@@ -31,6 +31,9 @@ import org.jspecify.annotations.Nullable;
  * dequantises while loading (5.18, {@code quantizers/quantizer_finegrained_fp8.py}) it folds in only {@code weight_scale_inv}, and experts
  * in a tensor of all lose their scales with a mere warning: files with a module for each expert, which transformers saves, do not.
  *
+ * <p>Scales of a KV cache are {@code attention.k_scale} and {@code attention.v_scale}, F32 [1]. No key of the configuration announces them: vLLM
+ * takes them when it is started with {@code --kv-cache-dtype fp8} ({@code model_executor/layers/quantization/kv_cache.py}).
+ *
  * <p>Powers of two stay in F32 and {@code scale_fmt: "ue8m0"} says so, as in DeepSeek-V3.1: every reader takes these.
  *
  * <p>Sizes must be multiples of 128, as transformers has rows / rows of scales for the height of a block
@@ -101,6 +104,16 @@ final class Fp8Layout implements Layout {
                 null,
                 null,
                 input);
+    }
+
+    @Override
+    public TensorSpec cacheScale(String attention, CacheSide side) {
+        return new TensorSpec(attention + "." + side.label() + "_scale", DType.F32, Shape.of(1));
+    }
+
+    @Override
+    public boolean configuresCache() {
+        return false;
     }
 
     @Override

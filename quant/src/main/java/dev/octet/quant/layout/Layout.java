@@ -39,6 +39,16 @@ public interface Layout {
     StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options);
 
     /**
+     * The tensor that holds the scale of one side of a layer's KV cache, one F32 multiplier.
+     *
+     * @param attention path of the attention layer: {@code model.layers.0.self_attn}
+     */
+    TensorSpec cacheScale(String attention, CacheSide side);
+
+    /** Whether the configuration can say that the KV cache is quantised; where not, engines must be told when they start. */
+    boolean configuresCache();
+
+    /**
      * Edits {@code config} ({@code config.json}, whatever else is in it stays) so that it describes the contents, and returns what other
      * JSON files must lie beside it, by name.
      */

@@ -28,6 +28,7 @@ import org.jspecify.annotations.Nullable;
  * mxfp8        MXFP8                      m.weight_scale U8 [out, in/32], 2^(byte - 127)
  * nvfp4        NVFP4                      m.weight U8 [out, in/2]   m.weight_scale F8_E4M3 [out, in/16]   m.weight_scale_2 F32 [], a
  *              multiplier   m.input_scale F32 []; W4A16_NVFP4 without the latter
+ * KV cache                                attention.k_proj.k_scale F32 []   attention.v_proj.v_scale F32 []
  * </pre>
  *
  * <p>Sources: Model-Optimizer {@code modelopt/torch/export/{quant_utils,convert_hf_config}.py}; vLLM
@@ -120,6 +121,17 @@ final class ModelOptLayout implements Layout {
 
     private static ScaleTensor scalar(String name) {
         return ScaleTensor.multiplier(new TensorSpec(name, DType.F32, Shape.SCALAR));
+    }
+
+    @Override
+    public TensorSpec cacheScale(String attention, CacheSide side) {
+        return new TensorSpec(
+                attention + "." + side.label() + "_proj." + side.label() + "_scale", DType.F32, Shape.SCALAR);
+    }
+
+    @Override
+    public boolean configuresCache() {
+        return true;
     }
 
     @Override
