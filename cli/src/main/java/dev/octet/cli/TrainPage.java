@@ -50,6 +50,7 @@ final class TrainPage implements TrainingHook {
     private long shownNanos;
     private double ema = Double.NaN;
     private double bestEval = Double.NaN;
+    private double bestPerplexity = Double.NaN;
     private long memoryBytes;
     private @Nullable Fp8Report fp8;
     private boolean hasCheckpoint;
@@ -63,6 +64,7 @@ final class TrainPage implements TrainingHook {
             double bestLoss,
             double lastLoss,
             @Nullable Double bestEvalLoss,
+            @Nullable Double bestEvalPerplexity,
             long steps,
             long skipped,
             double seconds,
@@ -395,14 +397,24 @@ final class TrainPage implements TrainingHook {
 
     @Override
     public void evaluated(EvaluationReport r) {
-        bestEval = Double.isNaN(bestEval) ? r.loss() : Math.min(bestEval, r.loss());
+        bestEval = least(bestEval, r.loss());
+        bestPerplexity = least(bestPerplexity, r.perplexity().orElse(Double.NaN));
+        String perplexity = r.perplexity().isEmpty()
+                ? ""
+                : String.format(Locale.ROOT, ", perplexity %.3f", r.perplexity().getAsDouble());
         event(String.format(
                 Locale.ROOT,
-                "step %d: evaluation loss %.4f over %d samples, %.1f s",
+                "step %d: evaluation loss %.4f%s over %d samples, %.1f s",
                 r.step(),
                 r.loss(),
+                perplexity,
                 r.samples(),
                 r.seconds()));
+    }
+
+    /** NaN is no number to be less than. */
+    private static double least(double before, double now) {
+        return Double.isNaN(before) ? now : Double.isNaN(now) ? before : Math.min(before, now);
     }
 
     @Override
@@ -440,6 +452,7 @@ final class TrainPage implements TrainingHook {
                             t.bestLoss(),
                             t.lastLoss(),
                             Double.isNaN(bestEval) ? null : bestEval,
+                            Double.isNaN(bestPerplexity) ? null : bestPerplexity,
                             t.steps(),
                             t.skipped(),
                             seconds,
@@ -461,7 +474,10 @@ final class TrainPage implements TrainingHook {
                                 + (end.message().isEmpty() ? "" : ": " + end.message()))
                 .row("loss", String.format(Locale.ROOT, "best %.4f, last %.4f", t.bestLoss(), t.lastLoss()));
         if (!Double.isNaN(bestEval)) {
-            table.row("evaluation", String.format(Locale.ROOT, "best %.4f", bestEval));
+            String perplexity = Double.isNaN(bestPerplexity)
+                    ? ""
+                    : String.format(Locale.ROOT, ", perplexity best %.3f", bestPerplexity);
+            table.row("evaluation", String.format(Locale.ROOT, "best %.4f", bestEval) + perplexity);
         }
         table.row("steps", t.steps() + (t.skipped() == 0 ? "" : ", " + t.skipped() + " skipped"))
                 .row(

@@ -20,6 +20,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.TreeSet;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -208,6 +209,98 @@ class TrainCommandTest {
         double first = steps.getFirst().get("loss").asDouble();
         double last = steps.getLast().get("loss").asDouble();
         assertTrue(last < 0.7 * first, first + " to " + last);
+    }
+
+    /** Evaluates texts of 4, 4, 9 and 13 tokens in batches of a size, with the weights of the model: the first step of a warm-up changes nothing. */
+    private JsonNode evaluated(int batchSize) throws IOException {
+        Files.write(
+                folder.resolve("t.jsonl"),
+                List.of(
+                        "{\"text\": \"the cat\"}",
+                        "{\"text\": \"a dog\"}",
+                        "{\"text\": \"the cat and a dog ran far\"}",
+                        "{\"text\": \"the cat and a dog ran far far far far far\"}"));
+        List<String> config = List.of(
+                "data: {train: t.jsonl, eval: t.jsonl, tokenizer: '" + TESTDATA.resolve("tokenizer/words.json")
+                        + "', pad_multiple: 1}",
+                "loss: {type: causal-lm}",
+                "batch_size: " + batchSize,
+                "steps: 2",
+                "schedule: {type: linear, warmup: 1}",
+                "eval_every: 1");
+        String run = "batches-of-" + batchSize;
+        CommandLine line = train(GPT2, run, config, "--steps", "1");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        JsonNode evaluation = metrics(run).getLast();
+        String perplexity = String.format(
+                Locale.ROOT, "%.3f", evaluation.get("eval_perplexity").asDouble());
+        assertTrue(line.err().contains(", perplexity " + perplexity + " over 4 samples"), line.err());
+        assertTrue(line.out().contains(", perplexity best " + perplexity), line.out());
+        return evaluation;
+    }
+
+    @Test
+    void perplexity_weighs_each_token_of_the_evaluation_alike_however_texts_are_put_into_batches() throws IOException {
+        JsonNode together = evaluated(4);
+        assertEquals(3 + 3 + 8 + 12, together.get("eval_positions").asLong());
+        double loss = together.get("eval_loss").asDouble();
+        assertEquals(Math.exp(loss), together.get("eval_perplexity").asDouble(), 1e-9 * Math.exp(loss));
+        for (int size : new int[] {1, 2}) {
+            JsonNode apart = evaluated(size);
+            assertEquals(together.get("eval_positions"), apart.get("eval_positions"));
+            assertEquals(loss, apart.get("eval_loss").asDouble(), 1e-6 * loss);
+        }
+    }
+
+    @Test
+    void packed_texts_make_full_sequences_of_one_length() throws IOException {
+        List<String> texts = new ArrayList<>();
+        for (int words = 1; words < 40; words++) {
+            texts.add("{\"text\": \"the cat and a dog ran over the hill" + " far".repeat(words % 7) + "\"}");
+        }
+        Files.write(folder.resolve("t.jsonl"), texts);
+        List<String> config = List.of(
+                "data: {train: t.jsonl, tokenizer: '" + TESTDATA.resolve("tokenizer/words.json")
+                        + "', pack: true, sequence: 16, eos: '[SEP]'}",
+                "loss: {type: causal-lm}",
+                "batch_size: 2",
+                "steps: 20",
+                "optimizer: {lr: 1.0e-2}");
+        CommandLine line = train(GPT2, "run", config);
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        List<JsonNode> steps = metrics("run");
+        assertTrue(steps.stream().allMatch(s -> s.get("tokens").asLong() == 32), steps.toString());
+        double first = steps.getFirst().get("loss").asDouble();
+        double last = steps.getLast().get("loss").asDouble();
+        assertTrue(last < 0.7 * first, first + " to " + last);
+    }
+
+    @Test
+    void a_tokenizer_of_more_tokens_than_the_model_has_is_told_before_the_first_step_with_both_numbers()
+            throws IOException {
+        Files.writeString(folder.resolve("t.jsonl"), "{\"text\": \"the cat\"}\n".repeat(8));
+        String json = Files.readString(TESTDATA.resolve("tokenizer/words.json"));
+        Files.writeString(folder.resolve("tokenizer.json"), json.replaceAll("\"cat\": \\d+", "\"cat\": 32000"));
+        List<String> config =
+                List.of("data: {train: t.jsonl, tokenizer: tokenizer.json}", "loss: {type: causal-lm}", "steps: 1");
+        CommandLine line = train(GPT2, "run", config);
+        assertRefused(line, ExitCode.INPUT, "there is a token 32000, the model's embedding ");
+        assertTrue(line.err().contains(" has 101 rows"), line.err());
+        assertTrue(Files.notExists(folder.resolve("run")));
+    }
+
+    @Test
+    void packing_without_knowing_what_ends_a_text_is_refused() throws IOException {
+        Files.writeString(folder.resolve("t.jsonl"), "{\"text\": \"the cat\"}\n".repeat(8));
+        String data = "data: {train: t.jsonl, pack: true, sequence: 4, tokenizer: '"
+                + TESTDATA.resolve("tokenizer/words.json") + "'";
+        for (String[] pair : new String[][] {
+            {"}", "nothing says which token ends a text"}, {", eos: '</s>'}", "the tokenizer has no token '</s>'"}
+        }) {
+            List<String> config = List.of(data + pair[0], "loss: {type: causal-lm}", "steps: 1");
+            CommandLine line = train(GPT2, "run", config);
+            assertTrue(line.code() != ExitCode.OK && line.err().contains(pair[1]), line.err());
+        }
     }
 
     @Test

@@ -3,12 +3,14 @@ package dev.octet.trainer;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.file.FolderLock;
+import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.data.MicroBatches;
@@ -34,6 +36,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalDouble;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Consumer;
@@ -57,6 +60,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Trainer implements AutoCloseable {
     private static final String LOCK = ".octet-lock";
+    private static final String TOKENS = "input_ids";
     private static final int SHOWN_TIES = 4;
     private static final int SHOWN_SAMPLES = 64;
 
@@ -312,7 +316,8 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Mean loss over the evaluation data, in whole batches: the loss that is trained with, against the same teacher.
+     * Mean loss over the positions of the evaluation data that count, in whole batches: the loss that is trained with, against the same
+     * teacher.
      *
      * @throws IllegalStateException when there is none
      * @throws IOException when data cannot be read
@@ -328,7 +333,38 @@ public final class Trainer implements AutoCloseable {
                 losses.add(evaluate(draw(from, i, arena)));
             }
         }
-        return LossValue.mean(losses);
+        return LossValue.meanOverPositions(losses);
+    }
+
+    /**
+     * Perplexity: e to the mean loss of a token. Empty when the loss is of something else than tokens, or has no part against labels.
+     *
+     * @param evaluated what {@link #evaluate} gave
+     */
+    public OptionalDouble perplexity(LossValue evaluated) {
+        LossConfig loss = parts.config().loss();
+        Double task = loss.distillation().isEmpty()
+                ? (Double) evaluated.total()
+                : evaluated.parts().get(LossGraph.TASK);
+        return task == null || !isOverTokens(loss) ? OptionalDouble.empty() : OptionalDouble.of(Math.exp(task));
+    }
+
+    private boolean isOverTokens(LossConfig loss) {
+        return switch (loss.type()) {
+            case CAUSAL_LM -> true;
+            case CROSS_ENTROPY -> {
+                String output = LossGraph.outputOf(model.graph(), loss);
+                boolean perToken = model.graph().graph().outputs().stream()
+                        .filter(o -> o.name().equals(output))
+                        .anyMatch(o -> o.type() instanceof TensorType t
+                                && t.dims() != null
+                                && t.dims().size() == 3);
+                yield perToken
+                        && model.graph().graph().requiredInputs().stream()
+                                .anyMatch(i -> i.name().equals(TOKENS));
+            }
+            case MSE, COSINE -> false;
+        };
     }
 
     private LossValue evaluate(MicroBatch batch) {

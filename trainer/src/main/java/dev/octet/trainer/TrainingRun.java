@@ -293,7 +293,13 @@ final class TrainingRun implements RunControl {
             double seconds = (System.nanoTime() - from) / 1e9;
             evaluationSeconds += seconds;
             TrainingHook.EvaluationReport report = new TrainingHook.EvaluationReport(
-                    step, loss.total(), loss.parts(), trainer.evaluationSamples(), seconds);
+                    step,
+                    loss.total(),
+                    loss.parts(),
+                    trainer.perplexity(loss),
+                    trainer.evaluationSamples(),
+                    loss.positions(),
+                    seconds);
             each(h -> h.evaluated(report));
         }
         if (stop.get() == null && checkpointWanted.getAndSet(false)) {

@@ -9,10 +9,12 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalInt;
 
-/** A {@code tokenizer.json} of Hugging Face's tokenizers library, run by that library. Pads a batch to its longest text. */
+/** A {@code tokenizer.json} of Hugging Face's tokenizers library, run by that library. */
 final class Tokenizer implements AutoCloseable {
     private final HuggingFaceTokenizer tokenizer;
     private final Path path;
@@ -23,7 +25,7 @@ final class Tokenizer implements AutoCloseable {
     }
 
     /**
-     * Opens a tokenizer file.
+     * Opens a tokenizer file. It pads a batch to its longest text.
      *
      * @param maxLength longer texts are cut to this many tokens
      * @throws InvalidDataException when the file is no tokenizer
@@ -31,24 +33,30 @@ final class Tokenizer implements AutoCloseable {
      * @throws IOException when the file cannot be read
      */
     static Tokenizer open(Path path, int maxLength) throws IOException {
+        return open(path, Map.of("padding", "true"), OptionalInt.of(maxLength));
+    }
+
+    /**
+     * Opens a tokenizer file. It pads nothing, whatever the file says; throws as {@link #open(Path, int)}.
+     *
+     * @param maxLength longer texts are cut to this many tokens; empty for none
+     */
+    static Tokenizer unpadded(Path path, OptionalInt maxLength) throws IOException {
+        return open(path, Map.of("padding", "false"), maxLength);
+    }
+
+    private static Tokenizer open(Path path, Map<String, String> padding, OptionalInt maxLength) throws IOException {
+        Map<String, String> options = new HashMap<>(padding);
+        String length = String.valueOf(maxLength.orElse(Integer.MAX_VALUE));
+        options.put("truncation", String.valueOf(maxLength.isPresent()));
+        options.put("maxLength", length);
+        options.put("modelMaxLength", length);
         if (!Files.isRegularFile(path)) {
             throw new NoSuchFileException(path.toString());
         }
         stayOffline();
         try {
-            return new Tokenizer(
-                    HuggingFaceTokenizer.newInstance(
-                            path,
-                            Map.of(
-                                    "truncation",
-                                    "true",
-                                    "padding",
-                                    "true",
-                                    "maxLength",
-                                    String.valueOf(maxLength),
-                                    "modelMaxLength",
-                                    String.valueOf(maxLength))),
-                    path);
+            return new Tokenizer(HuggingFaceTokenizer.newInstance(path, options), path);
         } catch (LinkageError | EngineException e) {
             throw new UnavailableException(
                     "the native library of the tokenizer cannot be loaded: " + e.getMessage(),
@@ -79,7 +87,7 @@ final class Tokenizer implements AutoCloseable {
         }
     }
 
-    /** Tokens of each text, all of one length. */
+    /** Tokens of each text; with padding all of one length. */
     Encoding[] encode(List<String> texts) {
         try {
             return tokenizer.batchEncode(texts, true, false);

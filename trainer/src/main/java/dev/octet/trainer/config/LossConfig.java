@@ -26,6 +26,11 @@ public record LossConfig(
         /** One minus the cosine of each row with its label. */
         COSINE;
 
+        /** Whether it compares scores of classes with class numbers. */
+        public boolean isOverClasses() {
+            return this == CAUSAL_LM || this == CROSS_ENTROPY;
+        }
+
         /** The word for it in a configuration. */
         public String key() {
             return name().toLowerCase(Locale.ROOT).replace('_', '-');
@@ -48,7 +53,7 @@ public record LossConfig(
 
     static LossConfig read(Section s, Path folder) {
         Type type = s.requiredChoice("type", TYPES);
-        boolean classes = type == Type.CAUSAL_LM || type == Type.CROSS_ENTROPY;
+        boolean classes = type.isOverClasses();
         if (!classes && s.has("ignore_index")) {
             throw s.error("ignore_index", "only losses over classes ignore labels", "leave the key out");
         }

@@ -17,8 +17,12 @@ import org.jspecify.annotations.Nullable;
  * @param inputs of the graph, those without a default
  * @param labels name of the labels in the data; empty where none are needed
  * @param ignoreIndex label of positions that do not count
+ * @param vocabulary which tokens the model knows; empty when it looks none up
  */
-public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreIndex) {
+public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreIndex, Optional<Vocabulary> vocabulary) {
+    /** The input that is fed tokens. */
+    static final String TOKENS = "input_ids";
+
     public Feed {
         inputs = List.copyOf(inputs);
     }
@@ -30,7 +34,8 @@ public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreI
                 inputs,
                 // labels that the graph itself takes are one of its inputs
                 labels.filter(l -> inputs.stream().noneMatch(i -> i.name().equals(l))),
-                ignoreIndex);
+                ignoreIndex,
+                Vocabulary.of(model.graph(), TOKENS));
     }
 
     /** Names of all there is to feed. */

@@ -5,6 +5,7 @@ import dev.octet.trainer.config.DataConfig;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Locale;
+import java.util.OptionalInt;
 
 /** Opens files of samples by the ending of their name. */
 public final class SampleFile {
@@ -13,11 +14,12 @@ public final class SampleFile {
     /** Makes tokens of texts: whoever has a tokenizer. */
     public interface TextOpener {
         /**
-         * Opens a file of texts, each cut to {@code maxLength} tokens.
+         * Opens a file of texts.
          *
+         * @param maxLength tokens that each is cut to; empty for whole texts
          * @throws IOException when it cannot be read
          */
-        Texts open(Path file, int maxLength) throws IOException;
+        Texts open(Path file, OptionalInt maxLength) throws IOException;
     }
 
     /**
@@ -38,11 +40,13 @@ public final class SampleFile {
             return TokenSamples.open(file, config.sequence(), config.tokenType(), feed);
         }
         if (name.endsWith(".jsonl")) {
-            Texts opened = texts.open(file, config.maxLength());
+            int maxLength = config.maxLength();
+            Texts opened = texts.open(file, config.pack() ? OptionalInt.empty() : OptionalInt.of(maxLength));
             boolean fits = false;
             try {
-                Samples samples =
-                        new TextSamples(opened, file.toString(), feed, config.maxLength(), config.padMultiple());
+                Samples samples = config.pack()
+                        ? PackedSamples.of(opened, file.toString(), feed, config.sequence())
+                        : new TextSamples(opened, file.toString(), feed, maxLength, config.padMultiple());
                 fits = true;
                 return samples;
             } finally {

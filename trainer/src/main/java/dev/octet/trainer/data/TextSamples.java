@@ -10,21 +10,39 @@ import java.util.Map;
  * Texts, each batch padded to its longest rounded up to a multiple: a program is made for each length, so that there are few of them.
  */
 public final class TextSamples implements Samples {
+    private static final int TEXTS_AT_ONCE = 256;
+
     private final Texts texts;
     private final TokenRows rows;
     private final int maxLength;
     private final int padMultiple;
 
     /**
+     * @param texts cut to {@code maxLength}
      * @param file for messages
      * @param maxLength no batch is longer, whatever the multiple
-     * @throws dev.octet.formats.error.InvalidDataException when text cannot feed the model
+     * @throws dev.octet.formats.error.InvalidDataException when text cannot feed the model, or the model does not know a token in it
+     * @throws IOException when the file cannot be read any more
      */
-    public TextSamples(Texts texts, String file, Feed feed, int maxLength, int padMultiple) {
+    public TextSamples(Texts texts, String file, Feed feed, int maxLength, int padMultiple) throws IOException {
         this.texts = texts;
         this.rows = new TokenRows(feed, file, "texts");
         this.maxLength = maxLength;
         this.padMultiple = padMultiple;
+        Vocabulary vocabulary = feed.vocabulary().orElse(null);
+        if (vocabulary != null && texts.largestToken() >= vocabulary.rows()) {
+            requireKnown(vocabulary, file);
+        }
+    }
+
+    /** A tokenizer may know tokens that the model does not, as long as no text has them. */
+    private void requireKnown(Vocabulary vocabulary, String file) throws IOException {
+        for (long from = 0; from < texts.count(); from += TEXTS_AT_ONCE) {
+            long number = from;
+            for (long[] tokens : texts.tokens(from, (int) Math.min(TEXTS_AT_ONCE, texts.count() - from))) {
+                vocabulary.require(tokens, file + ", text " + number++ + " (from 0)");
+            }
+        }
     }
 
     @Override
@@ -47,7 +65,7 @@ public final class TextSamples implements Samples {
         long[][] tokens = new long[numbers.length][];
         int longest = 1;
         for (int i = 0; i < numbers.length; i++) {
-            tokens[i] = texts.tokens(numbers[i]);
+            tokens[i] = texts.tokens(numbers[i], 1).getFirst();
             longest = Math.max(longest, tokens[i].length);
         }
         int padded = Math.ceilDiv(longest, padMultiple) * padMultiple;

@@ -37,7 +37,7 @@ public final class TokenSamples implements Samples {
      *
      * @param sequence tokens of a sample
      * @param tokenType U16 or U32
-     * @throws InvalidDataException when tokens cannot feed the model, or there are too few for one sample
+     * @throws InvalidDataException when tokens cannot feed the model, it does not know one, or there are too few for one sample
      * @throws IOException when it cannot be read
      */
     public static TokenSamples open(Path path, int sequence, DType tokenType, Feed feed) throws IOException {
@@ -62,6 +62,7 @@ public final class TokenSamples implements Samples {
             }
             String digest = Sha256.of("tokens", Sha256.of(path), String.valueOf(sequence), tokenType.name());
             TokenSamples samples = new TokenSamples(path, digest, tokens, arena, sequence, wide, rows);
+            feed.vocabulary().ifPresent(samples::requireKnown);
             opened = true;
             return samples;
         } finally {
@@ -69,6 +70,22 @@ public final class TokenSamples implements Samples {
                 arena.close();
             }
         }
+    }
+
+    private void requireKnown(Vocabulary vocabulary) {
+        long all = count() * sequence;
+        for (long at = 0; at < all; at++) {
+            long token = token(at);
+            if (token >= vocabulary.rows()) {
+                vocabulary.require(token, path + ", token number " + at + " (from 0)");
+            }
+        }
+    }
+
+    private long token(long at) {
+        return wide
+                ? Integer.toUnsignedLong(tokens.get(Tensor.I32_LE, at * 4))
+                : Short.toUnsignedLong(tokens.get(Tensor.I16_LE, at * 2));
     }
 
     @Override
@@ -91,10 +108,7 @@ public final class TokenSamples implements Samples {
         long[][] drawn = new long[numbers.length][sequence];
         for (int row = 0; row < numbers.length; row++) {
             for (int i = 0; i < sequence; i++) {
-                long at = numbers[row] * sequence + i;
-                drawn[row][i] = wide
-                        ? Integer.toUnsignedLong(tokens.get(Tensor.I32_LE, at * 4))
-                        : Short.toUnsignedLong(tokens.get(Tensor.I16_LE, at * 2));
+                drawn[row][i] = token(numbers[row] * sequence + i);
             }
         }
         return rows.tensors(drawn, sequence, batch);

@@ -8,7 +8,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * {@code metrics.jsonl}: one JSON object a line, {@code step} and {@code loss}, {@code lr}, {@code grad_norm} and more for each step,
  * {@code fp8_clipped}, {@code fp8_underflowed} (shares) and {@code fp8_oldest_scale} (steps) where FP8 was measured, {@code eval_loss}
- * for evaluations. Numbers that are not finite are text. Lines of steps that a resumed run does again are removed.
+ * and, of tokens, {@code eval_perplexity} for evaluations. Numbers that are not finite are text. Lines of steps that a resumed run does again are removed.
  */
 public final class MetricsFile implements TrainingHook {
     private final StepLines lines;
@@ -56,7 +56,8 @@ public final class MetricsFile implements TrainingHook {
         ObjectNode line = StepLines.line(r.step());
         StepLines.put(line, "eval_loss", r.loss());
         r.lossParts().forEach((part, loss) -> StepLines.put(line, "eval_" + part + "_loss", loss));
-        line.put("eval_samples", r.samples());
+        r.perplexity().ifPresent(p -> StepLines.put(line, "eval_perplexity", p));
+        line.put("eval_samples", r.samples()).put("eval_positions", r.positions());
         StepLines.put(line, "eval_seconds", r.seconds());
         lines.write(line);
     }

@@ -53,6 +53,7 @@ public final class TensorBoard implements TrainingHook {
         Map<String, Double> values = new LinkedHashMap<>();
         values.put("eval/loss", r.loss());
         r.lossParts().forEach((part, loss) -> values.put("eval/" + part + "_loss", loss));
+        r.perplexity().ifPresent(p -> values.put("eval/perplexity", p));
         write(r.step(), values);
     }
 

@@ -3,6 +3,7 @@ package dev.octet.trainer.hook;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.OptionalDouble;
 
 /**
  * Called while a run goes on, in the run's thread, hooks in the order given. Every method does nothing unless overridden. An exception
@@ -94,10 +95,19 @@ public interface TrainingHook {
     /**
      * An evaluation.
      *
-     * @param loss mean over the batches
+     * @param loss mean over the positions that count
      * @param lossParts as {@link StepReport} has them
+     * @param perplexity e to the mean loss of a token against its label; empty where no loss is of tokens
+     * @param positions how many positions counted: of a language model the tokens that were to be foretold
      */
-    record EvaluationReport(long step, double loss, Map<String, Double> lossParts, long samples, double seconds) {}
+    record EvaluationReport(
+            long step,
+            double loss,
+            Map<String, Double> lossParts,
+            OptionalDouble perplexity,
+            long samples,
+            long positions,
+            double seconds) {}
 
     /** A checkpoint that was written. */
     record CheckpointReport(long step, Path folder, long bytes, double seconds) {}

@@ -31,8 +31,10 @@ import java.util.TreeMap;
  * @param output the output it is computed from
  * @param parts names of the values it is the weighted sum of, F32, one element each, under {@link #TASK} and {@link #DISTILLATION}; empty
  *     when it is no sum
+ * @param counted the positions that all of these are means over
  */
-public record LossGraph(GraphModel model, String loss, String output, Map<String, String> parts) {
+public record LossGraph(
+        GraphModel model, String loss, String output, Map<String, String> parts, CountedPositions counted) {
     /** Name that a teacher's output is fed under. */
     public static final String TEACHER = "octet.teacher";
     /** The part against labels. */
@@ -149,7 +151,21 @@ public record LossGraph(GraphModel model, String loss, String output, Map<String
             List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
             outputs.add(info(loss, new OperandType(DType.F32, Shape.SCALAR)));
             edit.setOutputs(outputs);
-            return new LossGraph(model.withGraph(edit.build()), loss, output, parts.size() > 1 ? parts : Map.of());
+            Map<String, String> sum = parts.size() > 1 ? parts : Map.of();
+            return new LossGraph(model.withGraph(edit.build()), loss, output, sum, counted());
+        }
+
+        private CountedPositions counted() {
+            boolean classes = config.type().isOverClasses();
+            if (classes && config.readsLabels()) {
+                boolean shifted = config.type() == LossConfig.Type.CAUSAL_LM;
+                return new CountedPositions.Labelled(labelsName, config.ignoreIndex(), shifted);
+            }
+            if (isPerToken()) {
+                return new CountedPositions.Unmasked(MASK);
+            }
+            Shape s = scores.shape();
+            return new CountedPositions.All(s.rank() == 0 ? 1 : s.elementCount() / Math.max(1, s.dim(-1)));
         }
 
         private String mixed(Map<String, String> parts, Distillation by) {

@@ -1,6 +1,5 @@
 package dev.octet.trainer.loss;
 
-import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -12,33 +11,55 @@ import java.util.function.ToDoubleFunction;
  *
  * @param total what is made smaller
  * @param parts what it is the weighted sum of, by name as in {@link LossGraph}; empty when it is no sum
+ * @param positions how many positions it is the mean over
  */
-public record LossValue(double total, Map<String, Double> parts) {
+public record LossValue(double total, Map<String, Double> parts, long positions) {
     public LossValue {
         parts = Collections.unmodifiableMap(new TreeMap<>(parts));
     }
 
     /**
-     * The mean of several, all of the same parts.
+     * The mean of several, all of the same parts: each counts alike, as the gradients of micro-batches do.
      *
      * @throws IllegalArgumentException when there is none
      */
     public static LossValue mean(List<LossValue> values) {
+        return weighted(values, v -> 1);
+    }
+
+    /**
+     * The mean over the positions of several, all of the same parts: what the loss of all of them at once would be. One without positions,
+     * whose loss is no number, does not count; NaN when none has any.
+     *
+     * @throws IllegalArgumentException when there is none
+     */
+    public static LossValue meanOverPositions(List<LossValue> values) {
+        return weighted(values, LossValue::positions);
+    }
+
+    private static LossValue weighted(List<LossValue> values, ToDoubleFunction<LossValue> weight) {
         if (values.isEmpty()) {
             throw new IllegalArgumentException("a mean of nothing");
         }
         Map<String, Double> parts = new TreeMap<>();
         for (String part : values.getFirst().parts.keySet()) {
-            parts.put(part, mean(values, v -> v.parts.getOrDefault(part, Double.NaN)));
+            parts.put(part, weighted(values, weight, v -> v.parts.getOrDefault(part, Double.NaN)));
         }
-        return new LossValue(mean(values, LossValue::total), parts);
+        long positions = values.stream().mapToLong(LossValue::positions).sum();
+        return new LossValue(weighted(values, weight, LossValue::total), parts, positions);
     }
 
-    private static double mean(Collection<LossValue> values, ToDoubleFunction<LossValue> of) {
+    private static double weighted(
+            List<LossValue> values, ToDoubleFunction<LossValue> weight, ToDoubleFunction<LossValue> of) {
         double sum = 0;
+        double weights = 0;
         for (LossValue v : values) {
-            sum += of.applyAsDouble(v);
+            double w = weight.applyAsDouble(v);
+            if (w > 0) {
+                sum += w * of.applyAsDouble(v);
+                weights += w;
+            }
         }
-        return sum / values.size();
+        return sum / weights;
     }
 }

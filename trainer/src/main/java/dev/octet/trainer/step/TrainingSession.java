@@ -14,6 +14,7 @@ import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.loss.CountedPositions;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.optimizer.UpdateProgram;
@@ -59,7 +60,8 @@ public final class TrainingSession implements AutoCloseable {
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
     /** @param fp8 what of the program is in FP8 */
-    private record Loaded(Executable executable, Value loss, Map<String, Value> lossParts, Fp8Choice fp8) {}
+    private record Loaded(
+            Executable executable, Value loss, Map<String, Value> lossParts, CountedPositions counted, Fp8Choice fp8) {}
 
     private record Update(UpdateProgram program, Executable executable) {}
 
@@ -136,7 +138,7 @@ public final class TrainingSession implements AutoCloseable {
                         parts.put(part, Objects.requireNonNull(program.outputs().get(name))));
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = setup.policy().fp8(graph.model().graph()).of(nodes);
-        return new Loaded(executable, loss, parts, fp8);
+        return new Loaded(executable, loss, parts, graph.counted(), fp8);
     }
 
     private Update update() {
@@ -193,7 +195,8 @@ public final class TrainingSession implements AutoCloseable {
         executable.run(Phase.FORWARD);
         Map<String, Double> parts = new TreeMap<>();
         loaded.lossParts().forEach((part, value) -> parts.put(part, (double) scalars.read(executable, value)));
-        return new LossValue(scalars.read(executable, loaded.loss()), parts);
+        double total = scalars.read(executable, loaded.loss());
+        return new LossValue(total, parts, loaded.counted().in(batch.tensors()));
     }
 
     private StepResult use(List<MicroBatch> batches, LossValue loss, double lr, List<Fp8Tensor> fp8) {

@@ -10,6 +10,7 @@ import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.yaml.YamlFile;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -230,6 +231,34 @@ class TrainingConfigTest {
         assertTrue(e.what().contains("train is missing"), e.what());
         assertTrue(e.where().contains("line 2, key data.trian"), e.where());
         assertTrue(e.fix().contains("did you mean train"), e.fix());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "train: a.jsonl, pack: true                             | sequence   | packed texts are a stream of"
+                        + " tokens",
+                "train: a.jsonl, pack: true, sequence: 8, max_length: 8 | max_length | neither cut nor padded",
+                "train: a.jsonl, pack: true, sequence: 8, pad_multiple: 8 | pad_multiple | neither cut nor padded",
+                "train: a.jsonl, eos: '</s>'                            | eos        | only packed texts are joined",
+                "train: a.jsonl, sequence: 8                            | sequence   | and packed texts are cut",
+                "train: a.npz, pack: true, sequence: 8                  | pack       | only .jsonl files have a pack",
+            })
+    void packing_that_contradicts_other_keys_is_refused(String data, String key, String what) {
+        InvalidOptionException e = refused("data: {" + data + "}\nloss: {type: causal-lm}\nsteps: 1");
+        assertTrue(e.what().contains(what), e.what());
+        assertTrue(e.where().contains("key data." + key), e.where());
+    }
+
+    @Test
+    void packed_texts_have_a_length_and_perhaps_an_end() {
+        DataConfig data = parse("data: {train: a.jsonl, pack: true, sequence: 64, eos: '</s>'}\n"
+                        + "loss: {type: causal-lm}\nsteps: 1")
+                .data();
+        assertTrue(data.pack());
+        assertEquals(64, data.sequence());
+        assertEquals(Optional.of("</s>"), data.eos());
     }
 
     @Test

@@ -44,7 +44,7 @@ class SamplesTest {
     }
 
     private static Feed feed(ValueInfo... inputs) {
-        return new Feed(Arrays.asList(inputs), Optional.of("labels"), -100);
+        return new Feed(Arrays.asList(inputs), Optional.of("labels"), -100, Optional.empty());
     }
 
     private static final Feed XY = feed(input("x", DType.F32, Dim.of("n"), Dim.of(2)));
@@ -187,8 +187,18 @@ class SamplesTest {
             }
 
             @Override
-            public long[] tokens(long number) {
-                return rows[(int) number];
+            public List<long[]> tokens(long from, int size) {
+                return Arrays.asList(rows).subList((int) from, (int) from + size);
+            }
+
+            @Override
+            public long endOfText() {
+                return 9;
+            }
+
+            @Override
+            public long largestToken() {
+                return 11;
             }
 
             @Override
@@ -217,7 +227,82 @@ class SamplesTest {
         }
     }
 
-    private static MicroBatches batches(int count, int size, boolean shuffle, long seed) {
+    /** {@link #LM} for a model with an embedding of so many rows. */
+    private static Feed knowing(long rows) {
+        return new Feed(LM.inputs(), LM.labels(), -100, Optional.of(new Vocabulary("wte.weight", rows)));
+    }
+
+    @Test
+    void packed_texts_are_joined_by_their_end_and_cut_into_sequences_without_padding() throws IOException {
+        // the third text has its end already, the fourth is empty
+        Texts texts = texts(new long[] {4, 5, 6}, new long[] {7}, new long[] {1, 2, 9}, new long[0], new long[] {3, 8});
+        try (Samples samples = PackedSamples.of(texts, "f", LM, 4);
+                Arena arena = Arena.ofConfined()) {
+            assertEquals(3, samples.count());
+            Map<String, Tensor> batch = samples.gather(new long[] {1, 0, 2}, arena);
+            long[] expected = {7, 9, 1, 2, 4, 5, 6, 9, 9, 3, 8, 9};
+            assertArrayEquals(expected, tensor(batch, "input_ids").toLongs());
+            assertArrayEquals(expected, tensor(batch, "labels").toLongs());
+            assertArrayEquals(
+                    new long[] {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+                    tensor(batch, "attention_mask").toLongs());
+        }
+    }
+
+    @Test
+    void packed_texts_longer_than_a_chunk_of_memory_come_out_as_they_went_in() throws IOException {
+        long[] longText = new long[(1 << 20) + 5];
+        for (int i = 0; i < longText.length; i++) {
+            longText[i] = i % 7;
+        }
+        try (Samples samples = PackedSamples.of(texts(longText), "f", LM, 1000);
+                Arena arena = Arena.ofConfined()) {
+            assertEquals(1048, samples.count());
+            Map<String, Tensor> batch = samples.gather(new long[] {1047}, arena);
+            assertArrayEquals(
+                    Arrays.copyOfRange(longText, 1_047_000, 1_048_000),
+                    tensor(batch, "input_ids").toLongs());
+        }
+    }
+
+    @Test
+    void too_little_text_for_one_sequence_is_refused() {
+        InvalidDataException e = assertThrows(
+                InvalidDataException.class, () -> PackedSamples.of(texts(new long[] {4, 5, 6}), "f", LM, 5));
+        assertEquals("the texts have 4 tokens, one sample takes 5", e.what());
+    }
+
+    @Test
+    void a_token_beyond_the_embedding_is_refused_with_both_numbers_and_its_text() throws IOException {
+        Texts texts = texts(new long[] {4, 5}, new long[] {1, 10});
+        String what = "there is a token 10, the model's embedding 'wte.weight' has 10 rows";
+        InvalidDataException packed =
+                assertThrows(InvalidDataException.class, () -> PackedSamples.of(texts, "f", knowing(10), 2));
+        InvalidDataException padded =
+                assertThrows(InvalidDataException.class, () -> new TextSamples(texts, "f", knowing(10), 7, 1));
+        Path file = tokens(2, 1, 2, 10);
+        InvalidDataException stream =
+                assertThrows(InvalidDataException.class, () -> TokenSamples.open(file, 1, DType.U16, knowing(10)));
+        for (InvalidDataException e : List.of(packed, padded)) {
+            assertEquals(what, e.what());
+            assertEquals("f, text 1 (from 0)", e.where());
+        }
+        assertEquals(what, stream.what());
+        assertEquals(file + ", token number 2 (from 0)", stream.where());
+        PackedSamples.of(texts, "f", knowing(11), 2).close();
+        // a tokenizer that knows more than any text has is no fault
+        new TextSamples(texts, "f", knowing(11), 7, 1).close();
+        TokenSamples.open(file, 1, DType.U16, knowing(11)).close();
+    }
+
+    @Test
+    void the_end_of_a_text_beyond_the_embedding_is_refused() {
+        InvalidDataException e = assertThrows(
+                InvalidDataException.class, () -> PackedSamples.of(texts(new long[] {4, 5}), "f", knowing(9), 2));
+        assertEquals("f, the token that ends a text", e.where());
+    }
+
+    private static MicroBatches batches(int count, int size, boolean shuffle, long seed) throws IOException {
         long[][] rows = new long[count][1];
         return new MicroBatches(new TextSamples(texts(rows), "f", LM, 4, 1), size, shuffle, seed);
     }
@@ -233,7 +318,7 @@ class SamplesTest {
     }
 
     @Test
-    void each_epoch_has_its_own_order_and_drops_the_incomplete_batch() {
+    void each_epoch_has_its_own_order_and_drops_the_incomplete_batch() throws IOException {
         MicroBatches batches = batches(11, 3, true, 1);
         assertEquals(3, batches.perEpoch());
         List<Long> first = epoch(batches, 0);
@@ -246,7 +331,7 @@ class SamplesTest {
     }
 
     @Test
-    void any_batch_is_the_same_whatever_was_drawn_before() {
+    void any_batch_is_the_same_whatever_was_drawn_before() throws IOException {
         MicroBatches through = batches(100, 7, true, 9);
         for (long i = 0; i < 60; i++) {
             assertArrayEquals(batches(100, 7, true, 9).rows(i), through.rows(i), "batch " + i);

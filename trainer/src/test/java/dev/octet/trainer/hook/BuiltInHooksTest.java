@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalDouble;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -60,7 +61,8 @@ class BuiltInHooksTest {
         for (long step = from; step <= to; step++) {
             metrics.afterStep(report(step, step / 4.0));
         }
-        metrics.evaluated(new TrainingHook.EvaluationReport(to, 0.25, Map.of(), 8, 0.1));
+        metrics.evaluated(
+                new TrainingHook.EvaluationReport(to, 0.25, Map.of(), OptionalDouble.of(Math.exp(0.25)), 8, 56, 0.1));
         metrics.runEnded(END);
     }
 

@@ -1,0 +1,123 @@
+package dev.octet.converter.data;
+
+import ai.djl.huggingface.tokenizers.Encoding;
+import dev.octet.formats.file.Sha256;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.OptionalInt;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Texts as tokens, without a shape: JSON Lines of {@code {"text": ...}} through a {@code tokenizer.json}, special tokens where its template
+ * has them, without padding. Not thread-safe.
+ */
+public final class TokenizedTexts implements AutoCloseable {
+    private final Path file;
+    private final Path tokenizerJson;
+    private final String digest;
+    private final Optional<String> end;
+    private final JsonLines lines;
+    private final Tokenizer tokenizer;
+    private @Nullable TokenizerVocabulary vocabulary;
+
+    private TokenizedTexts(
+            Path file, Path tokenizerJson, String digest, Optional<String> end, JsonLines lines, Tokenizer tokenizer) {
+        this.file = file;
+        this.tokenizerJson = tokenizerJson;
+        this.digest = digest;
+        this.end = end;
+        this.lines = lines;
+        this.tokenizer = tokenizer;
+    }
+
+    /**
+     * Opens texts.
+     *
+     * @param file JSON Lines; every line is checked now
+     * @param maxLength longer texts are cut to this many tokens, special ones counted; empty for whole texts
+     * @param end the token that ends a text; empty for what the files beside the tokenizer say
+     * @throws dev.octet.formats.error.InvalidDataException when a line is malformed, or the tokenizer is none
+     * @throws dev.octet.formats.error.UnavailableException when the tokenizer's native library cannot be loaded
+     * @throws IOException when a file cannot be read
+     */
+    public static TokenizedTexts open(Path file, Path tokenizerJson, OptionalInt maxLength, Optional<String> end)
+            throws IOException {
+        JsonLines lines = JsonLines.open(file);
+        try {
+            Tokenizer tokenizer = Tokenizer.unpadded(tokenizerJson, maxLength);
+            String digest = Sha256.of(
+                    "tokens of text", Sha256.of(file), Sha256.of(tokenizerJson), String.valueOf(maxLength.orElse(-1)));
+            return new TokenizedTexts(file, tokenizerJson, digest, end, lines, tokenizer);
+        } catch (IOException | RuntimeException e) {
+            lines.close();
+            throw e;
+        }
+    }
+
+    /** The file's name. */
+    public String name() {
+        return String.valueOf(Objects.requireNonNullElse(file.getFileName(), file));
+    }
+
+    /** Number of texts. */
+    public int count() {
+        return lines.count();
+    }
+
+    /** SHA-256 over texts, tokenizer and length, lower-case hexadecimal. */
+    public String digest() {
+        return digest;
+    }
+
+    /** Tokens of {@code size} texts from number {@code from} on. */
+    public List<long[]> tokens(int from, int size) {
+        Objects.checkFromIndexSize(from, size, count());
+        List<String> texts = new ArrayList<>(size);
+        for (int i = 0; i < size; i++) {
+            texts.add(lines.text(from + i));
+        }
+        List<long[]> tokens = new ArrayList<>(size);
+        for (Encoding encoding : tokenizer.encode(texts)) {
+            tokens.add(encoding.getIds());
+        }
+        return tokens;
+    }
+
+    /**
+     * The token that ends a text.
+     *
+     * @throws dev.octet.formats.error.InvalidOptionException when the tokenizer has no such token, or nothing says which one it is
+     * @throws IOException when a file cannot be read
+     */
+    public long endOfText() throws IOException {
+        return EndOfText.of(tokenizerJson, vocabulary(), end);
+    }
+
+    /**
+     * The largest id of any token that the tokenizer knows.
+     *
+     * @throws IOException when the tokenizer cannot be read any more
+     */
+    public long largestToken() throws IOException {
+        return vocabulary().largest();
+    }
+
+    private TokenizerVocabulary vocabulary() throws IOException {
+        TokenizerVocabulary known = vocabulary;
+        if (known == null) {
+            known = TokenizerVocabulary.read(tokenizerJson);
+            vocabulary = known;
+        }
+        return known;
+    }
+
+    @Override
+    public void close() {
+        tokenizer.close();
+        lines.close();
+    }
+}

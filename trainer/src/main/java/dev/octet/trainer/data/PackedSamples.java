@@ -1,0 +1,115 @@
+package dev.octet.trainer.data;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.Sha256;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Texts one after the other, each with the token that ends a text, cut into samples of equal length; what is left at the end is not used.
+ * Nothing is padded. A position sees the texts before its own that are in the same sample. All tokens are held in memory, four bytes each.
+ */
+public final class PackedSamples implements Samples {
+    private static final int TEXTS_AT_ONCE = 256;
+    private static final int CHUNK = 1 << 20;
+
+    private final Texts texts;
+    private final TokenRows rows;
+    private final int sequence;
+    private final long end;
+    private final List<int[]> chunks = new ArrayList<>();
+    private long size;
+
+    private PackedSamples(Texts texts, TokenRows rows, int sequence, long end) {
+        this.texts = texts;
+        this.rows = rows;
+        this.sequence = sequence;
+        this.end = end;
+    }
+
+    /**
+     * Makes tokens of all texts.
+     *
+     * @param texts uncut
+     * @param file for messages
+     * @param sequence tokens of a sample
+     * @throws InvalidDataException when tokens cannot feed the model, the model does not know one, or there are too few for one sample
+     * @throws dev.octet.formats.error.InvalidOptionException when nothing says which token ends a text
+     * @throws IOException when the file cannot be read any more
+     */
+    static PackedSamples of(Texts texts, String file, Feed feed, int sequence) throws IOException {
+        PackedSamples samples =
+                new PackedSamples(texts, new TokenRows(feed, file, "texts"), sequence, texts.endOfText());
+        samples.read(file, feed);
+        if (samples.count() == 0) {
+            throw new InvalidDataException(
+                    "the texts have " + samples.size + " tokens, one sample takes " + sequence,
+                    file,
+                    "give more text or a shorter sequence");
+        }
+        return samples;
+    }
+
+    private void read(String file, Feed feed) throws IOException {
+        feed.vocabulary().ifPresent(v -> v.require(end, file + ", the token that ends a text"));
+        for (long from = 0; from < texts.count(); from += TEXTS_AT_ONCE) {
+            long number = from;
+            for (long[] tokens : texts.tokens(from, (int) Math.min(TEXTS_AT_ONCE, texts.count() - from))) {
+                String where = file + ", text " + number++ + " (from 0)";
+                feed.vocabulary().ifPresent(v -> v.require(tokens, where));
+                for (long token : tokens) {
+                    add(token);
+                }
+                // a template may have ended it; a text of nothing needs no end
+                if (tokens.length > 0 && tokens[tokens.length - 1] != end) {
+                    add(end);
+                }
+            }
+        }
+    }
+
+    private void add(long token) {
+        int at = (int) (size % CHUNK);
+        if (at == 0) {
+            chunks.add(new int[CHUNK]);
+        }
+        chunks.getLast()[at] = Math.toIntExact(token);
+        size++;
+    }
+
+    @Override
+    public String name() {
+        return texts.name();
+    }
+
+    @Override
+    public long count() {
+        return size / sequence;
+    }
+
+    @Override
+    public String digest() {
+        return Sha256.of("packed", texts.digest(), String.valueOf(sequence), String.valueOf(end));
+    }
+
+    @Override
+    public Map<String, Tensor> gather(long[] numbers, Arena arena) {
+        long[][] drawn = new long[numbers.length][sequence];
+        for (int row = 0; row < numbers.length; row++) {
+            for (int i = 0; i < sequence; i++) {
+                long at = numbers[row] * sequence + i;
+                drawn[row][i] = chunks.get((int) (at / CHUNK))[(int) (at % CHUNK)];
+            }
+        }
+        return rows.tensors(drawn, sequence, arena);
+    }
+
+    @Override
+    public void close() throws IOException {
+        texts.close();
+    }
+}
