@@ -1,18 +1,18 @@
 package dev.octet.converter.lower;
 
 import dev.octet.converter.expand.Expansion;
+import dev.octet.converter.infer.Analysis;
 import dev.octet.converter.pass.Pass;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
-import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.graph.ValueType;
 import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.Tensor;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -29,6 +29,9 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>RMSNormalization</td><td>the operator from opset 23 on; before, in F32: Mul, ReduceMean, Add, Sqrt, Div, then Mul</td></tr>
  * <tr><td>Gelu</td><td>the operator from opset 20 on; before, by Erf or Tanh</td></tr>
  * </table>
+ *
+ * <p>Constants of Linear and of the normalisations that are BF16 or F16 where x is wider mean the numbers they hold: a Cast to x's type is put
+ * behind them, so that files keep the narrow constants.
  *
  * <p>Nodes are called {@code <canonical name>/<operator>}, from which pattern rules find the same canonical name again.
  */
@@ -51,7 +54,11 @@ public final class StandardOps implements Pass {
      */
     @Override
     public GraphModel apply(GraphModel model, PassLog log) {
+        if (model.graph().nodes().stream().noneMatch(n -> n.domain().equals(Node.OCTET_DOMAIN))) {
+            return model;
+        }
         GraphEdit edit = GraphEdit.of(model.graph());
+        Types types = new Types(edit, Analysis.of(model));
         int lowered = 0;
         for (Node n : edit.nodes()) {
             if (!n.domain().equals(Node.OCTET_DOMAIN)) {
@@ -59,10 +66,10 @@ public final class StandardOps implements Pass {
             }
             lowered++;
             switch (n.opType()) {
-                case CanonicalOps.LINEAR -> linear(edit, checked(n, 2));
-                case CanonicalOps.LAYER_NORM -> layerNorm(edit, checked(n, 2), model.opset());
-                case CanonicalOps.RMS_NORM -> rmsNorm(edit, checked(n, 2), model.opset());
-                case CanonicalOps.GELU -> gelu(edit, checked(n, 1), model.opset());
+                case CanonicalOps.LINEAR -> linear(types, checked(n, 2));
+                case CanonicalOps.LAYER_NORM -> layerNorm(types, checked(n, 2), model.opset());
+                case CanonicalOps.RMS_NORM -> rmsNorm(types, checked(n, 2), model.opset());
+                case CanonicalOps.GELU -> gelu(types, checked(n, 1), model.opset());
                 default -> lowered--; // an FP8 operator: the target's own lowering knows it
             }
         }
@@ -108,53 +115,77 @@ public final class StandardOps implements Pass {
                 model.unknown());
     }
 
-    private static void linear(GraphEdit edit, Node n) {
-        Expansion e = new Expansion(edit, n);
+    private static void linear(Types types, Node n) {
+        Expansion e = new Expansion(types.edit(), n);
         String x = n.input(0);
-        String w = n.input(1);
+        List<String> constants = widened(e, types, n, types.recorded(x));
+        String w = constants.getFirst();
         boolean transposed = n.intAttribute("transB", 0) != 0;
-        if (transposed && rank(edit, x) == 2) {
-            e.last("Gemm", n.hasInput(2) ? List.of(x, w, n.input(2)) : List.of(x, w), Attribute.of("transB", 1));
+        if (transposed && types.rank(x) == 2) {
+            e.last("Gemm", inputs(x, constants), Attribute.of("transB", 1));
             return;
         }
         if (transposed) {
             w = e.node("Transpose", List.of(w), Attribute.of("perm", List.of(1L, 0L)));
         }
-        if (n.hasInput(2)) {
-            e.last("Add", List.of(e.node("MatMul", List.of(x, w)), n.input(2)));
+        if (constants.size() > 1) {
+            e.last("Add", List.of(e.node("MatMul", List.of(x, w)), constants.get(1)));
         } else {
             e.last("MatMul", List.of(x, w));
         }
     }
 
-    private static void layerNorm(GraphEdit edit, Node n, long opset) {
-        Expansion e = new Expansion(edit, n);
+    private static void layerNorm(Types types, Node n, long opset) {
+        Expansion e = new Expansion(types.edit(), n);
+        DType dtype = types.ofNormalised(n);
+        List<String> constants = widened(e, types, n, dtype);
         if (opset >= LAYER_NORM_OPSET) {
-            e.last("LayerNormalization", n.inputs(), norm(n, "axis", -1), norm(n, "epsilon", 1e-5f));
+            e.last("LayerNormalization", inputs(n.input(0), constants), norm(n, "axis", -1), norm(n, "epsilon", 1e-5f));
             return;
         }
-        DType dtype = dtype(edit, n.input(1));
         String x = e.cast(n.input(0), dtype, DType.F32);
         String d = e.node("Sub", List.of(x, e.mean(x, opset)));
         String normalised = e.node("Div", List.of(d, e.deviation(d, n, opset)));
         String scaled = e.cast(normalised, DType.F32, dtype);
-        if (n.hasInput(2)) {
-            e.last("Add", List.of(e.node("Mul", List.of(scaled, n.input(1))), n.input(2)));
+        if (constants.size() > 1) {
+            e.last("Add", List.of(e.node("Mul", List.of(scaled, constants.getFirst())), constants.get(1)));
         } else {
-            e.last("Mul", List.of(scaled, n.input(1)));
+            e.last("Mul", List.of(scaled, constants.getFirst()));
         }
     }
 
-    private static void rmsNorm(GraphEdit edit, Node n, long opset) {
-        Expansion e = new Expansion(edit, n);
+    private static void rmsNorm(Types types, Node n, long opset) {
+        Expansion e = new Expansion(types.edit(), n);
+        DType dtype = types.ofNormalised(n);
+        List<String> constants = widened(e, types, n, dtype);
         if (opset >= RMS_NORM_OPSET) {
-            e.last("RMSNormalization", n.inputs(), norm(n, "axis", -1), norm(n, "epsilon", 1e-5f));
+            e.last("RMSNormalization", inputs(n.input(0), constants), norm(n, "axis", -1), norm(n, "epsilon", 1e-5f));
             return;
         }
-        DType dtype = dtype(edit, n.input(1));
         String x = e.cast(n.input(0), dtype, DType.F32);
         String normalised = e.node("Div", List.of(x, e.deviation(x, n, opset)));
-        e.last("Mul", List.of(e.cast(normalised, DType.F32, dtype), n.input(1)));
+        e.last("Mul", List.of(e.cast(normalised, DType.F32, dtype), constants.getFirst()));
+    }
+
+    private static List<String> inputs(String x, List<String> constants) {
+        List<String> inputs = new ArrayList<>(List.of(x));
+        inputs.addAll(constants);
+        return inputs;
+    }
+
+    /** The inputs behind x, those that are narrower floats than x cast to x's type; as they are where a type is not known. */
+    private static List<String> widened(Expansion e, Types types, Node n, @Nullable DType x) {
+        List<String> wide = new ArrayList<>();
+        for (int i = 1; i < n.inputs().size() && n.hasInput(i); i++) {
+            DType own = types.recorded(n.input(i));
+            boolean narrower = own != null && x != null && isHalf(own) && x.isFloat() && x.bits() > own.bits();
+            wide.add(narrower ? e.cast(n.input(i), own, x) : n.input(i));
+        }
+        return wide;
+    }
+
+    private static boolean isHalf(DType dtype) {
+        return dtype == DType.BF16 || dtype == DType.F16;
     }
 
     private static Attribute norm(Node n, String name, float fallback) {
@@ -165,15 +196,15 @@ public final class StandardOps implements Pass {
         return Attribute.of(name, n.intAttribute(name, fallback));
     }
 
-    private static void gelu(GraphEdit edit, Node n, long opset) {
-        Expansion e = new Expansion(edit, n);
+    private static void gelu(Types types, Node n, long opset) {
+        Expansion e = new Expansion(types.edit(), n);
         String approximate = n.textAttribute("approximate", "none");
         if (opset >= GELU_OPSET) {
             e.last("Gelu", n.inputs(), Attribute.of("approximate", approximate));
             return;
         }
         String x = n.input(0);
-        DType dtype = dtype(edit, x);
+        DType dtype = types.of(x);
         String function = approximate.equals("tanh")
                 ? e.node("Tanh", List.of(tanhArgument(e, x, dtype)))
                 : e.node("Erf", List.of(e.node("Div", List.of(x, e.number(Math.sqrt(2), dtype)))));
@@ -188,45 +219,47 @@ public final class StandardOps implements Pass {
         return e.node("Mul", List.of(sum, e.number(Math.sqrt(2 / Math.PI), dtype)));
     }
 
-    /** Rank of a value, -1 when not known. */
-    private static int rank(GraphEdit edit, String value) {
-        return edit.type(value) instanceof ValueType.TensorType t && t.dims() != null
-                ? t.dims().size()
-                : -1;
-    }
+    /** What is known of values: by the types of the graph, else by the constants nearby. */
+    private record Types(GraphEdit edit, Analysis analysis) {
+        /** Rank of a value, -1 when not known. */
+        int rank(String value) {
+            List<Dim> dims = analysis.dims(value);
+            return dims == null ? -1 : dims.size();
+        }
 
-    /**
-     * Element type of a value: the recorded one, or that of the nearest float constant among what it is computed from (operators of sums
-     * and products have one type); F32 when neither is known.
-     */
-    private static DType dtype(GraphEdit edit, String value) {
-        String v = value;
-        for (int step = 0; step < MAX_STEPS; step++) {
-            DType known = known(edit, v);
-            Node producer = edit.producer(v);
-            if (known != null || producer == null || producer.inputs().isEmpty()) {
-                return known == null ? DType.F32 : known;
-            }
-            for (String input : producer.inputs()) {
-                DType constant = edit.initializer(input) == null ? null : known(edit, input);
-                if (constant != null && constant.isFloat()) {
-                    return constant;
+        /** Element type of a value; null when nothing says it. */
+        @Nullable
+        DType recorded(String value) {
+            return analysis.dtype(value);
+        }
+
+        /** Element type of what a normalisation reads, else of its weight. */
+        DType ofNormalised(Node n) {
+            DType x = recorded(n.input(0));
+            return x == null ? of(n.input(1)) : x;
+        }
+
+        /**
+         * Element type of a value: the recorded one, or that of the nearest float constant among what it is computed from (operators of
+         * sums and products have one type); F32 when neither is known.
+         */
+        DType of(String value) {
+            String v = value;
+            for (int step = 0; step < MAX_STEPS; step++) {
+                DType known = recorded(v);
+                Node producer = edit.producer(v);
+                if (known != null || producer == null || producer.inputs().isEmpty()) {
+                    return known == null ? DType.F32 : known;
                 }
+                for (String input : producer.inputs()) {
+                    DType constant = edit.initializer(input) == null ? null : recorded(input);
+                    if (constant != null && constant.isFloat()) {
+                        return constant;
+                    }
+                }
+                v = producer.input(0);
             }
-            v = producer.input(0);
+            return DType.F32;
         }
-        return DType.F32;
-    }
-
-    private static @Nullable DType known(GraphEdit edit, String value) {
-        Initializer i = edit.initializer(value);
-        if (i != null) {
-            return i.tensor().map(Tensor::dtype).orElse(null);
-        }
-        Node producer = edit.producer(value);
-        if (producer != null && producer.is("Cast")) {
-            return DType.ofOnnxId((int) producer.intAttribute("to", 0)).orElse(null);
-        }
-        return edit.type(value) instanceof ValueType.TensorType t ? t.dtype() : null;
     }
 }
