@@ -9,6 +9,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -26,7 +27,7 @@ public final class Expansion {
     private final Node old;
     private final Map<String, Integer> used = new HashMap<>();
 
-    /** @param old a live node of {@code edit} with one output */
+    /** @param old a live node of {@code edit} */
     public Expansion(GraphEdit edit, Node old) {
         this.edit = edit;
         this.old = old;
@@ -40,10 +41,16 @@ public final class Expansion {
         return value;
     }
 
-    /** The node that computes the replaced node's value; it takes over what is known of that node. */
+    /** Puts a node in that computes a further output of the replaced node, under that output's name. */
+    public void output(int i, String op, List<String> inputs, Attribute... attributes) {
+        edit.insertBefore(old, Node.of(name(op), op, inputs, List.of(old.output(i)), attributes));
+    }
+
+    /** The node that computes the replaced node's first output; it takes over what is known of that node. */
     public void last(String op, List<String> inputs, Attribute... attributes) {
         edit.replace(
-                old, Node.of(name(op), op, inputs, old.outputs(), attributes).withMetadata(old.metadata()));
+                old,
+                Node.of(name(op), op, inputs, List.of(old.output()), attributes).withMetadata(old.metadata()));
     }
 
     private String name(String op) {
@@ -100,7 +107,7 @@ public final class Expansion {
     /**
      * A constant of rank 0, shared by all who need the same number.
      *
-     * @param dtype F64, F32, F16, BF16, I64 or I32
+     * @param dtype F64, F32, F16, BF16, I64, I32, or BOOL for 0 and 1
      */
     public String number(double value, DType dtype) {
         String name = "dev.octet." + dtype + "." + value;
@@ -120,6 +127,7 @@ public final class Expansion {
             case BF16 -> t.bytes().set(Tensor.I16_LE, 2 * i, bf16(f));
             case F32 -> t.bytes().set(Tensor.F32_LE, 4 * i, f);
             case I64 -> t.bytes().set(Tensor.I64_LE, 8 * i, (long) value);
+            case BOOL -> t.bytes().set(ValueLayout.JAVA_BYTE, i, (byte) value);
             case I32 -> t.bytes().set(Tensor.I32_LE, 4 * i, (int) value);
             default ->
                 throw new IllegalArgumentException(t.name() + ": no type of numbers that operators compute with");

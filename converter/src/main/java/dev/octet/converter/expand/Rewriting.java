@@ -2,6 +2,7 @@ package dev.octet.converter.expand;
 
 import dev.octet.converter.infer.Analysis;
 import dev.octet.converter.infer.KnownValue;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Node;
@@ -31,6 +32,13 @@ record Rewriting(Node node, Analysis analysis, Expansion e) {
     /** Sizes of input {@code i}; null when one of them is not known. */
     long @Nullable [] shape(int i) {
         return shapeOf(node.input(i));
+    }
+
+    /** Size of one axis of input {@code i}; null when not known. */
+    @Nullable
+    Long size(int i, int axis) {
+        List<Dim> dims = analysis.dims(node.input(i));
+        return dims == null || axis >= dims.size() ? null : dims.get(axis).size();
     }
 
     /** Sizes of the output; null when one of them is not known. */
@@ -64,6 +72,27 @@ record Rewriting(Node node, Analysis analysis, Expansion e) {
     boolean isFloat() {
         DType dtype = dtype();
         return dtype != null && dtype.isFloat() && dtype.bits() >= 16;
+    }
+
+    /**
+     * The element type of the first input.
+     *
+     * @throws UnsupportedModelException when it is not known, or no float type that numbers can be written in
+     */
+    DType requireFloat() {
+        DType dtype = dtype();
+        if (dtype == null || !isFloat()) {
+            throw refused(dtype == null ? "has an input of unknown type" : "works on " + dtype);
+        }
+        return dtype;
+    }
+
+    /** The error for a node that cannot be written; {@code problem} goes on where the operator's name ends. */
+    UnsupportedModelException refused(String problem) {
+        return new UnsupportedModelException(
+                "operator " + node.opType() + " " + problem + ", so it cannot be written with older operators",
+                "node '" + node.id() + "'",
+                "keep the model at the opset it has, or export it with shapes and types that are known");
     }
 
     /** A number of the first input's type. */

@@ -2,6 +2,7 @@ package dev.octet.converter.pass;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import ai.onnxruntime.OnnxJavaType;
 import ai.onnxruntime.OnnxTensor;
 import ai.onnxruntime.OnnxValue;
 import ai.onnxruntime.OrtEnvironment;
@@ -10,7 +11,6 @@ import ai.onnxruntime.OrtLoggingLevel;
 import ai.onnxruntime.OrtSession;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.onnx.OnnxWriter;
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -69,9 +69,12 @@ public final class OnnxRuntimeOracle {
         ByteBuffer bytes = ByteBuffer.allocateDirect((int) t.bytes().byteSize()).order(ByteOrder.nativeOrder());
         bytes.put(t.bytes().asByteBuffer()).flip();
         long[] shape = t.shape().toArray();
-        return t.dtype() == DType.I64
-                ? OnnxTensor.createTensor(env, bytes.asLongBuffer(), shape)
-                : OnnxTensor.createTensor(env, bytes.asFloatBuffer(), shape);
+        return switch (t.dtype()) {
+            case I64 -> OnnxTensor.createTensor(env, bytes.asLongBuffer(), shape);
+            case BOOL -> OnnxTensor.createTensor(env, bytes, shape, OnnxJavaType.BOOL);
+            case F16 -> OnnxTensor.createTensor(env, bytes, shape, OnnxJavaType.FLOAT16);
+            default -> OnnxTensor.createTensor(env, bytes.asFloatBuffer(), shape);
+        };
     }
 
     /** Asserts that both models give the same bytes. */

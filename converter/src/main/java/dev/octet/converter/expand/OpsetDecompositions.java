@@ -1,0 +1,137 @@
+package dev.octet.converter.expand;
+
+import dev.octet.converter.infer.Analysis;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.Function;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * Brings operators of ONNX's default domain to an older opset: those that came later are written with older ones, at sizes that may stay
+ * symbols. What they compute is the same up to rounding.
+ *
+ * <p>A node that cannot be written is refused by its name: an operator that nothing here is known of, an attribute or a number type that
+ * came later (see {@link LaterOpsets}), or an operator in a subgraph or a function, which are only looked through.
+ *
+ * <p>Results are those of ONNX's own definitions. So a row of Attention that may look at nothing is zero, as in ONNX Runtime.
+ */
+public final class OpsetDecompositions {
+    /** The lowest opset that models can be brought to. */
+    public static final int OLDEST = 21;
+
+    /** Writes a node anew. */
+    @FunctionalInterface
+    interface Decomposition {
+        void write(Rewriting r, SharedValues shared);
+    }
+
+    private static final Map<String, Decomposition> ALL = new TreeMap<>(Map.of(
+            "Attention", (r, shared) -> new AttentionRewrite(r, shared).write(),
+            "RMSNormalization", (r, _) -> RootMeanSquareRewrite.write(r),
+            "RotaryEmbedding", RotaryEmbeddingRewrite::write,
+            "Swish", (r, _) -> swish(r)));
+
+    private OpsetDecompositions() {}
+
+    /** Names of the operators that are written with others, by the alphabet. */
+    public static List<String> names() {
+        return List.copyOf(ALL.keySet());
+    }
+
+    /**
+     * The model at {@code opset}, which is at most the model's own; the very same object when it is there already.
+     *
+     * @param opset {@value #OLDEST} or later
+     * @throws UnsupportedModelException when a node has no form at that opset that computes the same
+     */
+    public static GraphModel apply(GraphModel model, int opset) {
+        if (opset < OLDEST) {
+            throw new IllegalArgumentException("opset " + opset + " is older than " + OLDEST);
+        }
+        LaterOpsets later = new LaterOpsets(opset);
+        List<Function> functions = new ArrayList<>();
+        for (Function f : model.functions()) {
+            functions.add(older(f, later, opset));
+        }
+        GraphModel all = functions.equals(model.functions()) ? model : model.withFunctions(functions);
+        if (model.opset() <= opset) {
+            return all;
+        }
+        Graph graph = older(all, later);
+        Map<String, Long> opsets = new LinkedHashMap<>(all.opsets());
+        opsets.put("", (long) opset);
+        return new GraphModel(
+                Math.min(all.irVersion(), LaterOpsets.irVersion(opset)),
+                opsets,
+                graph,
+                all.functions(),
+                all.producer(),
+                all.metadata(),
+                all.unknown());
+    }
+
+    private static Graph older(GraphModel model, LaterOpsets later) {
+        Analysis analysis = Analysis.of(model);
+        later.checkTypes(model.graph(), analysis);
+        GraphEdit edit = GraphEdit.of(model.graph());
+        SharedValues shared = new SharedValues();
+        for (Node n : edit.nodes()) {
+            String newer = later.problem(n, analysis);
+            Decomposition decomposition = n.domain().isEmpty() ? ALL.get(n.opType()) : null;
+            if (newer != null && decomposition == null) {
+                throw later.refused(n, newer);
+            }
+            if (newer != null && decomposition != null) {
+                decomposition.write(new Rewriting(n, analysis, new Expansion(edit, n)), shared);
+            }
+            for (Graph g : n.subgraphs()) {
+                later.checkNested(g, analysis, "a subgraph of node '" + n.id() + "'");
+            }
+        }
+        return edit.build();
+    }
+
+    private static Function older(Function f, LaterOpsets later, int opset) {
+        Map<String, Long> opsets = new LinkedHashMap<>();
+        f.opsets().forEach((d, v) -> opsets.merge(d.equals("ai.onnx") ? "" : d, v, Math::max));
+        Long own = opsets.get("");
+        if (own == null || own <= opset) {
+            return f;
+        }
+        Graph body = Graph.of(f.name(), f.nodes(), List.of(), List.of(), List.of());
+        later.checkNested(body, null, "function " + f.domain() + "." + f.name());
+        opsets.put("", (long) opset);
+        return new Function(
+                f.domain(),
+                f.name(),
+                f.overload(),
+                f.inputs(),
+                f.outputs(),
+                f.attributes(),
+                f.defaults(),
+                f.nodes(),
+                opsets,
+                f.valueInfos(),
+                f.doc(),
+                f.metadata(),
+                f.unknown());
+    }
+
+    /** x · sigmoid(alpha · x). */
+    private static void swish(Rewriting r) {
+        float alpha = r.node().floatAttribute("alpha", 1);
+        if (alpha == 1) {
+            r.last("Mul", r.x(), r.node("Sigmoid", r.x()));
+            return;
+        }
+        r.requireFloat();
+        r.last("Mul", r.x(), r.node("Sigmoid", r.node("Mul", r.x(), r.number(alpha))));
+    }
+}
