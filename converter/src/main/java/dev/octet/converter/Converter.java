@@ -29,6 +29,7 @@ import dev.octet.converter.runtime.MomentRun;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
@@ -48,6 +49,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -65,6 +67,12 @@ import org.jspecify.annotations.Nullable;
  * as long. Not thread-safe.
  */
 public final class Converter implements AutoCloseable {
+    /**
+     * Opsets that {@link #standard} writes: 21, in which attention is spelled in single operators and which most tools read; 23, in which it is
+     * one operator.
+     */
+    public static final List<Integer> OPSETS = List.of(21, 23);
+
     private static final int MEASURED_SAMPLES = 32;
 
     private final GraphModel source;
@@ -134,6 +142,25 @@ public final class Converter implements AutoCloseable {
     /** The canonical model in standard operators: what statistics are taken on, with the same value names. */
     public GraphModel runnable() {
         return new StandardOps().apply(canonical, new PassLog());
+    }
+
+    /**
+     * The canonical model as other tools read it: ONNX's own operators at one opset, the constants as they are, sizes that are symbols still
+     * symbols. What {@code octet convert --target onnx} writes; {@link dev.octet.formats.ModelFile#save} puts constants beside the model
+     * where they take more than 2 GiB.
+     *
+     * @param opset one of {@link #OPSETS}
+     * @throws dev.octet.formats.error.InvalidOptionException when it is another
+     * @throws UnsupportedModelException when a node has no form at that opset
+     */
+    public GraphModel standard(int opset) {
+        if (!OPSETS.contains(opset)) {
+            throw new InvalidOptionException(
+                    "opset " + opset + " is not written",
+                    "option opset",
+                    "choose " + OPSETS.stream().map(String::valueOf).collect(Collectors.joining(" or ")));
+        }
+        return Lowering.standard(canonical, opset, log);
     }
 
     /**

@@ -139,11 +139,11 @@ record AttentionMasking(Rewriting r, SharedValues shared, String q, String k, Di
                 looks = r.node("LessOrEqual", j, p); // case 2
             }
             if (left() >= 0) {
-                String from = r.node("Sub", p, r.e().number(left(), DType.I64));
+                String from = r.node("Sub", p, r.e().numbers(left()));
                 looks = both(looks, r.node("GreaterOrEqual", j, from)); // case 3
             }
             if (right() >= 0) {
-                String to = r.node("Add", p, r.e().number(right(), DType.I64));
+                String to = r.node("Add", p, r.e().numbers(right()));
                 looks = both(looks, r.node("LessOrEqual", j, to)); // case 3
             }
         }

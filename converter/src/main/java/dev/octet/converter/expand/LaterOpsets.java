@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -54,56 +55,13 @@ record LaterOpsets(int target) {
 
     /** Operators by the opset that they took BF16 with. */
     private static final Map<Integer, Set<String>> BFLOAT16 = Map.of(
-            22,
-                    Set.of(
-                            "Acos",
-                            "Acosh",
-                            "Asin",
-                            "Asinh",
-                            "Atan",
-                            "Atanh",
-                            "AveragePool",
-                            "Bernoulli",
-                            "Conv",
-                            "ConvTranspose",
-                            "Cos",
-                            "Cosh",
-                            "DeformConv",
-                            "Det",
-                            "Dropout",
-                            "Elu",
-                            "EyeLike",
-                            "GRU",
-                            "GlobalAveragePool",
-                            "GlobalLpPool",
-                            "GlobalMaxPool",
-                            "GridSample",
-                            "HardSigmoid",
-                            "HardSwish",
-                            "InstanceNormalization",
-                            "LSTM",
-                            "LpNormalization",
-                            "LpPool",
-                            "MaxPool",
-                            "MaxRoiPool",
-                            "MaxUnpool",
-                            "Mish",
-                            "Multinomial",
-                            "NegativeLogLikelihoodLoss",
-                            "RNN",
-                            "RandomNormal",
-                            "RandomNormalLike",
-                            "RandomUniform",
-                            "RandomUniformLike",
-                            "RoiAlign",
-                            "Round",
-                            "Selu",
-                            "Sin",
-                            "Sinh",
-                            "Softplus",
-                            "Softsign",
-                            "Tan",
-                            "ThresholdedRelu"),
+            22, words("""
+                Acos Acosh Asin Asinh Atan Atanh AveragePool Bernoulli Conv ConvTranspose Cos Cosh DeformConv Det Dropout
+                Elu EyeLike GRU GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HardSigmoid HardSwish
+                InstanceNormalization LSTM LpNormalization LpPool MaxPool MaxRoiPool MaxUnpool Mish Multinomial
+                NegativeLogLikelihoodLoss RNN RandomNormal RandomNormalLike RandomUniform RandomUniformLike RoiAlign
+                Round Selu Sin Sinh Softplus Softsign Tan ThresholdedRelu\
+                """),
             24, Set.of("SplitToSequence", "TopK"),
             27, Set.of("Range"),
             28, Set.of("Celu", "Compress", "Einsum", "OneHot", "ReverseSequence", "Unique"));
@@ -111,6 +69,10 @@ record LaterOpsets(int target) {
     private static final int MASKS_OF_ANY_LENGTH = 24;
     private static final int SCALES_OF_ANOTHER_TYPE = 23;
     private static final int NONPAD_INPUT = 6;
+
+    private static Set<String> words(String text) {
+        return Set.copyOf(Pattern.compile("\\s+").splitAsStream(text).toList());
+    }
 
     /** The IR version that came with an opset (onnx/helper.py, VERSION_TABLE). */
     static long irVersion(int opset) {

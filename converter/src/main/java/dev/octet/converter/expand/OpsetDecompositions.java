@@ -15,7 +15,8 @@ import java.util.TreeMap;
 
 /**
  * Brings operators of ONNX's default domain to an older opset: those that came later are written with older ones, at sizes that may stay
- * symbols. What they compute is the same up to rounding.
+ * symbols. What they compute is the same up to rounding. To a later opset only the number is raised: from 21 to 28 operators mean what they
+ * meant before.
  *
  * <p>A node that cannot be written is refused by its name: an operator that nothing here is known of, an attribute or a number type that
  * came later (see {@link LaterOpsets}), or an operator in a subgraph or a function, which are only looked through.
@@ -46,8 +47,9 @@ public final class OpsetDecompositions {
     }
 
     /**
-     * The model at {@code opset}, which is at most the model's own; the very same object when it is there already.
+     * The model at {@code opset}; the very same object when it is there already.
      *
+     * @param model at opset {@value #OLDEST} or later
      * @param opset {@value #OLDEST} or later
      * @throws UnsupportedModelException when a node has no form at that opset that computes the same
      */
@@ -62,7 +64,7 @@ public final class OpsetDecompositions {
         }
         GraphModel all = functions.equals(model.functions()) ? model : model.withFunctions(functions);
         if (model.opset() <= opset) {
-            return all;
+            return model.opset() == opset ? all : all.withOpset("", opset, LaterOpsets.irVersion(opset));
         }
         Graph graph = older(all, later);
         Map<String, Long> opsets = new LinkedHashMap<>(all.opsets());

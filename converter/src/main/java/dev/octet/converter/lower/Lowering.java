@@ -1,5 +1,6 @@
 package dev.octet.converter.lower;
 
+import dev.octet.converter.expand.OpsetDecompositions;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.pass.ShareShapes;
 import dev.octet.formats.graph.Graph;
@@ -51,6 +52,18 @@ public final class Lowering {
             lowered = lowered.withOpset("", MIN_OPSET, MIN_IR);
         }
         return withoutScaffolding(new ShareShapes().apply(new StandardOps().apply(lowered, log), log));
+    }
+
+    /**
+     * A canonical model in ONNX's own operators at one opset; attention, rotary embeddings and RMS normalisations are one node each from 23
+     * on, several before.
+     *
+     * @param opset 21 or later
+     * @throws dev.octet.formats.error.UnsupportedModelException when a node has no form at that opset
+     */
+    public static GraphModel standard(GraphModel model, int opset, PassLog log) {
+        GraphModel standard = new StandardOps().apply(OpsetDecompositions.apply(model, opset), log);
+        return withoutScaffolding(new ShareShapes().apply(standard, log));
     }
 
     /** Without what only the passes needed: types of inner values (consumers infer them) and their remarks on constants. */

@@ -178,8 +178,10 @@ public final class StandardOps implements Pass {
         List<String> wide = new ArrayList<>();
         for (int i = 1; i < n.inputs().size() && n.hasInput(i); i++) {
             DType own = types.recorded(n.input(i));
-            boolean narrower = own != null && x != null && isHalf(own) && x.isFloat() && x.bits() > own.bits();
-            wide.add(narrower ? e.cast(n.input(i), own, x) : n.input(i));
+            wide.add(
+                    own != null && x != null && isHalf(own) && x.isFloat() && x.bits() > own.bits()
+                            ? e.cast(n.input(i), own, x)
+                            : n.input(i));
         }
         return wide;
     }
