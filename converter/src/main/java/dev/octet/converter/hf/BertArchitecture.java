@@ -5,6 +5,7 @@ import dev.octet.formats.graph.Dim;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import java.util.List;
+import java.util.Optional;
 import java.util.regex.Pattern;
 
 /**
@@ -89,8 +90,13 @@ final class BertArchitecture implements Architecture {
     private static String embeddings(HfConfig config, GraphDraft draft, Tokens tokens, Sizes s) {
         String module = PREFIX + "embeddings";
         String types = draft.input("token_type_ids", DType.I64, Tokens.BATCH, Tokens.SEQUENCE);
-        String words =
-                draft.embedding(module + ".word_embeddings", tokens.ids(), config.size("vocab_size"), s.hidden());
+        int vocabulary = config.size("vocab_size");
+        String words = draft.embedding(
+                module + ".word_embeddings",
+                tokens.ids(),
+                vocabulary,
+                s.hidden(),
+                config.json().has("pad_token_id") ? config.padding(vocabulary) : Optional.of(0));
         String kinds = draft.embedding(
                 module + ".token_type_embeddings", types, config.sizeOr(2, "type_vocab_size"), s.hidden());
         String places = draft.embedding(

@@ -17,6 +17,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -181,8 +182,18 @@ final class GraphDraft {
 
     /** {@code nn.Embedding}: rows of the weight [count, size], as F32. */
     String embedding(String module, String ids, int count, int size) {
+        return embedding(module, ids, count, size, Optional.empty());
+    }
+
+    /**
+     * {@code nn.Embedding}: rows of the weight [count, size], as F32.
+     *
+     * @param padding the row that looking it up gives no gradient
+     */
+    String embedding(String module, String ids, int count, int size, Optional<Integer> padding) {
         String table = stored(module + ".weight", count, size);
         String rows = op(path(module), "Gather", List.of(table, ids), Attribute.of("axis", 0));
+        padding.ifPresent(p -> nodes.add(nodes.removeLast().withMetadata(Map.of(Node.PADDING_INDEX, p.toString()))));
         Initializer constant = initializers.get(table);
         boolean narrow = constant != null
                 && constant.tensor().map(t -> t.dtype() != DType.F32).orElse(false);

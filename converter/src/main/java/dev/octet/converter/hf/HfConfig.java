@@ -61,6 +61,15 @@ record HfConfig(ObjectNode json, String where) {
         return Optional.empty();
     }
 
+    /**
+     * The token that fills texts up, {@code pad_token_id}: its embedding gets no gradient where it is looked up.
+     *
+     * @param vocabulary rows of the embedding; a negative number counts from its end, as torch takes it
+     */
+    Optional<Integer> padding(int vocabulary) {
+        return number(-vocabulary, vocabulary - 1L, "pad_token_id").map(p -> p < 0 ? p + vocabulary : p);
+    }
+
     /** A size and its second dimension: {@code 16} or {@code [16, 16]}. */
     int[] sizes(String key) {
         JsonNode value = json.path(key);

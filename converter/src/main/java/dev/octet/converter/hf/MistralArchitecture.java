@@ -28,7 +28,7 @@ final class MistralArchitecture implements Architecture {
 
     @Override
     public void build(HfConfig config, String modelClass, GraphDraft draft) {
-        Optional<Integer> window = config.optionalSize("sliding_window");
+        Optional<Integer> window = RotaryDecoder.window(config);
         new RotaryDecoder(RotaryDecoder.headSize(config), false, false, false, false, layer -> window)
                 .build(config, modelClass.endsWith("ForCausalLM"), draft);
     }

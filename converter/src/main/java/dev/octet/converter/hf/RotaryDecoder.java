@@ -43,6 +43,11 @@ record RotaryDecoder(
                         "num_attention_heads"));
     }
 
+    /** {@code sliding_window}: none where it is {@code null}, 4096 where the key is absent (MistralConfig, Qwen2Config). */
+    static Optional<Integer> window(HfConfig config) {
+        return config.json().has("sliding_window") ? config.optionalSize("sliding_window") : Optional.of(4096);
+    }
+
     /** Windows of Qwen2 and Qwen3: by {@code layer_types}, or from {@code max_window_layers} on; none unless {@code use_sliding_window}. */
     static IntFunction<Optional<Integer>> qwenWindow(HfConfig config) {
         Optional<Integer> window =
@@ -82,7 +87,8 @@ record RotaryDecoder(
                 new AttentionHeads(heads, keyHeads, AttentionHeads.scale(headSize), true));
         RotaryAngles angles = RotaryAngles.of(config, headSize);
         Tokens tokens = new Tokens(draft);
-        String x = draft.embedding(PREFIX + "embed_tokens", tokens.ids(), vocabulary, hidden);
+        String x =
+                draft.embedding(PREFIX + "embed_tokens", tokens.ids(), vocabulary, hidden, config.padding(vocabulary));
         RotaryAngles.Tables tables = angles.tables(draft, tokens);
         int longest = config.sizeOr(Integer.MAX_VALUE, "max_position_embeddings");
         for (int i = 0; i < layers; i++) {

@@ -30,6 +30,12 @@ public record Node(
     /** Domain of Octet's own operators ({@code Linear}, {@code Fp8Linear}, {@code Fp8LayerNorm}). */
     public static final String OCTET_DOMAIN = "dev.octet";
 
+    /**
+     * Key in the metadata of a Gather: the row that gets no gradient when it is looked up, torch's {@code padding_idx}. A whole number, at
+     * least 0. Runtimes do not look at it.
+     */
+    public static final String PADDING_INDEX = "dev.octet.padding_idx";
+
     public Node {
         inputs = List.copyOf(inputs);
         outputs = List.copyOf(outputs);

@@ -9,7 +9,6 @@ import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
-import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -19,10 +18,8 @@ import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -34,7 +31,6 @@ import java.util.stream.Stream;
 
 /** An export of {@code testdata/models/tiny-onnx} with what torch computes for the checkpoint it was exported from. */
 final class TinyGoldens implements AutoCloseable {
-    private static final Arena ARENA = Arena.ofAuto();
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models");
 
     private final ModelFile model;
@@ -89,34 +85,12 @@ final class TinyGoldens implements AutoCloseable {
         GraphEdit edit = GraphEdit.of(graph.graph());
         edit.nodes().stream()
                 .filter(n -> n.is("Gather") && n.input(1).equals("input_ids") && isPadded)
-                .forEach(n -> stopAtPadding(edit, n));
+                // what torch's padding_idx=0 does and exports do not say
+                .forEach(n -> edit.replace(n, n.withMetadata(Map.of(Node.PADDING_INDEX, "0"))));
         LossConfig.Type type = isCausal ? LossConfig.Type.CAUSAL_LM : LossConfig.Type.CROSS_ENTROPY;
         LossConfig config = new LossConfig(type, Optional.empty(), "labels", -100, Optional.empty());
         Tensor labels = tensor("in.labels");
         return LossGraph.of(graph.withGraph(edit.build()), config, new OperandType(labels.dtype(), labels.shape()));
-    }
-
-    /**
-     * What torch's {@code padding_idx=0} does and exports do not say: looking token 0 up leaves its row without a gradient. Here the row of
-     * such positions comes from a constant.
-     */
-    private static void stopAtPadding(GraphEdit edit, Node lookup) {
-        Tensor table =
-                requireNonNull(edit.initializer(lookup.input(0))).tensor().orElseThrow();
-        float[] first = Arrays.copyOf(table.toFloats(), (int) table.shape().dim(1));
-        edit.putInitializer(Initializer.of(Tensor.ofFloats(ARENA, "padding_row", Shape.of(first.length), first)));
-        edit.putInitializer(Initializer.of(Tensor.ofLongs(ARENA, "padding_id", Shape.SCALAR, 0)));
-        edit.putInitializer(Initializer.of(Tensor.ofLongs(ARENA, "padding_axis", Shape.of(1), -1)));
-        edit.replace(
-                lookup,
-                lookup.withOutputs(List.of("looked_up")),
-                Node.of("is_padding", "Equal", List.of("input_ids", "padding_id"), List.of("is_padding")),
-                Node.of("padding_rows", "Unsqueeze", List.of("is_padding", "padding_axis"), List.of("padding_rows")),
-                Node.of(
-                        "stop",
-                        "Where",
-                        List.of("padding_rows", "padding_row", "looked_up"),
-                        List.of(lookup.output())));
     }
 
     Tensor tensor(String name) {

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.gather;
 
+import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpSource;
@@ -14,17 +15,37 @@ import java.util.stream.LongStream;
  * <p>The gradient of x sums over equal indices, in the order of the indices. No gradient flows to the indices.
  *
  * @param node id of the node: indices are data, and messages about them name it
+ * @param padding a place on the axis that gets no gradient, whoever looks it up: torch's {@code padding_idx}; -1 for none
  */
-public record Gather(String node, OperandType x, OperandType indices, int axis) implements Op {
+public record Gather(String node, OperandType x, OperandType indices, int axis, int padding) implements Op {
+    /** Without a place that gets no gradient. */
+    public Gather(String node, OperandType x, OperandType indices, int axis) {
+        this(node, x, indices, axis, -1);
+    }
+
     /** Reads ONNX Gather. */
     public static Gather read(OpSource source) {
         OperandType x = source.input(0);
-        long axis = source.node().intAttribute("axis", 0);
+        int axis = source.axis(source.node().intAttribute("axis", 0), x.shape().rank());
         return new Gather(
                 source.node().id(),
                 x,
                 source.input(1),
-                source.axis(axis, x.shape().rank()));
+                axis,
+                padding(source, x.shape().dim(axis)));
+    }
+
+    private static int padding(OpSource source, long size) {
+        String text = source.node().metadata().getOrDefault(Node.PADDING_INDEX, "");
+        if (text.isEmpty()) {
+            return -1;
+        }
+        if (!text.matches("\\d{1,9}") || Long.parseLong(text) >= size) {
+            throw source.refusal(
+                    Node.PADDING_INDEX + " is '" + text + "', not a place below " + size,
+                    "correct the node's metadata");
+        }
+        return Integer.parseInt(text);
     }
 
     long outer() {

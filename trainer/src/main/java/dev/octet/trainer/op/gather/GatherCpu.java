@@ -49,6 +49,9 @@ public final class GatherCpu implements CpuKernel<Gather> {
             float[] more = new float[CpuContext.TILE];
             for (long i = from; i < to; i++) {
                 int k = (int) (i % used);
+                if (sorted[starts[k]] >>> 32 == op.padding()) {
+                    continue;
+                }
                 addRow(op, i / used, sorted, starts[k], starts[k + 1], frame.upstream(0), dx, sum, more);
             }
         });

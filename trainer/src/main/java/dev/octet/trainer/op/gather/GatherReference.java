@@ -22,7 +22,10 @@ public final class GatherReference implements ReferenceKernel<Gather> {
         double[] dx = frame.gradient(0);
         int[] at = Indices.resolve(op.node(), frame.input(1), op.size());
         for (int i = 0; i < dy.length; i++) {
-            dx[source(op, at, i)] += dy[i];
+            int to = source(op, at, i);
+            if (to / op.inner() % op.size() != op.padding()) {
+                dx[to] += dy[i];
+            }
         }
     }
 

@@ -85,4 +85,15 @@ class GatherTest extends TwinTest {
                 gradients(op, types, List.of(new double[1], new double[3]), new double[] {1, small, small});
         assertEquals(1, gradients.getFirst()[0]);
     }
+
+    @Test
+    void the_row_of_padding_gets_no_gradient() {
+        OperandType table = f32(3, 2);
+        Gather op = new Gather("emb", table, i64(4), 0, 1);
+        List<double[]> gradients =
+                gradients(op, List.of(table, i64(4)), List.of(new double[6], new double[] {1, 2, -2, 2}), new double[] {
+                    1, 2, 3, 4, 5, 6, 7, 8
+                });
+        assertEquals("[0.0, 0.0, 0.0, 0.0, 10.0, 12.0]", Arrays.toString(gradients.getFirst()));
+    }
 }

@@ -1,0 +1,271 @@
+package dev.octet.converter.hf;
+
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertAll;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.OctetException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.GraphCheck;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class HfImporterTest {
+    private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf");
+    private static final Arena ARENA = Arena.ofAuto();
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    static List<String> names() throws IOException {
+        try (Stream<Path> folders = Files.list(MODELS)) {
+            return folders.map(f -> String.valueOf(f.getFileName())).sorted().toList();
+        }
+    }
+
+    /** A checkpoint that can be spoiled. */
+    private record Spoiled(ObjectNode config, Map<String, Tensor> tensors) {
+        static Spoiled of(String name) throws IOException {
+            ObjectNode config = ModelConfig.read(MODELS.resolve(name)).orElseThrow();
+            try (ModelFile file = ModelFile.open(MODELS.resolve(name))) {
+                Map<String, Tensor> copies = new LinkedHashMap<>();
+                for (Tensor t : file.model().tensors().values()) {
+                    Tensor copy = Tensor.allocate(ARENA, t.spec());
+                    copy.bytes().copyFrom(t.bytes());
+                    copies.put(t.name(), copy);
+                }
+                return new Spoiled(config, copies);
+            }
+        }
+
+        void add(String name, DType dtype, long... shape) {
+            tensors.put(name, Tensor.allocate(ARENA, new TensorSpec(name, dtype, Shape.of(shape))));
+        }
+
+        HfImporter.Imported open() {
+            return HfImporter.of(config, tensors, "config.json");
+        }
+
+        <E extends OctetException> String refusal(Class<E> type) {
+            E e = assertThrows(type, this::open);
+            assertTrue(e.where().contains("config.json"), e.where());
+            return e.what() + " | " + e.fix();
+        }
+    }
+
+    private static Spoiled spoiled(String name, Consumer<Spoiled> damage) throws IOException {
+        Spoiled s = Spoiled.of(name);
+        damage.accept(s);
+        return s;
+    }
+
+    @ParameterizedTest
+    @MethodSource("names")
+    void a_checkpoint_becomes_a_legal_graph_whose_constants_are_its_own_tensors(String name) throws IOException {
+        try (ModelFile file = ModelFile.open(MODELS.resolve(name))) {
+            ObjectNode config = ModelConfig.read(MODELS.resolve(name)).orElseThrow();
+            HfImporter.Imported imported = HfImporter.of(config, file.model().tensors(), name);
+            assertEquals(List.of(), GraphCheck.check(imported.model()));
+            Set<String> read = new HashSet<>();
+            for (Initializer i : imported.model().graph().initializers().values()) {
+                Tensor own = file.model().tensors().get(i.name());
+                if (own != null) {
+                    read.add(i.name());
+                    Tensor used = i.tensor().orElseThrow();
+                    assertEquals(own.bytes().address(), used.bytes().address(), "a view, no copy: " + i.name());
+                }
+            }
+            imported.unread().forEach(read::add);
+            assertEquals(file.model().tensors().keySet(), read);
+        }
+    }
+
+    @Test
+    void missing_extra_and_misshapen_tensors_are_told_at_once() throws IOException {
+        Spoiled s = spoiled("llama", c -> {
+            c.tensors().remove("model.layers.0.mlp.up_proj.weight");
+            c.tensors().remove("model.layers.1.mlp.up_proj.weight");
+            c.tensors().remove("model.norm.weight");
+            c.add("model.layers.1.self_attn.q_proj.weight", DType.F32, 32, 31);
+            c.add("model.layers.0.self_attn.q_proj.bias", DType.F32, 32);
+        });
+        String told = s.refusal(MalformedModelException.class);
+        assertAll(
+                () -> assertTrue(
+                        told.contains("missing: model.layers.{0-1}.mlp.up_proj.weight, model.norm.weight"), told),
+                () -> assertTrue(told.contains("not in this architecture: model.layers.0.self_attn.q_proj.bias"), told),
+                () -> assertTrue(
+                        told.contains("model.layers.1.self_attn.q_proj.weight has shape [32, 31], the configuration"
+                                + " asks for [32, 32]"),
+                        told));
+    }
+
+    @Test
+    void a_tensor_that_is_no_float_is_named() throws IOException {
+        String told =
+                spoiled("llama", c -> c.add("model.norm.weight", DType.I8, 32)).refusal(MalformedModelException.class);
+        assertTrue(told.contains("model.norm.weight has elements of type I8"), told);
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "num_attention_heads|-4|num_attention_heads is -4, not between 1 and 16777216",
+                "num_attention_heads|0|num_attention_heads is 0",
+                "num_attention_heads|3|num_attention_heads 3 is not divisible by num_key_value_heads 2",
+                "num_attention_heads|4.5|num_attention_heads is 4.5, not a whole number",
+                "num_attention_heads|99999999999999999999|not a whole number",
+                "num_key_value_heads|3|num_attention_heads 4 is not divisible by num_key_value_heads 3",
+                "num_hidden_layers|1000000000|num_hidden_layers is 1000000000, not between 1 and 4096",
+                "hidden_size|\"32\"|hidden_size is \"32\", not a whole number",
+                "hidden_size|null|the key hidden_size is missing",
+                "vocab_size|33554432|vocab_size is 33554432",
+                "rms_norm_eps|0|rms_norm_eps is 0, not a positive number",
+                "rms_norm_eps|1e999|rms_norm_eps is",
+                "head_dim|7|rotary embeddings turn 7 of 7 elements of a head, not an even number",
+                "tie_word_embeddings|\"yes\"|tie_word_embeddings is \"yes\", neither true nor false",
+                "rope_parameters|3|rope_parameters is 3, not an object",
+                "architectures|7|architectures is 7, not a list",
+                "architectures|[7]|architectures holds 7, which is not text",
+                "pad_token_id|101|pad_token_id is 101, not between -101 and 100",
+                "model_type|[]|model_type is [], not text"
+            })
+    void an_absurd_value_is_refused_with_its_key(String key, String value, String expected) throws IOException {
+        String told = spoiled("llama", c -> {
+                    try {
+                        c.config().set(key, JSON.readTree(value));
+                    } catch (IOException e) {
+                        throw new AssertionError(e);
+                    }
+                })
+                .refusal(MalformedModelException.class);
+        assertTrue(told.contains(expected), told);
+    }
+
+    @Test
+    void a_hidden_size_that_heads_do_not_divide_is_refused() throws IOException {
+        String told = spoiled("gpt2", c -> c.config().put("n_head", 5)).refusal(MalformedModelException.class);
+        assertTrue(told.contains("n_embd 32 is not divisible by n_head 5"), told);
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "llama|model_type|mamba|there is no graph for model_type 'mamba'|LlamaForCausalLM",
+                "llama|hidden_act|gelu_10|hidden_act 'gelu_10'|gelu_new",
+                "gpt2|activation_function|laplace|activation_function 'laplace'|relu",
+                "bert|position_embedding_type|relative_key|position_embedding_type 'relative_key'|absolute"
+            })
+    void what_is_not_known_is_refused_with_what_is(String model, String key, String value, String what, String fix)
+            throws IOException {
+        String told = spoiled(model, c -> c.config().put(key, value)).refusal(UnsupportedModelException.class);
+        assertTrue(told.contains(what) && told.contains(fix), told);
+    }
+
+    @Test
+    void an_unknown_class_of_a_known_architecture_is_refused_with_the_known_ones() throws IOException {
+        String told = spoiled("llama", c -> c.config().putArray("architectures").add("LlamaForTokenClassification"))
+                .refusal(UnsupportedModelException.class);
+        assertTrue(told.contains("LlamaForTokenClassification") && told.contains("LlamaForCausalLM"), told);
+    }
+
+    @Test
+    void an_unknown_rope_type_is_refused_with_the_known_ones() throws IOException {
+        String told = spoiled(
+                        "llama",
+                        c -> c.config()
+                                .putObject("rope_parameters")
+                                .put("rope_type", "yarn")
+                                .put("factor", 4.0))
+                .refusal(UnsupportedModelException.class);
+        assertTrue(told.contains("rope_type 'yarn'") && told.contains("default, linear, llama3"), told);
+    }
+
+    @Test
+    void an_own_output_weight_that_differs_from_the_tied_embedding_is_refused() throws IOException {
+        String told = spoiled("llama", c -> c.config().put("tie_word_embeddings", true))
+                .refusal(MalformedModelException.class);
+        assertTrue(told.contains("tie_word_embeddings is true, but lm_head.weight and"), told);
+    }
+
+    @Test
+    void an_own_output_weight_that_equals_the_tied_embedding_is_left_alone() throws IOException {
+        Spoiled s = spoiled("llama", c -> {
+            c.config().put("tie_word_embeddings", true);
+            Tensor embedding = requireNonNull(c.tensors().get("model.embed_tokens.weight"));
+            c.tensors().put("lm_head.weight", embedding.withName("lm_head.weight"));
+        });
+        assertEquals(List.of("lm_head.weight"), s.open().unread());
+    }
+
+    @Test
+    void rotary_frequencies_of_llama3_are_those_of_transformers_to_the_bit() {
+        ObjectNode json = JSON.createObjectNode();
+        json.put("max_position_embeddings", 131072);
+        json.putObject("rope_parameters")
+                .put("rope_type", "llama3")
+                .put("rope_theta", 500000.0)
+                .put("factor", 32.0)
+                .put("low_freq_factor", 1.0)
+                .put("high_freq_factor", 4.0)
+                .put("original_max_position_embeddings", 8192);
+        float[] frequencies =
+                RotaryAngles.of(new HfConfig(json, "config.json"), 128).frequencies();
+        int[] places = {0, 1, 28, 29, 30, 33, 35, 36, 63};
+        // transformers 5.18.0: ROPE_INIT_FUNCTIONS["llama3"] for this configuration
+        String[] expected = {
+            "3f800000", "3f508ac1", "3b527720", "3b0ad4f8", "3aa9279b", "39699599", "37c86886", "37a3418d", "33a4c2ff"
+        };
+        for (int i = 0; i < places.length; i++) {
+            assertEquals(
+                    expected[i],
+                    String.format("%08x", Float.floatToRawIntBits(frequencies[places[i]])),
+                    "pair " + places[i]);
+        }
+    }
+
+    @Test
+    void each_layer_reads_its_own_weights() throws IOException {
+        try (ModelFile file = ModelFile.open(MODELS.resolve("llama"))) {
+            ObjectNode config = ModelConfig.read(MODELS.resolve("llama")).orElseThrow();
+            HfImporter.Imported imported = HfImporter.of(config, file.model().tensors(), "llama");
+            Set<String> seen = new HashSet<>();
+            for (Node n : imported.model().graph().nodes()) {
+                if (n.isOctet("Linear")) {
+                    assertTrue(seen.add(n.input(1)), n.input(1));
+                    assertEquals("/" + n.input(1).replaceAll("\\.(?!\\d)", "/").replaceAll("/weight$", ""), n.name());
+                }
+            }
+            assertEquals(15, seen.size());
+        }
+    }
+}
