@@ -29,6 +29,7 @@ final class DataFlags {
     static final Option MAX_LENGTH = Flags.value(
             "max-length", "N", "tokens after which a text is cut (default: " + TextOptions.DEFAULT.maxLength() + ")");
 
+    private static final String TOKENIZER_FILE = "tokenizer.json";
     private static final Pattern RANGE = Pattern.compile("(?:(\\d{1,9}):)?(\\d{1,9})");
     private static final int LONGEST_TEXT = 1 << 20;
 
@@ -64,7 +65,7 @@ final class DataFlags {
     }
 
     private static Path tokenizer(Arguments arguments, Path model) {
-        Path beside = model.resolveSibling("tokenizer.json");
+        Path beside = Files.isDirectory(model) ? model.resolve(TOKENIZER_FILE) : model.resolveSibling(TOKENIZER_FILE);
         return arguments
                 .path(TOKENIZER)
                 .or(() -> Files.isRegularFile(beside) ? Optional.of(beside) : Optional.empty())

@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.evaluate.EmbeddingComparison;
@@ -9,9 +10,9 @@ import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.evaluate.OutputComparison;
-import dev.octet.formats.ModelFile;
+import dev.octet.converter.evaluate.PerplexityComparison;
+import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.formats.graph.GraphModel;
-import dev.octet.formats.model.Model;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -32,7 +33,12 @@ final class EvaluateCommand implements Command {
     private static final Option GATE = Flags.repeatable(
             "gate",
             "NAME=VALUE",
-            "exit with 1 when a measure is below VALUE; " + String.join(", ", Measures.NAMES) + " (default: none)");
+            "exit with 1 when a measure is below VALUE, or above it for " + Measures.PERPLEXITY_CHANGE + "; "
+                    + String.join(", ", Measures.NAMES) + " (default: none)");
+    private static final Option PERPLEXITY = Flags.flag(
+            "perplexity",
+            "compare perplexities, too, of causal language models (default: for Hugging Face folders of such models,"
+                    + " and where a gate asks for it)");
     private static final Option NO_LAYERS = Flags.flag("no-layers", "leave out the comparison layer by layer");
 
     /** What {@code --json} prints. */
@@ -64,7 +70,7 @@ final class EvaluateCommand implements Command {
     public List<Option> options() {
         List<Option> options = new ArrayList<>(List.of(DATA));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(GATE, NO_LAYERS, Flags.THREADS));
+        options.addAll(List.of(GATE, PERPLEXITY, NO_LAYERS, Flags.THREADS));
         return options;
     }
 
@@ -72,7 +78,8 @@ final class EvaluateCommand implements Command {
     public List<String> examples() {
         return List.of(
                 "octet evaluate model.onnx fp8.onnx --data texts.jsonl --tokenizer tokenizer.json",
-                "octet evaluate model.onnx fp8.onnx --data inputs.npz --gate cosine=0.997 --gate spearman=0.995");
+                "octet evaluate model.onnx fp8.onnx --data inputs.npz --gate cosine=0.997 --gate spearman=0.995",
+                "octet evaluate Llama-3.1-8B Llama-3.1-8B-FP8 --data heldout.jsonl --gate perplexity-change=0.005");
     }
 
     @Override
@@ -84,23 +91,30 @@ final class EvaluateCommand implements Command {
                 .path(DATA)
                 .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
         Gates gates = Gates.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
-        try (ModelFile first = ModelFile.open(reference);
-                ModelFile second = ModelFile.open(candidate);
+        try (ModelSource first = ModelSource.open(reference);
+                ModelSource second = ModelSource.open(candidate);
                 Converter converter = Converter.of(first.model());
                 Dataset samples = DataFlags.open(arguments, data, reference, InputSpec.of(converter.source()));
                 Progress progress = arguments.progress(screen)) {
-            EvaluationOptions options = EvaluationOptions.defaults().withThreads(arguments.threads());
-            ModelComparison comparison = Evaluation.compare(
-                    reference,
-                    candidate,
+            EvaluationOptions options = EvaluationOptions.defaults()
+                    .withThreads(arguments.threads())
+                    .withPerplexity(arguments.has(PERPLEXITY)
+                            || gates.limits().containsKey(Measures.PERPLEXITY_CHANGE)
+                            || (isCausal(first) && isCausal(second)));
+            ModelComparison comparison = compare(
+                    first,
+                    second,
                     samples,
                     options.withProgress((done, total) -> progress.update("evaluating", done, total, "samples")));
-            List<LayerComparison> layers = layers(
-                    arguments,
-                    converter,
-                    second.model(),
-                    samples,
-                    options.withProgress((done, total) -> progress.update("comparing layers", done, total, "samples")));
+            List<LayerComparison> layers = arguments.has(NO_LAYERS)
+                    ? List.of()
+                    : layers(
+                            converter,
+                            first,
+                            second,
+                            samples,
+                            options.withProgress(
+                                    (done, total) -> progress.update("comparing layers", done, total, "samples")));
             progress.end();
             List<Gates.Result> results = gates.check(new Measures(comparison)::value);
             Answer answer = new Answer(
@@ -120,13 +134,40 @@ final class EvaluateCommand implements Command {
         }
     }
 
-    private static List<LayerComparison> layers(
-            Arguments arguments, Converter converter, Model candidate, Dataset samples, EvaluationOptions options)
+    private static boolean isCausal(ModelSource source) {
+        return source.huggingFace()
+                .map(ModelSource.HuggingFace::modelClass)
+                .filter(c -> c.endsWith("ForCausalLM") || c.endsWith("LMHeadModel"))
+                .isPresent();
+    }
+
+    private static ModelComparison compare(
+            ModelSource reference, ModelSource candidate, Dataset samples, EvaluationOptions options)
             throws IOException {
-        Optional<GraphModel> graph = candidate.graph();
-        return graph.isEmpty() || arguments.has(NO_LAYERS)
-                ? List.of()
-                : LayerErrors.compare(converter, graph.get(), samples, options);
+        try (OnnxRuntimeSession a = reference.load(options.threads());
+                OnnxRuntimeSession b = candidate.load(options.threads())) {
+            return Evaluation.compare(a, b, samples, options);
+        }
+    }
+
+    private static List<LayerComparison> layers(
+            Converter converter,
+            ModelSource reference,
+            ModelSource candidate,
+            Dataset samples,
+            EvaluationOptions options)
+            throws IOException {
+        Optional<GraphModel> graph = candidate.model().graph();
+        if (graph.isEmpty()) {
+            return List.of();
+        }
+        GraphModel runnable = reference.runnable(converter);
+        if (candidate.huggingFace().isEmpty()) {
+            return LayerErrors.compare(converter, runnable, graph.get(), samples, options);
+        }
+        try (Converter second = Converter.of(candidate.model())) {
+            return LayerErrors.compare(converter, runnable, candidate.runnable(second), samples, options);
+        }
     }
 
     private static String page(Answer answer) {
@@ -158,6 +199,19 @@ final class EvaluateCommand implements Command {
                                     number(e.cosineMean(), 5),
                                     number(e.cosineMin(), 5),
                                     number(e.spearman(), 5))
+                            .text(0));
+        }
+        PerplexityComparison p = comparison.perplexity();
+        if (p != null) {
+            page.append('\n')
+                    .append(new Table()
+                            .row("perplexity", "reference", "candidate", "change", "tokens")
+                            .row(
+                                    "",
+                                    number(p.reference().perplexity(), 4),
+                                    number(p.candidate().perplexity(), 4),
+                                    String.format(Locale.ROOT, "%+.3f %%", 100 * p.change()),
+                                    p.reference().tokens())
                             .text(0));
         }
         appendLayers(page, answer.layers());

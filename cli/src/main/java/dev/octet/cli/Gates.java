@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.ToDoubleFunction;
 import org.apache.commons.cli.Option;
 
@@ -15,15 +16,19 @@ import org.apache.commons.cli.Option;
  * @param limits by name of the measure, in the order given
  */
 record Gates(Map<String, Double> limits) {
-    /** One gate and whether the measure is at least its limit. */
+    /** Measures that are to be small. */
+    private static final Set<String> AT_MOST = Set.of(Measures.PERPLEXITY_CHANGE);
+
+    /** One gate and whether the measure is at least its limit, or at most where it is to be small. */
     record Result(String measure, double limit, double value, boolean passed) {
         /** As a line for people, with its line break. */
         String line() {
             return String.format(
                     Locale.ROOT,
-                    "gate %s: %.5f, wanted at least %s: %s%n",
+                    "gate %s: %.5f, wanted %s %s: %s%n",
                     measure,
                     value,
+                    AT_MOST.contains(measure) ? "at most" : "at least",
                     limit,
                     passed ? "passed" : "FAILED");
         }
@@ -64,7 +69,7 @@ record Gates(Map<String, Double> limits) {
         List<Result> results = new ArrayList<>();
         limits.forEach((name, limit) -> {
             double value = measure.applyAsDouble(name);
-            results.add(new Result(name, limit, value, value >= limit));
+            results.add(new Result(name, limit, value, AT_MOST.contains(name) ? value <= limit : value >= limit));
         });
         return results;
     }

@@ -24,6 +24,17 @@ final class LayerErrors {
     /** One comparison for each Linear whose output the candidate has under the same name, in graph order. */
     static List<LayerComparison> compare(
             Converter reference, GraphModel candidate, Dataset samples, EvaluationOptions options) throws IOException {
+        return compare(reference, reference.runnable(), candidate, samples, options);
+    }
+
+    /**
+     * The same where the reference runs in another form than at its own opset.
+     *
+     * @param runnable the reference in standard ONNX, its Linears' outputs under their names
+     */
+    static List<LayerComparison> compare(
+            Converter reference, GraphModel runnable, GraphModel candidate, Dataset samples, EvaluationOptions options)
+            throws IOException {
         Set<String> values = new HashSet<>();
         candidate.graph().nodes().forEach(n -> values.addAll(n.outputs()));
         Map<String, String> pairs = new LinkedHashMap<>();
@@ -33,6 +44,6 @@ final class LayerErrors {
             }
         }
         Dataset some = samples.slice(0, Math.min(SAMPLES, samples.count()));
-        return Evaluation.compareLayers(reference.runnable(), candidate, pairs, some, options);
+        return Evaluation.compareLayers(runnable, candidate, pairs, some, options);
     }
 }

@@ -8,8 +8,11 @@ import java.util.function.ToDoubleFunction;
 
 /** The few numbers of a comparison that gates can be set on: of the sentence embeddings where there are some, else of the worst output. */
 record Measures(ModelComparison comparison) {
+    /** The relative difference of perplexities, without its sign: a gate on it is the most that it may be. */
+    static final String PERPLEXITY_CHANGE = "perplexity-change";
+
     /** What {@code --gate} takes. */
-    static final List<String> NAMES = List.of("cosine", "cosine-min", "spearman", "sqnr", "top1");
+    static final List<String> NAMES = List.of("cosine", "cosine-min", "spearman", "sqnr", "top1", PERPLEXITY_CHANGE);
 
     /** The measure called {@code name}, one of {@link #NAMES}; NaN when the models have no such thing. */
     double value(String name) {
@@ -25,6 +28,10 @@ record Measures(ModelComparison comparison) {
                         .filter(x -> !Double.isNaN(x)) // outputs that are no class scores have none
                         .min()
                         .orElse(Double.NaN);
+            case PERPLEXITY_CHANGE ->
+                comparison.perplexity() == null
+                        ? Double.NaN
+                        : Math.abs(comparison.perplexity().change());
             default -> throw new IllegalArgumentException("no measure " + name);
         };
     }

@@ -237,6 +237,36 @@ class VerbsTest {
     }
 
     @Test
+    void perplexities_of_folders_are_compared_and_gated() throws IOException {
+        Path testdata = Path.of(System.getProperty("octet.testdata"));
+        String folderModel = testdata.resolve("checkpoints/llama-128-small").toString();
+        String tokens = testdata.resolve("golden/perplexity/tokens.npz").toString();
+        assertEquals(
+                ExitCode.OK,
+                CommandLine.run("quantize", folderModel, "-o", at("llama-fp8")).code());
+        JsonNode answer = json("evaluate", folderModel, at("llama-fp8"), "--data", tokens, "--no-layers");
+        JsonNode perplexity = answer.get("comparison").get("perplexity");
+        double change = perplexity.get("change").asDouble();
+        assertEquals(60, perplexity.get("reference").get("tokens").asLong());
+        assertTrue(change != 0 && Math.abs(change) < 0.05, perplexity.toString());
+        String[] line = {
+            "evaluate",
+            folderModel,
+            at("llama-fp8"),
+            "--data",
+            tokens,
+            "--no-layers",
+            "--gate",
+            "perplexity-change=0.05"
+        };
+        assertEquals(ExitCode.OK, CommandLine.run(line).code());
+        line[line.length - 1] = "perplexity-change=0.000001";
+        CommandLine failed = CommandLine.run(line);
+        assertEquals(ExitCode.CHECK_FAILED, failed.code());
+        assertTrue(failed.out().contains("wanted at most 1.0E-6: FAILED"), failed.out());
+    }
+
+    @Test
     void progress_goes_to_standard_error_only() {
         CommandLine run = CommandLine.run(
                 "calibrate", MODEL, "-o", at("s"), "--calibration", calibration, "--progress", "json", "--json");

@@ -3,9 +3,13 @@ package dev.octet.converter;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.hf.HfImporter;
+import dev.octet.converter.runtime.GraphSession;
+import dev.octet.converter.runtime.OnnxRuntimeSession;
+import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
@@ -27,6 +31,9 @@ import org.jspecify.annotations.Nullable;
  * configuration only, unless it is quantised: then its weights are dequantised to F32 at once.
  */
 public final class ModelSource implements AutoCloseable {
+    /** In which attention is spelled in single operators: ONNX Runtime 1.29 does not broadcast the masks of opset 23's. */
+    private static final int OPSET = 21;
+
     private final ModelFile file;
     private final Model model;
     private final @Nullable HuggingFace huggingFace;
@@ -144,6 +151,33 @@ public final class ModelSource implements AutoCloseable {
     /** What a Hugging Face checkpoint says of itself; empty for an ONNX file. */
     public Optional<HuggingFace> huggingFace() {
         return Optional.ofNullable(huggingFace);
+    }
+
+    /**
+     * The model loaded by ONNX Runtime: an ONNX file with the defaults, as its users load it; the graph of a checkpoint as it is written, with
+     * every quantisation where it stands.
+     *
+     * @param threads that one operator may use
+     * @throws dev.octet.formats.error.UnsupportedModelException when there is no graph, or ONNX Runtime refuses it
+     * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
+     * @throws IOException when a file cannot be read or written
+     */
+    public OnnxRuntimeSession load(int threads) throws IOException {
+        if (huggingFace == null) {
+            return OnnxRuntimeSession.open(path(), SessionSettings.defaults().withThreads(threads));
+        }
+        try (Converter converter = Converter.of(model)) {
+            return GraphSession.open(runnable(converter), new SessionSettings(threads, false));
+        }
+    }
+
+    /**
+     * The graph as ONNX Runtime takes it: an ONNX file's at its own opset, a checkpoint's at one that ONNX Runtime computes whole.
+     *
+     * @param converter of this model
+     */
+    public GraphModel runnable(Converter converter) {
+        return huggingFace == null ? converter.runnable() : converter.standard(OPSET);
     }
 
     @Override

@@ -22,6 +22,9 @@ import org.jspecify.annotations.Nullable;
 
 /** Runs two models over the same samples and compares what comes out, batch by batch. */
 public final class Evaluation {
+    /** Of both models, on the heap, at once: twice this and what is made of it. */
+    private static final long MAX_LOGIT_BYTES = 256L << 20;
+
     private final Map<String, OutputSums> outputs = new LinkedHashMap<>();
     private @Nullable Embeddings embeddings;
     private long samples;
@@ -43,31 +46,63 @@ public final class Evaluation {
         SessionSettings settings = SessionSettings.defaults().withThreads(options.threads());
         try (OnnxRuntimeSession a = OnnxRuntimeSession.open(reference, settings);
                 OnnxRuntimeSession b = OnnxRuntimeSession.open(candidate, settings)) {
-            Set<String> common = new LinkedHashSet<>(a.outputs());
-            common.retainAll(b.outputs());
-            if (common.isEmpty()) {
-                throw new InvalidDataException(
-                        "the models have no output in common: " + a.outputs() + " and " + b.outputs(),
-                        reference + " and " + candidate,
-                        "compare models that were made from the same one");
-            }
-            Set<String> notCompared = new LinkedHashSet<>(a.outputs());
-            notCompared.addAll(b.outputs());
-            notCompared.removeAll(common);
-            Evaluation evaluation = new Evaluation();
-            int size = a.fixedBatch().orElse(options.batchSize());
-            for (int first = 0; first < data.count(); first += size) {
-                Batch batch = data.batch(first, Math.min(size, data.count() - first));
-                try (OnnxRuntimeSession.Outputs x = a.run(batch, common);
-                        OnnxRuntimeSession.Outputs y = b.run(batch, common)) {
-                    evaluation.add(batch, x, y);
-                    notCompared.addAll(x.notNumeric());
-                    notCompared.addAll(y.notNumeric());
-                }
-                options.progress().samples(first + batch.size(), data.count());
-            }
-            return evaluation.result(notCompared);
+            return compare(a, b, data, options);
         }
+    }
+
+    /**
+     * Compares the outputs of two models that are loaded.
+     *
+     * @throws InvalidDataException when the data do not fit, the models have no output in common, or perplexities are asked for of models
+     *     that have no logits of tokens
+     * @throws IOException when data cannot be read
+     */
+    public static ModelComparison compare(
+            OnnxRuntimeSession a, OnnxRuntimeSession b, Dataset data, EvaluationOptions options) throws IOException {
+        Set<String> common = new LinkedHashSet<>(a.outputs());
+        common.retainAll(b.outputs());
+        if (common.isEmpty()) {
+            throw new InvalidDataException(
+                    "the models have no output in common",
+                    "the reference has " + a.outputs() + ", the candidate " + b.outputs(),
+                    "compare models that were made from the same one");
+        }
+        if (options.perplexity() && !common.contains(NextTokens.LOGITS)) {
+            throw new InvalidDataException(
+                    "perplexity needs an output 'logits' of both models",
+                    "both have " + common,
+                    "give causal language models, or leave perplexity out");
+        }
+        Set<String> notCompared = new LinkedHashSet<>(a.outputs());
+        notCompared.addAll(b.outputs());
+        notCompared.removeAll(common);
+        Evaluation evaluation = new Evaluation();
+        NextTokens next = options.perplexity() ? new NextTokens() : null;
+        int size = a.fixedBatch().orElse(options.batchSize());
+        boolean bounded = next != null && a.fixedBatch().isEmpty();
+        Batch batch;
+        for (int first = 0; first < data.count(); first += batch.size()) {
+            batch = data.batch(first, Math.min(bounded && first == 0 ? 1 : size, data.count() - first));
+            long most = next != null && bounded ? mostSamples(batch, next.tokenBytes()) : size;
+            if (batch.size() > most) {
+                batch = data.batch(first, Math.toIntExact(most));
+            }
+            try (OnnxRuntimeSession.Outputs x = a.run(batch, common);
+                    OnnxRuntimeSession.Outputs y = b.run(batch, common)) {
+                evaluation.add(batch, x, y, next);
+                notCompared.addAll(x.notNumeric());
+                notCompared.addAll(y.notNumeric());
+            }
+            options.progress().samples(first + batch.size(), data.count());
+        }
+        return evaluation.result(notCompared, next == null ? null : next.result(data.name()));
+    }
+
+    /** How many of these samples to run at once, so that the logits of a large vocabulary fit. */
+    private static long mostSamples(Batch batch, long tokenBytes) {
+        return tokenBytes == 0
+                ? batch.size()
+                : Math.max(1, MAX_LOGIT_BYTES / Math.max(1, tokenBytes * NextTokens.length(batch)));
     }
 
     /**
@@ -105,17 +140,23 @@ public final class Evaluation {
                 evaluation.samples += batch.size();
                 options.progress().samples(first + batch.size(), data.count());
             }
-            return evaluation.result(Set.of());
+            return evaluation.result(Set.of(), null);
         }
     }
 
-    private void add(Batch batch, OnnxRuntimeSession.Outputs x, OnnxRuntimeSession.Outputs y) {
+    private void add(
+            Batch batch, OnnxRuntimeSession.Outputs x, OnnxRuntimeSession.Outputs y, @Nullable NextTokens next) {
         TokenMask mask = batch.mask().orElse(null);
         for (String name : x.names()) {
             if (!y.names().contains(name)) {
                 continue; // numbers here, something else there: listed as not compared
             }
-            add(name, x.read(name), y.read(name), batch.size(), mask);
+            Tensor a = x.read(name);
+            Tensor b = y.read(name);
+            add(name, a, b, batch.size(), mask);
+            if (next != null && name.equals(NextTokens.LOGITS)) {
+                next.add(batch, a, b);
+            }
         }
         samples += batch.size();
     }
@@ -139,11 +180,12 @@ public final class Evaluation {
         }
     }
 
-    private ModelComparison result(Set<String> notCompared) {
+    private ModelComparison result(Set<String> notCompared, @Nullable PerplexityComparison perplexity) {
         return new ModelComparison(
                 samples,
                 outputs.values().stream().map(OutputSums::result).toList(),
                 embeddings == null ? null : embeddings.compare(),
+                perplexity,
                 List.copyOf(notCompared));
     }
 

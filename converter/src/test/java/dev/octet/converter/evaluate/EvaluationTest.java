@@ -237,6 +237,6 @@ final class EvaluationTest {
                 2,
                 null);
         assertEquals(0.5, sums.result().top1Agreement());
-        assertNull(new ModelComparison(1, List.of(sums.result()), null, List.of()).embedding());
+        assertNull(new ModelComparison(1, List.of(sums.result()), null, null, List.of()).embedding());
     }
 }
