@@ -1,9 +1,13 @@
 package dev.octet.cli;
 
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
+import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.Tensor;
@@ -11,12 +15,14 @@ import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.commons.cli.Option;
+import org.jspecify.annotations.Nullable;
 
 /** {@code octet inspect MODEL}: what is in a file. */
 final class InspectCommand implements Command {
@@ -27,10 +33,17 @@ final class InspectCommand implements Command {
     /**
      * What {@code --json} prints: the facts, and what training may change.
      *
+     * @param architecture class of transformers whose graph it is; null unless it follows from a configuration
+     * @param withoutGraph why no graph was made of it; null when one was
      * @param parameters of the canonical graph; empty without a graph
      * @param ties those of them that have the same elements
      */
-    record Answer(@JsonUnwrapped Inspection facts, List<ParameterFact> parameters, List<Ties.Tie> ties) {}
+    record Answer(
+            @JsonUnwrapped Inspection facts,
+            @Nullable String architecture,
+            @Nullable String withoutGraph,
+            List<ParameterFact> parameters,
+            List<Ties.Tie> ties) {}
 
     /** One parameter: {@code use} is weight, bias, embedding, norm or token. */
     record ParameterFact(String name, String dtype, List<Long> shape, long elements, String use) {
@@ -75,26 +88,57 @@ final class InspectCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        try (ModelFile file = ModelFile.open(arguments.operand(0))) {
-            if (file.model().graph().isEmpty()) {
-                print(new Answer(Inspection.of(file, Optional.empty()), List.of(), List.of()), arguments, screen);
-                return ExitCode.OK;
-            }
-            try (Converter converter = Converter.of(file.model())) {
-                GraphModel canonical = converter.canonical();
-                List<ParameterFact> parameters = Parameters.of(canonical.graph()).all().stream()
-                        .map(ParameterFact::of)
-                        .toList();
-                List<Ties.Tie> ties = Ties.find(canonical.graph());
-                print(new Answer(Inspection.of(file, Optional.of(canonical)), parameters, ties), arguments, screen);
-            } catch (UnsupportedModelException e) {
-                // a model that cannot be imported is still worth looking at
-                System.getLogger(InspectCommand.class.getName())
-                        .log(System.Logger.Level.DEBUG, "layers are counted by name", e);
-                print(new Answer(Inspection.of(file, Optional.empty()), List.of(), List.of()), arguments, screen);
-            }
+        Path path = arguments.operand(0);
+        try (ModelFile file = ModelFile.open(path)) {
+            print(answer(path, file), arguments, screen);
         }
         return ExitCode.OK;
+    }
+
+    /** A model that cannot be imported is still worth looking at. */
+    private static Answer answer(Path path, ModelFile file) throws IOException {
+        Optional<GraphModel> own = file.model().graph();
+        if (own.isEmpty() && !Checkpoint.isCheckpoint(path)) {
+            return new Answer(Inspection.of(file, own, Optional.empty()), null, null, List.of(), List.of());
+        }
+        if (isQuantized(path, own)) {
+            return withoutGraph(file, "the weights are quantised; they are dequantised where the graph is needed");
+        }
+        try (ModelSource source = ModelSource.open(path)) {
+            Optional<GraphModel> graph = source.model().graph();
+            if (graph.isEmpty()) {
+                return withoutGraph(file, "there is no config.json beside the tensors");
+            }
+            try (Converter converter = Converter.of(source.model())) {
+                GraphModel canonical = converter.canonical();
+                return new Answer(
+                        Inspection.of(file, graph, Optional.of(canonical)),
+                        source.huggingFace()
+                                .map(ModelSource.HuggingFace::modelClass)
+                                .orElse(null),
+                        null,
+                        Parameters.of(canonical.graph()).all().stream()
+                                .map(ParameterFact::of)
+                                .toList(),
+                        Ties.find(canonical.graph()));
+            }
+        } catch (UnsupportedModelException | MalformedModelException e) {
+            return withoutGraph(file, e.what());
+        }
+    }
+
+    private static boolean isQuantized(Path path, Optional<GraphModel> own) throws IOException {
+        if (own.isPresent()) {
+            return false;
+        }
+        try (CheckpointConverter checkpoint = CheckpointConverter.open(path)) {
+            return !checkpoint.stored().weights().isEmpty();
+        }
+    }
+
+    private static Answer withoutGraph(ModelFile file, String reason) throws IOException {
+        return new Answer(
+                Inspection.of(file, file.model().graph(), Optional.empty()), null, reason, List.of(), List.of());
     }
 
     private static void print(Answer answer, Arguments arguments, Screen screen) {
@@ -102,7 +146,7 @@ final class InspectCommand implements Command {
                 .print(
                         arguments.has(Flags.JSON)
                                 ? Json.page(answer) + "\n"
-                                : page(answer.facts()) + parameters(answer, arguments.has(PARAMETERS)));
+                                : page(answer) + parameters(answer, arguments.has(PARAMETERS)));
     }
 
     /** Their number, and the list when it is asked for. */
@@ -132,12 +176,19 @@ final class InspectCommand implements Command {
         return text.toString();
     }
 
-    private static String page(Inspection facts) {
+    private static String page(Answer answer) {
+        Inspection facts = answer.facts();
         StringBuilder page = new StringBuilder();
         Table head = new Table()
                 .row("file", facts.path())
                 .row("format", facts.format())
                 .row("size", Table.bytes(facts.fileBytes()));
+        if (answer.architecture() != null) {
+            head.row("architecture", answer.architecture());
+        }
+        if (answer.withoutGraph() != null) {
+            head.row("no graph", answer.withoutGraph());
+        }
         Inspection.GraphFacts graph = facts.graph();
         if (graph != null) {
             appendGraph(head, graph);

@@ -4,18 +4,18 @@ import dev.octet.converter.Conversion;
 import dev.octet.converter.ConversionOptions;
 import dev.octet.converter.ConversionReport;
 import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.inspect.Inspection;
 import dev.octet.converter.lower.Target;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.runtime.CalibrationOptions;
-import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.file.Sha256;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.gptq.SecondMoment;
@@ -125,7 +125,8 @@ final class QuantizeCommand implements Command {
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         long start = System.nanoTime();
         Path model = arguments.operand(0);
-        if (Files.exists(model) && Checkpoint.isCheckpoint(model)) {
+        boolean graph = TARGETS.containsKey(arguments.text(TARGET).orElse(""));
+        if (Files.exists(model) && !graph && Checkpoint.isCheckpoint(model)) {
             return QuantizeCheckpoint.run(
                     arguments,
                     screen,
@@ -133,7 +134,7 @@ final class QuantizeCommand implements Command {
                             RECIPE, TARGET, STATISTICS, CALIBRATOR, List.of(DataFlags.CALIBRATION, ROUNDING, REPORT)));
         }
         arguments.refuse(
-                QuantizeCheckpoint.OPTIONS, "is for safetensors checkpoints", "leave it out for an ONNX model");
+                QuantizeCheckpoint.OPTIONS, "is for checkpoint layouts", "leave it out: an ONNX model is written");
         Path output = arguments.outputFile();
         Optional<Path> report = arguments.path(REPORT);
         report.ifPresent(arguments::refuseExisting);
@@ -146,10 +147,10 @@ final class QuantizeCommand implements Command {
                 .withThreads(arguments.threads());
         List<Pattern> keep = CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP);
         boolean compensated = compensated(arguments);
-        try (ModelFile file = ModelFile.open(model);
-                Converter converter = Converter.of(file.model())) {
+        try (ModelSource source = ModelSource.open(model);
+                Converter converter = Converter.of(source.model())) {
             Plan plan = converter.plan(recipe, keep);
-            long originalBytes = Files.size(model);
+            long originalBytes = Inspection.fileBytes(model);
             if (arguments.has(Flags.DRY_RUN)) {
                 print(answer(arguments, plan, options, null, List.of(), originalBytes, 0, start), arguments, screen);
                 return ExitCode.OK;
@@ -234,7 +235,7 @@ final class QuantizeCommand implements Command {
             CalibrationOptions options = CalibrationOptions.defaults()
                     .withThreads(arguments.threads())
                     .withProgress((done, total) -> progress.update("calibrating", done, total, "samples"));
-            return converter.calibrate(plan, samples, Sha256.of(model), options);
+            return converter.calibrate(plan, samples, OpenedModel.digest(model), options);
         }
     }
 

@@ -102,13 +102,15 @@ public record Inspection(
     /**
      * Collects the facts.
      *
+     * @param graph the file's graph, or one that follows from the configuration beside it
      * @param canonical the graph as the importer brought it to canonical form, where there is one and it could be imported
      * @throws IOException when sizes or configuration beside the model cannot be read
      */
-    public static Inspection of(ModelFile file, Optional<GraphModel> canonical) throws IOException {
+    public static Inspection of(ModelFile file, Optional<GraphModel> graph, Optional<GraphModel> canonical)
+            throws IOException {
         Model model = file.model();
         Map<String, Integer> operators = new TreeMap<>();
-        model.graph().ifPresent(g -> {
+        graph.ifPresent(g -> {
             count(g.graph(), operators);
             g.functions().forEach(f -> f.nodes().forEach(n -> count(n, operators)));
         });
@@ -117,13 +119,14 @@ public record Inspection(
                 file.format().name(),
                 fileBytes(file.path()),
                 tensors(model),
-                model.graph().map(g -> facts(g, operators)).orElse(null),
+                graph.map(g -> facts(g, operators)).orElse(null),
                 canonical.map(Inspection::layersOfGraph).orElseGet(() -> layersByName(model)),
                 quantization(file.path(), model, operators),
                 model.metadata());
     }
 
-    private static long fileBytes(Path path) throws IOException {
+    /** Bytes of a file, or of all files in a folder. */
+    public static long fileBytes(Path path) throws IOException {
         if (!Files.isDirectory(path)) {
             return Files.size(path);
         }

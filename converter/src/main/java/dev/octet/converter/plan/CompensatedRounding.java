@@ -2,6 +2,7 @@ package dev.octet.converter.plan;
 
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.GptqOptions;
@@ -29,26 +30,26 @@ public record CompensatedRounding(Gptq gptq, Map<String, SecondMoment> moments, 
     private static final ScaleRule SCALES = new ScaleRule.MseRule(0.5f, 1, 48);
 
     @Override
-    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand) {
+    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand, DType scaleType) {
         SecondMoment moment = moments.get(linear.input(0));
         if (moment == null) {
-            return fallBack(linear, weight, operand, "its input was not observed");
+            return fallBack(linear, weight, operand, scaleType, "its input was not observed");
         }
         CastSpec spec = new CastSpec(
                 operand.minifloat(),
                 RoundToNearest.inLayoutOf(linear, operand.granularity()),
                 SCALES,
                 Overflow.SATURATE,
-                weight.dtype());
+                scaleType);
         boolean transB = linear.intAttribute("transB", 0) == 1;
         return switch (gptq.quantize(weight, transB, moment, spec, new GptqOptions(), nearest.arena())) {
             case GptqResult.Done done -> done.tensor();
-            case GptqResult.Refused refused -> fallBack(linear, weight, operand, refused.reason());
+            case GptqResult.Refused refused -> fallBack(linear, weight, operand, scaleType, refused.reason());
         };
     }
 
-    private QuantizedTensor fallBack(Node linear, Tensor weight, Operand operand, String reason) {
+    private QuantizedTensor fallBack(Node linear, Tensor weight, Operand operand, DType scaleType, String reason) {
         log.note("rounding", linear.id(), "weight rounded to nearest: " + reason);
-        return nearest.quantize(linear, weight, operand);
+        return nearest.quantize(linear, weight, operand, scaleType);
     }
 }

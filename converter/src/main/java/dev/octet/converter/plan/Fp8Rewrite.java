@@ -1,12 +1,16 @@
 package dev.octet.converter.plan;
 
+import dev.octet.converter.infer.Analysis;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Floats;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.scale.QuantizedTensor;
 import java.lang.foreign.Arena;
@@ -37,6 +41,7 @@ public final class Fp8Rewrite {
     private final GraphModel model;
     private final GraphEdit edit;
     private final Plan plan;
+    private final Analysis types;
     private final Map<String, ActivationScale> activations;
     private final WeightQuantizer quantizer;
     private final Arena arena;
@@ -55,6 +60,7 @@ public final class Fp8Rewrite {
             Arena arena) {
         this.model = model;
         this.edit = GraphEdit.of(model.graph());
+        this.types = Analysis.of(model);
         this.plan = plan;
         this.activations = activations;
         this.quantizer = quantizer;
@@ -117,7 +123,7 @@ public final class Fp8Rewrite {
             throw new IllegalStateException("recipe " + plan.recipe().name() + " does not quantise inputs");
         }
         Node first = linears.getFirst();
-        DType scaleType = constant(first.input(1)).dtype();
+        DType scaleType = computedIn(first);
         String scale = edit.freshName(stem(first) + ".input_scale");
         edit.putInitializer(Initializer.of(ActivationScales.stored(chosen.scale(), scale, scaleType, arena)));
         String codes = edit.freshName(x + "_fp8");
@@ -134,6 +140,7 @@ public final class Fp8Rewrite {
         if (layerNorm) {
             inputs.add(producer.input(2));
         }
+        inputs.stream().skip(1).forEach(c -> widen(c, scaleType));
         inputs.add(scale);
         Node fp8 = Node.of(
                         producer.name(),
@@ -150,6 +157,7 @@ public final class Fp8Rewrite {
     private void rewriteLinear(Node n, Optional<Activation> input) {
         boolean transB = n.intAttribute("transB", 0) == 1;
         Weight w = weight(n);
+        widen(n.input(2), computedIn(n));
         Node fp8 = Node.of(
                 n.name(),
                 "Fp8Linear",
@@ -176,7 +184,7 @@ public final class Fp8Rewrite {
         String name = n.input(1);
         Tensor original = constant(name);
         QuantizedTensor q =
-                quantizer.quantize(n, original, plan.recipe().fprop().weight());
+                quantizer.quantize(n, original, plan.recipe().fprop().weight(), computedIn(n));
         boolean onlyFp8 = edit.consumers(name).stream().allMatch(this::isConverted) && !edit.isOutput(name);
         String codes = onlyFp8 ? name : edit.freshName(name + "_fp8");
         String scale = edit.freshName(stem(n) + ".weight_scale");
@@ -185,6 +193,26 @@ public final class Fp8Rewrite {
         Weight made = new Weight(codes, scale, q, original);
         weights.put(name, made);
         return made;
+    }
+
+    /** The type of what the Linear reads; its constants may be narrower. */
+    private DType computedIn(Node linear) {
+        ValueType.TensorType x = types.type(linear.input(0));
+        return x == null || x.dtype() == null ? constant(linear.input(1)).dtype() : x.dtype();
+    }
+
+    /** Brings a bias, or a constant of a normalisation, to the type its node computes in. These are vectors. */
+    private void widen(String name, DType to) {
+        Initializer i = edit.initializer(name);
+        Tensor t = i == null ? null : i.tensor().orElse(null);
+        if (t == null || t.dtype() == to || !t.dtype().isFloat()) {
+            return;
+        }
+        Tensor wide = Tensor.allocate(arena, new TensorSpec(name, to, t.shape()));
+        for (long k = 0; k < t.shape().elementCount(); k++) {
+            Floats.set(to, wide.bytes(), k, Floats.get(t.dtype(), t.bytes(), k));
+        }
+        edit.putInitializer(Initializer.of(wide));
     }
 
     private boolean isConverted(Node n) {

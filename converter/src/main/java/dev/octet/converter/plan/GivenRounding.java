@@ -27,10 +27,10 @@ public record GivenRounding(Map<String, Float> quantScales, RoundToNearest neare
     }
 
     @Override
-    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand) {
+    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand, DType scaleType) {
         Float quantScale = quantScales.get(linear.id());
         if (quantScale == null || !(operand.granularity() instanceof Granularity.PerTensor)) {
-            return nearest.quantize(linear, weight, operand);
+            return nearest.quantize(linear, weight, operand, scaleType);
         }
         Minifloat format = operand.minifloat();
         Tensor codes = Tensor.allocate(nearest.arena(), new TensorSpec(weight.name(), format.dtype(), weight.shape()));
@@ -38,8 +38,6 @@ public record GivenRounding(Map<String, Float> quantScales, RoundToNearest neare
             float x = Floats.get(weight.dtype(), weight.bytes(), i) * quantScale;
             codes.bytes().set(ValueLayout.JAVA_BYTE, i, (byte) format.encode(x, Overflow.SATURATE));
         }
-        // ONNX DequantizeLinear (opset 19 to 22) yields the type of its scale
-        DType scaleType = weight.dtype();
         Tensor scale = ActivationScales.stored(
                 StoredScale.round(1 / quantScale, scaleType), weight.name() + "_scale", scaleType, nearest.arena());
         return new QuantizedTensor(codes.spec(), codes.bytes(), scale, new Granularity.PerTensor(), format);

@@ -1,6 +1,7 @@
 package dev.octet.converter.plan;
 
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
 import dev.octet.quant.number.Overflow;
@@ -12,20 +13,19 @@ import dev.octet.quant.scale.ScaleRule;
 import java.lang.foreign.Arena;
 
 /**
- * Each weight element to the nearest code, with scale amax / max per channel. Scales are stored in the weight's own type, because
- * ONNX DequantizeLinear (opset 19 to 22) yields the type of its scale.
+ * Each weight element to the nearest code, with scale amax / max per channel.
  *
  * @param arena owns codes and scales
  */
 public record RoundToNearest(Quantizer quantizer, Arena arena) implements WeightQuantizer {
     @Override
-    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand) {
+    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand, DType scaleType) {
         CastSpec spec = new CastSpec(
                 operand.minifloat(),
                 inLayoutOf(linear, operand.granularity()),
                 new ScaleRule.AmaxRule(),
                 Overflow.SATURATE,
-                weight.dtype());
+                scaleType);
         return quantizer.quantize(weight, spec, arena).orElseThrow();
     }
 

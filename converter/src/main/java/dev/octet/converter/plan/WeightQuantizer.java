@@ -1,6 +1,7 @@
 package dev.octet.converter.plan;
 
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.scale.QuantizedTensor;
@@ -13,7 +14,9 @@ public interface WeightQuantizer {
      *
      * @param linear the canonical Linear; attribute {@code transB} tells the weight's layout
      * @param operand what the recipe asks for, with granularity in [out, in] order
+     * @param scaleType type of the scales: what the Linear computes in, because ONNX DequantizeLinear (opset 19 to 22) yields the type of
+     *     its scale
      * @return codes in the weight's own layout
      */
-    QuantizedTensor quantize(Node linear, Tensor weight, Operand operand);
+    QuantizedTensor quantize(Node linear, Tensor weight, Operand operand, DType scaleType);
 }
