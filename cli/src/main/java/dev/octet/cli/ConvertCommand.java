@@ -13,17 +13,22 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.commons.cli.Option;
 
-/** {@code octet convert MODEL -o OUT --target T}: a quantised checkpoint to another layout. */
+/** {@code octet convert MODEL -o OUT --target T}: a quantised checkpoint to another layout, a model to ONNX. */
 final class ConvertCommand implements Command {
+    private static final String ONNX = "onnx";
+    /** Layouts of checkpoints, and none for ONNX. */
+    private static final Map<String, Optional<Layout>> TARGETS = targets();
+
     private static final Option TARGET = Flags.value(
             "target",
             "NAME",
-            "checkpoints: " + String.join(", ", CheckpointFlags.LAYOUTS.keySet())
+            "onnx; checkpoints: " + String.join(", ", CheckpointFlags.LAYOUTS.keySet())
                     + " (must be given unless --into is)");
     private static final Option INTO = Flags.value(
             "into",
@@ -42,7 +47,7 @@ final class ConvertCommand implements Command {
 
     @Override
     public String summary() {
-        return "Bring a quantised checkpoint into another layout, saying which values change.";
+        return "Bring a checkpoint into another layout, saying which values change, or a model to ONNX.";
     }
 
     @Override
@@ -57,6 +62,7 @@ final class ConvertCommand implements Command {
                 TARGET,
                 RECIPE,
                 INTO,
+                ConvertToOnnx.OPSET,
                 CheckpointFlags.SCALE_FORMAT,
                 CheckpointFlags.SCALE_TYPE,
                 CheckpointFlags.EXACT_ONLY,
@@ -70,6 +76,7 @@ final class ConvertCommand implements Command {
         return List.of(
                 "octet convert DeepSeek-V3 -o DeepSeek-V3-ct --target compressed-tensors --exact-only",
                 "octet convert llama-fp8 -o llama-block --target fp8 --recipe fp8-block",
+                "octet convert Qwen2-0.5B -o qwen2.onnx --target onnx --opset 23",
                 "octet convert bert-fp8 -o bert.onnx --into bert-fp32.onnx",
                 "octet convert bert.onnx -o weights.safetensors");
     }
@@ -77,6 +84,20 @@ final class ConvertCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         CheckpointJob job = CheckpointJob.of(arguments, screen);
+        Optional<Layout> layout = arguments.choice(TARGET, TARGETS, Optional.empty());
+        if (arguments.has(TARGET) && layout.isEmpty()) {
+            arguments.refuse(
+                    List.of(
+                            RECIPE,
+                            INTO,
+                            CheckpointFlags.SCALE_FORMAT,
+                            CheckpointFlags.SCALE_TYPE,
+                            CheckpointFlags.EXACT_ONLY),
+                    "has no meaning for --target onnx",
+                    "leave it out: ONNX files have the weights of the model as they are");
+            return ConvertToOnnx.run(arguments, screen);
+        }
+        arguments.refuse(List.of(ConvertToOnnx.OPSET), "is for --target onnx", "leave it out, or add --target onnx");
         Path model = arguments.operand(0);
         if (Files.exists(model) && !Checkpoint.isCheckpoint(model)) {
             return weightsOfGraph(arguments, screen, model);
@@ -84,22 +105,26 @@ final class ConvertCommand implements Command {
         if (arguments.path(INTO).isPresent()) {
             return intoGraph(arguments, screen, arguments.path(INTO).get());
         }
-        if (arguments.text(TARGET).isEmpty()) {
-            throw arguments.usage(
-                    "missing --target NAME", "one of " + String.join(", ", CheckpointFlags.LAYOUTS.keySet()));
+        if (layout.isEmpty()) {
+            throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
         }
-        Layout first = CheckpointFlags.LAYOUTS.values().iterator().next();
-        Layout layout = arguments.choice(TARGET, CheckpointFlags.LAYOUTS, first);
         Optional<Recipe> recipe = arguments.text(RECIPE).isEmpty()
                 ? Optional.empty()
                 : Optional.of(arguments.choice(
                         RECIPE,
                         CheckpointFlags.RECIPES,
                         CheckpointFlags.RECIPES.values().iterator().next()));
-        Goal goal = new Goal.Convert(layout, CheckpointFlags.layoutOptions(arguments, false), recipe);
+        Goal goal = new Goal.Convert(layout.get(), CheckpointFlags.layoutOptions(arguments, false), recipe);
         try (CheckpointConverter converter = CheckpointConverter.open(model)) {
             return job.run(converter, goal);
         }
+    }
+
+    private static Map<String, Optional<Layout>> targets() {
+        Map<String, Optional<Layout>> targets = new LinkedHashMap<>();
+        targets.put(ONNX, Optional.empty());
+        CheckpointFlags.LAYOUTS.forEach((name, layout) -> targets.put(name, Optional.of(layout)));
+        return targets;
     }
 
     /** The constants of an ONNX model as a safetensors file, bytes and names as they are. */
@@ -107,7 +132,7 @@ final class ConvertCommand implements Command {
         arguments.refuse(
                 List.of(TARGET, RECIPE, INTO),
                 "is for safetensors checkpoints",
-                "leave it out: the constants of " + model + " are written as they are");
+                "leave it out: the constants of " + model + " are written as they are; --target onnx writes the graph");
         Path output = arguments.outputFile();
         if (!output.toString().endsWith(".safetensors")) {
             throw arguments.usage(

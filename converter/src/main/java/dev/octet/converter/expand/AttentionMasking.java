@@ -92,9 +92,9 @@ record AttentionMasking(Rewriting r, SharedValues shared, String q, String k, Di
         if (n.hasInput(MASK)) {
             DType mask = r.analysis().dtype(n.input(MASK));
             if (mask == DType.BOOL) {
-                looks = both(looks, padded(n.input(MASK), r.e().number(0, DType.BOOL)));
+                looks = both(looks, padded(n.input(MASK), 0, DType.BOOL));
             } else if (mask == dtype) {
-                added = padded(n.input(MASK), r.e().number(Double.NEGATIVE_INFINITY, dtype));
+                added = padded(n.input(MASK), Double.NEGATIVE_INFINITY, dtype);
             } else {
                 throw r.refused("has a mask of type " + mask + " for scores of type " + dtype);
             }
@@ -166,7 +166,7 @@ record AttentionMasking(Rewriting r, SharedValues shared, String q, String k, Di
     }
 
     /** A mask with {@code hidden} for the keys that it says nothing of. */
-    private String padded(String mask, String hidden) {
+    private String padded(String mask, double hidden, DType type) {
         List<Dim> dims = r.analysis().dims(mask);
         if (!pads || (dims != null && !dims.isEmpty() && dims.getLast().sameAs(keys))) {
             return mask;
@@ -175,6 +175,6 @@ record AttentionMasking(Rewriting r, SharedValues shared, String q, String k, Di
         String has = e.node("Shape", List.of(mask), Attribute.of("start", -1L));
         String more = r.node("Sub", length(k), has);
         String both = e.node("Concat", List.of(e.numbers(0), more), Attribute.of("axis", 0L));
-        return r.node("Pad", mask, both, hidden, e.numbers(-1));
+        return r.node("Pad", mask, both, e.number(hidden, type), e.numbers(-1));
     }
 }

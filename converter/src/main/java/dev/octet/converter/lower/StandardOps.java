@@ -33,6 +33,8 @@ import org.jspecify.annotations.Nullable;
  * <p>Constants of Linear and of the normalisations that are BF16 or F16 where x is wider mean the numbers they hold: a Cast to x's type is put
  * behind them, so that files keep the narrow constants.
  *
+ * <p>Attention and RotaryEmbedding stay, with operands in the shape that ONNX Runtime wants ({@link SpelledBroadcast}).
+ *
  * <p>Nodes are called {@code <canonical name>/<operator>}, from which pattern rules find the same canonical name again.
  */
 public final class StandardOps implements Pass {
@@ -54,14 +56,17 @@ public final class StandardOps implements Pass {
      */
     @Override
     public GraphModel apply(GraphModel model, PassLog log) {
-        if (model.graph().nodes().stream().noneMatch(n -> n.domain().equals(Node.OCTET_DOMAIN))) {
+        if (model.graph().nodes().stream().noneMatch(StandardOps::mayChange)) {
             return model;
         }
         GraphEdit edit = GraphEdit.of(model.graph());
         Types types = new Types(edit, Analysis.of(model));
+        SpelledBroadcast broadcast = new SpelledBroadcast(edit, types.analysis());
         int lowered = 0;
+        int spread = 0;
         for (Node n : edit.nodes()) {
             if (!n.domain().equals(Node.OCTET_DOMAIN)) {
+                spread += broadcast.apply(n) ? 1 : 0;
                 continue;
             }
             lowered++;
@@ -73,11 +78,15 @@ public final class StandardOps implements Pass {
                 default -> lowered--; // an FP8 operator: the target's own lowering knows it
             }
         }
-        if (lowered == 0) {
+        if (lowered + spread == 0) {
             return model;
         }
         log.note(name(), "", lowered + " nodes back to standard operators of opset " + model.opset());
         return withoutUnusedDomain(model.withGraph(edit.build()));
+    }
+
+    private static boolean mayChange(Node n) {
+        return n.domain().equals(Node.OCTET_DOMAIN) || n.is("Attention") || n.is("RotaryEmbedding");
     }
 
     private static Node checked(Node n, int inputs) {

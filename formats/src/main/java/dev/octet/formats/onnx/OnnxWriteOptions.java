@@ -1,5 +1,6 @@
 package dev.octet.formats.onnx;
 
+import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -49,5 +50,10 @@ public record OnnxWriteOptions(
     /** With another name of the data file. */
     public OnnxWriteOptions withDataFileName(String name) {
         return new OnnxWriteOptions(external, minTensorBytes, name, alignment);
+    }
+
+    /** Where data go that are not in the model at {@code model}: beside it. */
+    public Path dataFile(Path model) {
+        return model.resolveSibling(dataFileName != null ? dataFileName : model.getFileName() + ".data");
     }
 }

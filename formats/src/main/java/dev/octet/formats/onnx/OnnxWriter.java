@@ -37,12 +37,12 @@ public final class OnnxWriter {
                 return;
             }
         }
-        Path name = path.getFileName();
-        String dataName = options.dataFileName() != null ? options.dataFileName() : name + ".data";
-        if (name == null || dataName.equals(name.toString())) {
+        Path dataFile = options.dataFile(path);
+        if (dataFile.equals(path)) {
             throw new IllegalArgumentException("model and data file have the same name: " + path);
         }
-        ExternalLayout layout = ExternalLayout.to(dataName, options.minTensorBytes(), options.alignment());
+        ExternalLayout layout = ExternalLayout.to(
+                String.valueOf(dataFile.getFileName()), options.minTensorBytes(), options.alignment());
         SplicedMessage message = encode(model, layout);
         if (message.size() > OnnxLimits.MAX_FILE_BYTES) {
             throw new UnsupportedModelException(
@@ -55,7 +55,7 @@ public final class OnnxWriter {
             writeModel(message, path);
             return;
         }
-        try (AtomicFile data = AtomicFile.create(path.resolveSibling(dataName));
+        try (AtomicFile data = AtomicFile.create(dataFile);
                 AtomicFile file = AtomicFile.create(path)) {
             writeData(layout, data, options.alignment());
             message.writeTo(file);
