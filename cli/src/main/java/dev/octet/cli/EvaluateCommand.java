@@ -49,6 +49,7 @@ final class EvaluateCommand implements Command {
             ModelComparison comparison,
             List<LayerComparison> layers,
             List<Gates.Result> gates,
+            List<String> notes,
             double seconds) {}
 
     @Override
@@ -91,8 +92,8 @@ final class EvaluateCommand implements Command {
                 .path(DATA)
                 .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
         Gates gates = Gates.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
-        try (ModelSource first = ModelSource.open(reference);
-                ModelSource second = ModelSource.open(candidate);
+        try (ModelSource first = ModelSource.open(reference, ModelSource.Activations.AS_CONSUMERS);
+                ModelSource second = ModelSource.open(candidate, ModelSource.Activations.AS_CONSUMERS);
                 Converter converter = Converter.of(first.model());
                 Dataset samples = DataFlags.open(arguments, data, reference, InputSpec.of(converter.source()));
                 Progress progress = arguments.progress(screen)) {
@@ -124,6 +125,7 @@ final class EvaluateCommand implements Command {
                     comparison,
                     layers,
                     results,
+                    notes(first, second),
                     (System.nanoTime() - start) / 1e9);
             if (arguments.has(Flags.JSON)) {
                 screen.out().println(Json.page(answer));
@@ -132,6 +134,16 @@ final class EvaluateCommand implements Command {
             }
             return Gates.exitCode(results);
         }
+    }
+
+    /** What consumers of quantised checkpoints would quantise and these graphs do not. */
+    private static List<String> notes(ModelSource... sources) {
+        List<String> notes = new ArrayList<>();
+        for (ModelSource source : sources) {
+            source.huggingFace()
+                    .ifPresent(h -> h.notes().forEach(n -> notes.add(h.folder().getFileName() + ": " + n)));
+        }
+        return notes;
     }
 
     private static boolean isCausal(ModelSource source) {
@@ -215,6 +227,8 @@ final class EvaluateCommand implements Command {
                             .text(0));
         }
         appendLayers(page, answer.layers());
+        answer.notes()
+                .forEach(n -> page.append("note: ").append(Printable.of(n)).append('\n'));
         if (!answer.gates().isEmpty()) {
             page.append('\n');
         }

@@ -6,6 +6,7 @@ import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointPlanner;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.CheckpointRun;
+import dev.octet.converter.checkpoint.ConsumersGraph;
 import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.Goal;
 import dev.octet.converter.checkpoint.GraphWeights;
@@ -25,6 +26,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.layout.InputForms;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.recipe.Recipe;
@@ -37,6 +39,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -53,6 +56,8 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  */
 public final class CheckpointConverter implements AutoCloseable {
+    private static final String QUANT_CONFIG = "hf_quant_config.json";
+
     private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
     private @Nullable Checkpoint keptScales;
@@ -98,7 +103,7 @@ public final class CheckpointConverter implements AutoCloseable {
      */
     public static CheckpointConverter open(Path path) throws IOException {
         Checkpoint checkpoint = Checkpoint.open(path);
-        Optional<ObjectNode> quantConfig = ModelConfig.read(checkpoint.folder(), "hf_quant_config.json");
+        Optional<ObjectNode> quantConfig = ModelConfig.read(checkpoint.folder(), QUANT_CONFIG);
         return new CheckpointConverter(checkpoint, recognise(checkpoint, quantConfig.orElse(null)));
     }
 
@@ -241,6 +246,22 @@ public final class CheckpointConverter implements AutoCloseable {
      */
     public GraphModel computedIn(GraphModel canonical, boolean dynamicPerToken, Arena arena) throws IOException {
         return CheckpointGraph.of(canonical, stored, WeightReader.of(checkpoint, stored), dynamicPerToken, arena);
+    }
+
+    /**
+     * The graph of this checkpoint with the activations that its consumers quantise rounded as they round them.
+     *
+     * @param canonical with the checkpoint's weights, dequantised, under their names
+     * @param nodeOf the name of the Attention node of an attention layer
+     * @param arena owns new constants
+     * @throws IOException when a scale cannot be read
+     */
+    public ConsumersGraph computedByConsumers(GraphModel canonical, UnaryOperator<String> nodeOf, Arena arena)
+            throws IOException {
+        ObjectNode quantConfig =
+                ModelConfig.read(checkpoint.folder(), QUANT_CONFIG).orElse(null);
+        InputForms forms = InputForms.of(stored, checkpoint.config().orElse(null), quantConfig);
+        return ConsumersGraph.of(canonical, checkpoint, stored, forms, nodeOf, arena);
     }
 
     /** What distinguishes this run from others of the same checkpoint. */

@@ -1,6 +1,7 @@
 package dev.octet.converter;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.ConsumersGraph;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.hf.HfImporter;
 import dev.octet.converter.runtime.GraphSession;
@@ -46,6 +47,17 @@ public final class ModelSource implements AutoCloseable {
         this.arena = arena;
     }
 
+    /** What the graph of a quantised checkpoint does with what its quantised Linears read. */
+    public enum Activations {
+        /** Nothing: to train, to calibrate, to quantise anew. */
+        PLAIN,
+        /**
+         * What a consumer with kernels for FP8 does: rounds it to E4M3, as the checkpoint says, with static scales or with those of what comes;
+         * keys and values too, where they have scales. See {@link ConsumersGraph}.
+         */
+        AS_CONSUMERS
+    }
+
     /**
      * What a Hugging Face checkpoint says of itself.
      *
@@ -55,11 +67,19 @@ public final class ModelSource implements AutoCloseable {
      * @param modelClass class of transformers, as {@code LlamaForCausalLM}
      * @param unread tensors that the model does not compute with
      * @param layout how its weights were quantised in the file, {@code plain} when they were not
+     * @param notes what its consumers would quantise and this graph does not, where it was opened {@link Activations#AS_CONSUMERS}
      */
     public record HuggingFace(
-            Path folder, ObjectNode config, String modelType, String modelClass, List<String> unread, String layout) {
+            Path folder,
+            ObjectNode config,
+            String modelType,
+            String modelClass,
+            List<String> unread,
+            String layout,
+            List<String> notes) {
         public HuggingFace {
             unread = List.copyOf(unread);
+            notes = List.copyOf(notes);
         }
     }
 
@@ -72,11 +92,16 @@ public final class ModelSource implements AutoCloseable {
      * @throws IOException when it cannot be read
      */
     public static ModelSource open(Path path) throws IOException {
+        return open(path, Activations.PLAIN);
+    }
+
+    /** The same, with a choice for checkpoints that are quantised. */
+    public static ModelSource open(Path path, Activations activations) throws IOException {
         ModelFile file = ModelFile.open(path);
         Arena arena = Arena.ofShared();
         boolean opened = false;
         try {
-            ModelSource source = of(file, arena);
+            ModelSource source = of(file, activations, arena);
             opened = true;
             return source;
         } finally {
@@ -87,7 +112,7 @@ public final class ModelSource implements AutoCloseable {
         }
     }
 
-    private static ModelSource of(ModelFile file, Arena arena) throws IOException {
+    private static ModelSource of(ModelFile file, Activations activations, Arena arena) throws IOException {
         if (file.model().graph().isPresent() || !Checkpoint.isCheckpoint(file.path())) {
             return new ModelSource(file, file.model(), null, arena);
         }
@@ -101,14 +126,22 @@ public final class ModelSource implements AutoCloseable {
                     config.get(),
                     tensors(file.model(), checkpoint, arena),
                     folder.resolve(ModelConfig.FILE_NAME).toString());
+            GraphModel graph = imported.model();
+            List<String> notes = List.of();
+            if (activations == Activations.AS_CONSUMERS) {
+                ConsumersGraph computed = checkpoint.computedByConsumers(graph, HfImporter::attentionNode, arena);
+                graph = computed.model();
+                notes = computed.notes();
+            }
             HuggingFace huggingFace = new HuggingFace(
                     folder,
                     config.get(),
                     imported.modelType(),
                     imported.modelClass(),
                     imported.unread(),
-                    checkpoint.stored().layout());
-            return new ModelSource(file, Model.of(imported.model()), huggingFace, arena);
+                    checkpoint.stored().layout(),
+                    notes);
+            return new ModelSource(file, Model.of(graph), huggingFace, arena);
         }
     }
 

@@ -12,6 +12,9 @@ import org.jspecify.annotations.Nullable;
  * @param scale of the scores
  */
 record AttentionHeads(int heads, int keyHeads, float scale, boolean causal) {
+    /** What its node's name ends in. */
+    static final String NODE = "/Attention";
+
     /** {@code 1 / sqrt(size)}, computed as Python does: in F64. */
     static float scale(int size) {
         return (float) (1 / Math.sqrt(size));
@@ -24,7 +27,7 @@ record AttentionHeads(int heads, int keyHeads, float scale, boolean causal) {
      */
     String attend(GraphDraft draft, String module, String q, String k, String v, @Nullable String mask) {
         return draft.op(
-                GraphDraft.path(module) + "/Attention",
+                GraphDraft.path(module) + NODE,
                 "Attention",
                 mask == null ? List.of(q, k, v) : List.of(q, k, v, mask),
                 Attribute.of("q_num_heads", heads),

@@ -47,6 +47,11 @@ public final class HfImporter {
         }
     }
 
+    /** The name of the Attention node of an attention layer: {@code /model/layers.0/self_attn/Attention}. */
+    public static String attentionNode(String attention) {
+        return GraphDraft.path(attention) + AttentionHeads.NODE;
+    }
+
     /** Classes of transformers that have a graph here, by the alphabet. */
     public static List<String> classes() {
         return List.copyOf(new TreeSet<>(

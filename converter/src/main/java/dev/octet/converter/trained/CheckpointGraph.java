@@ -1,7 +1,7 @@
 package dev.octet.converter.trained;
 
+import dev.octet.converter.checkpoint.QuantizedValues;
 import dev.octet.converter.checkpoint.WeightReader;
-import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
@@ -30,16 +30,16 @@ import org.jspecify.annotations.Nullable;
  * <p>Nothing of what made the file is used, so that a wrong scale in it shows.
  */
 public final class CheckpointGraph {
-    private static final DType CODES = DType.F8_E4M3FN;
-
     private final GraphEdit edit;
     private final Arena arena;
     private final boolean dynamicPerToken;
+    private final QuantizedValues values;
 
     private CheckpointGraph(GraphEdit edit, Arena arena, boolean dynamicPerToken) {
         this.edit = edit;
         this.arena = arena;
         this.dynamicPerToken = dynamicPerToken;
+        this.values = new QuantizedValues(edit, arena);
     }
 
     /**
@@ -77,19 +77,19 @@ public final class CheckpointGraph {
         if (!stored.weights().containsKey(weight) && !stored.plain().containsKey(weight)) {
             return;
         }
-        Tensor values = read(weight, reader);
+        Tensor decoded = read(weight, reader);
         String state = StoredWeight.moduleOf(weight) + ".fp8.scale_inv_fwd";
         Tensor scales = stored.plain().containsKey(state) ? read(state, reader) : null;
         if (scales != null) {
-            round(values, scales.toFloats()[1]);
+            round(decoded, scales.toFloats()[1]);
         }
         boolean turned = n.intAttribute("transB", 0) == 0;
         String name = edit.freshName(weight + "_read");
-        edit.putInitializer(Initializer.of((turned ? values.transposed(arena) : values).withName(name)));
+        edit.putInitializer(Initializer.of((turned ? decoded.transposed(arena) : decoded).withName(name)));
         List<String> inputs = new ArrayList<>(n.inputs());
         inputs.set(1, name);
         if (scales != null) { // floats with the state of FP8 modules: their readers quantise both operands
-            inputs.set(0, statically(n, n.input(0), scales.toFloats()[0]));
+            inputs.set(0, values.statically(n, n.input(0), scales.toFloats()[0]));
         } else if (stored.weights().containsKey(weight)) {
             inputs.set(0, quantised(n, reader.inputScale(weight)));
         }
@@ -107,48 +107,9 @@ public final class CheckpointGraph {
 
     private String quantised(Node n, @Nullable Float scale) {
         if (scale != null) {
-            return statically(n, n.input(0), scale);
+            return values.statically(n, n.input(0), scale);
         }
-        return dynamicPerToken ? perToken(n) : n.input(0);
-    }
-
-    private String statically(Node n, String value, float scale) {
-        String s = number(value + "_scale", scale);
-        String zero = edit.freshName(value + "_zero");
-        edit.putInitializer(Initializer.of(Tensor.allocate(arena, new TensorSpec(zero, CODES, Shape.SCALAR))));
-        String codes = edit.freshName(value + "_codes");
-        String values = edit.freshName(value + "_values");
-        edit.insertBefore(
-                n,
-                Node.of(codes, "QuantizeLinear", List.of(value, s, zero), List.of(codes)),
-                Node.of(values, "DequantizeLinear", List.of(codes, s, zero), List.of(values)));
-        return values;
-    }
-
-    /** scale = max(|x|) / 448 over the last axis; x / scale rounded, times scale. */
-    private String perToken(Node n) {
-        String axes = edit.freshName(n.id() + "_axes");
-        edit.putInitializer(Initializer.of(Tensor.ofLongs(arena, axes, Shape.of(1), -1)));
-        String magnitude = node(n, "Abs", List.of(n.input(0)));
-        String amax = node(n, "ReduceMax", List.of(magnitude, axes), Attribute.of("keepdims", 1));
-        String positive = node(n, "Max", List.of(amax, number(n.id() + "_least", 1e-12f)));
-        String scale = node(n, "Div", List.of(positive, number(n.id() + "_max", Minifloat.E4M3FN.maxValue())));
-        String codes = node(
-                n, "Cast", List.of(node(n, "Div", List.of(n.input(0), scale))), Attribute.of("to", CODES.onnxId()));
-        String values = node(n, "Cast", List.of(codes), Attribute.of("to", DType.F32.onnxId()));
-        return node(n, "Mul", List.of(values, scale));
-    }
-
-    private String node(Node anchor, String type, List<String> inputs, Attribute... attributes) {
-        String output = edit.freshName(anchor.id() + "_" + type);
-        edit.insertBefore(anchor, Node.of(output, type, inputs, List.of(output), attributes));
-        return output;
-    }
-
-    private String number(String base, float value) {
-        String name = edit.freshName(base);
-        edit.putInitializer(Initializer.of(Tensor.ofFloats(arena, name, Shape.SCALAR, value)));
-        return name;
+        return dynamicPerToken ? values.perToken(n, n.input(0)) : n.input(0);
     }
 
     private Tensor read(String name, WeightReader reader) throws IOException {

@@ -1,0 +1,191 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.StoredTensor;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Floats;
+import dev.octet.quant.layout.CacheSide;
+import dev.octet.quant.layout.InputForms;
+import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.scale.Granularity;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The graph of a quantised checkpoint, computing what a consumer with kernels for FP8 computes: what each quantised Linear reads, and the keys and
+ * values that would be cached, are rounded to E4M3 as the checkpoint says, and back. Sums are F32 and nothing is rounded to BF16 between
+ * operators, so that differences from a consumer's logits are those of its arithmetic, not of the format.
+ *
+ * @param model the graph
+ * @param notes what consumers would quantise and this graph does not
+ */
+public record ConsumersGraph(GraphModel model, List<String> notes) {
+    private static final Set<DType> FLOATS = Set.of(DType.F32, DType.BF16, DType.F16);
+
+    public ConsumersGraph {
+        notes = List.copyOf(notes);
+    }
+
+    /**
+     * Puts the quantisation of activations into a graph.
+     *
+     * @param canonical its Linears' weights are dequantised and have the names of the checkpoint's
+     * @param forms how inputs are quantised
+     * @param nodeOf the name of the Attention node of an attention layer
+     * @param arena owns new constants
+     * @throws dev.octet.formats.error.InvalidDataException when a stored scale is not positive and finite
+     * @throws IOException when a scale cannot be read
+     */
+    public static ConsumersGraph of(
+            GraphModel canonical,
+            Checkpoint checkpoint,
+            StoredCheckpoint stored,
+            InputForms forms,
+            UnaryOperator<String> nodeOf,
+            Arena arena)
+            throws IOException {
+        Work work = new Work(GraphEdit.of(canonical.graph()), checkpoint, stored, forms, arena);
+        work.linears();
+        work.caches(nodeOf);
+        return new ConsumersGraph(canonical.withGraph(work.edit.build()), work.notes);
+    }
+
+    /** A graph being changed. */
+    private static final class Work {
+        private final GraphEdit edit;
+        private final Checkpoint checkpoint;
+        private final StoredCheckpoint stored;
+        private final InputForms forms;
+        private final WeightReader reader;
+        private final QuantizedValues values;
+        private final List<String> notes;
+        /** What was rounded already, in the same way, for a sibling. */
+        private final Map<String, String> rounded = new HashMap<>();
+
+        private final Map<String, Float> shared = new HashMap<>();
+
+        Work(GraphEdit edit, Checkpoint checkpoint, StoredCheckpoint stored, InputForms forms, Arena arena) {
+            this.edit = edit;
+            this.checkpoint = checkpoint;
+            this.stored = stored;
+            this.forms = forms;
+            this.reader = WeightReader.of(checkpoint, stored);
+            this.values = new QuantizedValues(edit, arena);
+            this.notes = new ArrayList<>(forms.notes());
+        }
+
+        void linears() throws IOException {
+            for (String weight : forms.byWeight().keySet()) {
+                Float scale = reader.inputScale(weight);
+                if (scale != null) { // engines take the largest of those that they fuse
+                    shared.merge(LinearNames.fusedGroup(weight).orElse(weight), scale, Math::max);
+                }
+            }
+            for (Node n : edit.nodes()) {
+                InputForms.Form form = n.isOctet("Linear") ? forms.byWeight().get(n.input(1)) : null;
+                if (form != null) {
+                    String x = rounded(n, n.input(1), form);
+                    List<String> inputs = new ArrayList<>(n.inputs());
+                    inputs.set(0, x);
+                    edit.replace(n, n.withInputs(inputs));
+                }
+            }
+        }
+
+        private String rounded(Node n, String weight, InputForms.Form form) {
+            String x = n.input(0);
+            Float scale = shared.get(LinearNames.fusedGroup(weight).orElse(weight));
+            String key = x + " " + form + (form.dynamic() ? "" : " " + scale);
+            String known = rounded.get(key);
+            if (known == null) {
+                known = round(n, x, weight, form, scale);
+                rounded.put(key, known);
+            }
+            return known;
+        }
+
+        private String round(Node n, String x, String weight, InputForms.Form form, @Nullable Float scale) {
+            if (!form.dynamic()) {
+                return scale == null ? x : values.statically(n, x, scale);
+            }
+            return switch (form.granularity()) {
+                case Granularity.PerTensor _ -> values.perTensor(n, x);
+                case Granularity.PerToken _ -> values.perToken(n, x);
+                case Granularity.PerGroup(int _, int size) -> {
+                    long width = reader.shape(weight).dim(-1);
+                    if (width % size != 0) {
+                        notes.add("the input of " + weight + " stays as it is: " + width
+                                + " elements are no multiple of " + size);
+                        yield x;
+                    }
+                    yield values.perGroup(n, x, width, size);
+                }
+                case Granularity.PerChannel _, Granularity.PerBlock _, Granularity.Mx _ -> x; // no input has these
+            };
+        }
+
+        void caches(UnaryOperator<String> nodeOf) throws IOException {
+            List<String> names = Stream.concat(stored.plain().keySet().stream(), stored.weights().keySet().stream())
+                    .toList();
+            Map<String, String> layers = new HashMap<>();
+            CacheScales.attentions(names).forEach(a -> layers.put(nodeOf.apply(a), a));
+            for (Node n : edit.nodes()) {
+                String attention = n.is("Attention") ? layers.get(n.name()) : null;
+                if (attention != null) {
+                    List<String> inputs = new ArrayList<>(n.inputs());
+                    round(n, attention, CacheSide.K, 1, inputs);
+                    round(n, attention, CacheSide.V, 2, inputs);
+                    edit.replace(n, n.withInputs(inputs));
+                }
+            }
+        }
+
+        private void round(Node n, String attention, CacheSide side, int input, List<String> inputs)
+                throws IOException {
+            Optional<Float> scale = cacheScale(attention, side);
+            if (scale.isPresent()) {
+                inputs.set(input, values.statically(n, n.input(input), scale.get()));
+            }
+        }
+
+        private Optional<Float> cacheScale(String attention, CacheSide side) throws IOException {
+            Optional<TensorSpec> spec = side.names(attention).stream()
+                    .filter(stored.others()::containsKey)
+                    .map(name -> stored.others().get(name))
+                    .findFirst();
+            if (spec.isEmpty()) {
+                return Optional.empty();
+            }
+            StoredTensor tensor = checkpoint.tensor(spec.get().name());
+            if (tensor == null || tensor.shape().elementCount() != 1 || !FLOATS.contains(tensor.dtype())) {
+                notes.add("the cache of " + attention + " stays as it is: "
+                        + spec.get().name() + " is not one number for all heads");
+                return Optional.empty();
+            }
+            try (Arena scratch = Arena.ofConfined()) {
+                MemorySegment bytes = scratch.allocate(tensor.spec().byteSize(), Float.BYTES);
+                checkpoint.read(tensor, 0, bytes);
+                float scale = Floats.get(tensor.dtype(), bytes, 0);
+                if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) { // engines take 1 then
+                    notes.add("the cache of " + attention + " has a scale of " + scale + ": engines take 1");
+                    return Optional.of(1f);
+                }
+                return Optional.of(scale);
+            }
+        }
+    }
+}
