@@ -36,7 +36,7 @@ def torch_trained(*command):
 
 
 def octet_trained(options, model, config, run):
-    """octet train from a configuration into the folder `run`, anew: what it took, losses, milliseconds of each step."""
+    """octet train from a configuration into the folder `run`, anew: what it took, losses, milliseconds of each step, evaluations."""
     with open(f"{run}.yaml", "w", encoding="utf-8") as file:
         file.write(config)
     shutil.rmtree(run, ignore_errors=True)
@@ -44,7 +44,9 @@ def octet_trained(options, model, config, run):
                                                   str(options.threads)])
     with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
-    return result | {"losses": [line["loss"] for line in lines], "millis": [line["seconds"] * 1e3 for line in lines]}
+    steps = [line for line in lines if "loss" in line]
+    return result | {"losses": [line["loss"] for line in steps], "millis": [line["seconds"] * 1e3 for line in steps],
+                     "evaluations": [line for line in lines if "eval_loss" in line]}
 
 
 def machine():

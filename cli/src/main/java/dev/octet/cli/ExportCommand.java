@@ -25,13 +25,14 @@ final class ExportCommand implements Command {
             Flags.value("target", "NAME", "who reads it: " + String.join(", ", TARGETS.keySet()) + " (must be given)");
     private static final Option DTYPE = Flags.value(
             "dtype",
-            "fp32|bf16",
-            "type of weights that are not quantised; not for onnxruntime, tensorrt (default: fp32)");
+            "fp32|bf16|fp16",
+            "type of weights that are not quantised; not for onnxruntime, tensorrt (default: in folders that of the"
+                    + " folder that the run was started with, else fp32)");
     private static final Option RECIPE =
             Flags.value("recipe", "NAME", "how weights are quantised, as for quantize (default: as the run computed)");
     private static final Option STEP = Flags.value("step", "N", "the checkpoint of step N (default: the newest)");
     private static final Option MODEL =
-            Flags.value("model", "FILE", "the model that the run was started with (default: where it was then)");
+            Flags.value("model", "MODEL", "the model that the run was started with (default: where it was then)");
     private static final Option DATA =
             Flags.value("data", "FILE", "samples for the proof (default: the run's eval data, else its training data)");
     private static final Option SAMPLES = Flags.value("samples", "N", "how many samples to prove with (default: 32)");
@@ -59,6 +60,7 @@ final class ExportCommand implements Command {
         Map<String, DType> types = new LinkedHashMap<>();
         types.put("fp32", DType.F32);
         types.put("bf16", DType.BF16);
+        types.put("fp16", DType.F16);
         return types;
     }
 
@@ -99,7 +101,8 @@ final class ExportCommand implements Command {
     public List<String> examples() {
         return List.of(
                 "octet export runs/first -o model.fp8.onnx --target onnxruntime",
-                "octet export runs/first -o model-fp8 --target compressed-tensors --dtype bf16");
+                "octet export runs/first -o model-fp8 --target compressed-tensors --dtype bf16",
+                "octet export runs/first -o model-tuned --target huggingface");
     }
 
     @Override
@@ -157,7 +160,7 @@ final class ExportCommand implements Command {
         Map<String, Optional<Recipe>> recipes = new LinkedHashMap<>();
         target.recipes().forEach(r -> recipes.put(r.name(), Optional.of(r)));
         return new ExportOptions(
-                arguments.choice(DTYPE, TYPES, DType.F32),
+                arguments.has(DTYPE) ? Optional.of(arguments.choice(DTYPE, TYPES, DType.F32)) : Optional.empty(),
                 arguments.choice(RECIPE, recipes, Optional.empty()),
                 arguments.threads(),
                 arguments.has(Flags.FORCE),

@@ -3,32 +3,36 @@ package dev.octet.cli;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.recipe.Recipe;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * How a run is exported.
  *
- * @param type of weights that are not quantised: F32 or BF16; for quantised graphs F32
+ * @param type of weights that are not quantised: F32, BF16 or F16; empty for that of the Hugging Face folder that the run was started with,
+ *     F32 without one and for graphs
  * @param recipe one of the target's; empty for the one that comes nearest to how the run computed
  * @param threads at most so many work at once; any number gives the same bytes
  * @param force overwrite what is there
  * @param writes whether a file is written; without, all is decided as if it were
  */
-public record ExportOptions(DType type, Optional<Recipe> recipe, int threads, boolean force, boolean writes) {
+public record ExportOptions(Optional<DType> type, Optional<Recipe> recipe, int threads, boolean force, boolean writes) {
+    private static final Set<DType> TYPES = Set.of(DType.F32, DType.BF16, DType.F16);
+
     public ExportOptions {
-        if (type != DType.F32 && type != DType.BF16) {
-            throw new IllegalArgumentException("weights are exported as F32 or BF16, not " + type);
+        if (type.isPresent() && !TYPES.contains(type.get())) {
+            throw new IllegalArgumentException("weights are exported as F32, BF16 or F16, not " + type.get());
         }
     }
 
-    /** F32, near to the run, all cores, nothing is overwritten. */
+    /** The source's type, near to the run, all cores, nothing is overwritten. */
     public static ExportOptions defaults() {
         return new ExportOptions(
-                DType.F32, Optional.empty(), Runtime.getRuntime().availableProcessors(), false, true);
+                Optional.empty(), Optional.empty(), Runtime.getRuntime().availableProcessors(), false, true);
     }
 
     /** The same with another type. */
     public ExportOptions withType(DType newType) {
-        return new ExportOptions(newType, recipe, threads, force, writes);
+        return new ExportOptions(Optional.of(newType), recipe, threads, force, writes);
     }
 
     /** The same with a recipe. */

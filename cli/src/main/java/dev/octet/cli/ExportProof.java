@@ -8,6 +8,7 @@ import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.lower.StandardOps;
 import dev.octet.converter.lower.Target;
 import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.trained.CheckpointGraph;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.graph.GraphModel;
@@ -92,7 +93,11 @@ public final class ExportProof {
             if (isCheckpoint) {
                 try (CheckpointConverter checkpoint = CheckpointConverter.open(candidate);
                         Arena arena = Arena.ofShared()) {
-                    GraphModel graph = checkpoint.computedIn(untrained, isDynamic(exported.recipe()), arena);
+                    GraphModel graph = checkpoint.computedIn(
+                            untrained,
+                            new CheckpointGraph.Reading(
+                                    isDynamic(exported.recipe()), exported.target() == ExportTarget.Floats.HUGGINGFACE),
+                            arena);
                     ModelFile.save(Model.of(new StandardOps().apply(graph, new PassLog())), read);
                 }
                 candidate = read;
@@ -115,7 +120,7 @@ public final class ExportProof {
         if (exported.recipe() != null || !scales.layers().isEmpty()) {
             return FP8_GATE;
         }
-        return exported.type() == DType.BF16 || policy.low() != DType.F32 ? NARROW_GATE : GATE;
+        return exported.type() != DType.F32 || policy.low() != DType.F32 ? NARROW_GATE : GATE;
     }
 
     /** Whether readers of a checkpoint find activation scales for each token. */

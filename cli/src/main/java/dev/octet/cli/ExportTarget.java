@@ -67,7 +67,9 @@ public sealed interface ExportTarget {
         /** A standard graph. */
         ONNX(".onnx"),
         /** Tensors alone. */
-        SAFETENSORS(".safetensors");
+        SAFETENSORS(".safetensors"),
+        /** The Hugging Face folder that the run was started with, with other weights. */
+        HUGGINGFACE("");
 
         private final String extension;
 

@@ -4,15 +4,18 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.Conversion;
 import dev.octet.converter.ConversionOptions;
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainedModel;
 import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.converter.lower.Target;
 import dev.octet.converter.plan.LayerKind;
+import dev.octet.converter.trained.HuggingFaceFolder;
 import dev.octet.converter.trained.ModuleState;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.DType;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -81,15 +84,16 @@ final class ExportWriter {
     private Exported quantized(Layout layout) throws IOException {
         Recipe recipe = options.recipe().orElseGet(() -> run.scales().nearest(layout));
         List<String> notes = new ArrayList<>();
+        DType type = folderType();
         ObjectNode config = config(notes);
         if (!options.writes()) {
-            return exported(recipe, 0, List.of(), List.of());
+            return new Exported(output, target, type, recipe, 0, List.of(), List.of());
         }
         TrainedModel.Checkpointed done = model.quantized(
                 recipe,
                 layout,
                 config,
-                options.type(),
+                type,
                 output,
                 new RunOptions(
                         options.threads(),
@@ -100,11 +104,25 @@ final class ExportWriter {
         done.reasons().forEach((weight, reason) -> kept.add(new Exported.Kept(weight, reason)));
         int fp8 = (int)
                 done.plan().decisions().stream().filter(d -> d.quantized()).count();
-        return exported(recipe, fp8, kept, notes);
+        return new Exported(output, target, type, recipe, fp8, kept, notes);
+    }
+
+    /** Of what is not quantised in a folder: as asked for, else that of the folder that the run was started with. */
+    private DType folderType() throws IOException {
+        if (options.type().isPresent() || run.huggingFace().isEmpty()) {
+            return options.type().orElse(DType.F32);
+        }
+        return model.huggingFace(Optional.empty(), Optional.empty(), false).type();
     }
 
     /** The configuration beside the model, or above it where exporters put the model into a folder of its own. */
     private ObjectNode config(List<String> notes) throws IOException {
+        Optional<ModelSource.HuggingFace> origin = run.huggingFace();
+        if (origin.isPresent()) {
+            ObjectNode own = HuggingFaceFolder.unquantised(origin.get().config());
+            options.type().ifPresent(t -> HuggingFaceFolder.setType(own, t));
+            return own;
+        }
         Path beside = RunFolder.parent(run.model());
         Optional<ObjectNode> found = ModelConfig.read(beside);
         if (found.isEmpty() && beside.endsWith("onnx")) {
@@ -118,14 +136,27 @@ final class ExportWriter {
     }
 
     private Exported plain(ExportTarget.Floats floats) throws IOException {
+        if (floats == ExportTarget.Floats.HUGGINGFACE) {
+            return huggingFace();
+        }
+        DType type = options.type().orElse(DType.F32);
         List<ModuleState> states = floats == ExportTarget.Floats.TRANSFORMER_ENGINE ? states() : List.of();
         if (options.writes()) {
             Model plain = floats == ExportTarget.Floats.ONNX
-                    ? Model.of(model.plain(options.type()))
-                    : Model.of(model.withState(options.type(), states), Map.of("format", "pt"));
+                    ? Model.of(model.plain(type))
+                    : Model.of(model.withState(type, states), Map.of("format", "pt"));
             ModelFile.save(plain, output);
         }
-        return new Exported(output, target, options.type(), null, states.size(), List.of(), List.of());
+        return new Exported(output, target, type, null, states.size(), List.of(), List.of());
+    }
+
+    private Exported huggingFace() throws IOException {
+        HuggingFaceFolder.Written written =
+                model.huggingFace(options.type(), Optional.of(output).filter(o -> options.writes()), options.force());
+        List<String> notes = written.dropped().isEmpty()
+                ? List.of()
+                : List.of("left out, as copies of tied weights: " + String.join(", ", written.dropped()));
+        return new Exported(output, target, written.type(), null, 0, List.of(), notes);
     }
 
     private List<ModuleState> states() {
@@ -140,6 +171,6 @@ final class ExportWriter {
     }
 
     private Exported exported(Recipe recipe, int fp8Layers, List<Exported.Kept> kept, List<String> notes) {
-        return new Exported(output, target, options.type(), recipe, fp8Layers, kept, notes);
+        return new Exported(output, target, DType.F32, recipe, fp8Layers, kept, notes);
     }
 }

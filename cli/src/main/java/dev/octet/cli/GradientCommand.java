@@ -17,6 +17,7 @@ import dev.octet.trainer.check.Difference;
 import dev.octet.trainer.check.Golden;
 import dev.octet.trainer.check.GradientCheck;
 import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
@@ -126,9 +127,11 @@ final class GradientCommand implements Command {
                         model.path().toString(),
                         "give an ONNX file; tensors alone do not say what is computed");
             }
-            Golden golden = Golden.of(file.model().tensors(), goldenPath.toString());
+            Golden read = Golden.of(file.model().tensors(), goldenPath.toString());
             try (Converter converter = Converter.of(model.model())) {
                 GraphModel canonical = converter.canonical();
+                Golden golden = read.withInputs(
+                        Feed.withTokenTypes(read.inputs(), canonical.graph().inputs()));
                 List<Tie> ties = Ties.find(canonical.graph());
                 boolean tie = arguments.has(TIE);
                 GradientCheck check = check(tie ? Ties.restore(canonical, ties) : canonical, golden, loss, renamed);

@@ -4,13 +4,16 @@ import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.Shard;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 
 /** A model file with its graph, canonical and at any sizes: what the converter makes of it, for the trainer. */
 record OpenedModel(ModelSource file, Converter converter, GraphModel canonical) implements AutoCloseable {
@@ -34,9 +37,20 @@ record OpenedModel(ModelSource file, Converter converter, GraphModel canonical) 
         }
     }
 
-    /** SHA-256 of a model, by which a run knows it. */
+    /** SHA-256 of a model, by which a run knows it: of a file, or of all that a checkpoint's graph is made of. */
     static String digest(Path model) throws IOException {
-        return Files.isDirectory(model) ? Sha256.of(model.resolve("model.safetensors")) : Sha256.of(model);
+        if (!Checkpoint.isCheckpoint(model)) {
+            return Sha256.of(model);
+        }
+        try (Checkpoint checkpoint = Checkpoint.open(model)) {
+            List<String> parts = new ArrayList<>(List.of("checkpoint"));
+            parts.add(String.valueOf(checkpoint.config().orElse(null)));
+            for (Shard shard : checkpoint.shards()) {
+                parts.add(shard.name());
+                parts.add(Sha256.of(shard.path()));
+            }
+            return Sha256.of(parts.toArray(String[]::new));
+        }
     }
 
     GraphSource source() {

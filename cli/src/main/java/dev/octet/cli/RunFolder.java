@@ -68,11 +68,11 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
         JsonNode sessions = run.path("sessions");
         JsonNode session = sessions.path(sessions.size() - 1);
         Path source = model.orElse(Path.of(session.path(MODEL).asText("")));
-        if (!Files.isRegularFile(source)) {
+        if (source.toString().isEmpty() || !Files.exists(source)) {
             throw new InvalidOptionException(
                     "the model that the run was started with is not there: " + source,
                     manifest.toString(),
-                    "say where it lies with --model FILE");
+                    "say where it lies with --model MODEL");
         }
         String wanted = run.path("settings").path("sha256.model").asText("");
         String found = OpenedModel.digest(source);
@@ -80,7 +80,7 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
             throw new InvalidDataException(
                     "the model has SHA-256 " + found + ", the run was started with " + wanted,
                     source.toString(),
-                    "say where the original lies with --model FILE");
+                    "say where the original lies with --model MODEL");
         }
         TrainingConfig read = TrainingConfig.of(
                 YamlFile.read(config), Path.of(session.path(CONFIG_FOLDER).asText(folder.toString())));

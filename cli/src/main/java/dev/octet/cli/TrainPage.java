@@ -164,7 +164,9 @@ final class TrainPage implements TrainingHook {
     }
 
     private String exportCommand() {
-        return "octet export " + word(folder) + " -o " + word(folder.resolve("model.onnx")) + " --target onnxruntime";
+        boolean fromOnnx = model.toString().endsWith(".onnx");
+        return "octet export " + word(folder) + " -o " + word(folder.resolve(fromOnnx ? "model.onnx" : "model"))
+                + " --target " + (fromOnnx ? "onnxruntime" : "huggingface");
     }
 
     private String resumeCommand() {

@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainedModel;
 import dev.octet.converter.data.Dataset;
 import dev.octet.formats.error.OctetException;
@@ -98,6 +99,11 @@ public final class TrainedRun implements AutoCloseable {
         return source.canonical();
     }
 
+    /** The Hugging Face folder that the run was started with; empty for an ONNX file. */
+    Optional<ModelSource.HuggingFace> huggingFace() {
+        return source.file().huggingFace();
+    }
+
     PrecisionPolicy policy() {
         return run.config().precision().policy();
     }
@@ -115,7 +121,7 @@ public final class TrainedRun implements AutoCloseable {
      */
     public Exported export(ExportTarget target, Path output, ExportOptions options) throws IOException {
         Map<String, Tensor> weights = Ties.withCopies(checkpoint.state().parameters(), ties, Arena.ofAuto());
-        try (TrainedModel model = TrainedModel.of(source.converter(), weights, scales.linears())) {
+        try (TrainedModel model = TrainedModel.of(source.converter(), huggingFace(), weights, scales.linears())) {
             return new ExportWriter(this, model, target, output, options).write();
         }
     }

@@ -240,12 +240,12 @@ public final class CheckpointConverter implements AutoCloseable {
      * The canonical graph that this checkpoint is of, computing what the checkpoint's readers compute: for a proof that the file says what
      * it should.
      *
-     * @param dynamicPerToken inputs of quantised weights without a static scale get one for each token
      * @param arena owns the new constants
      * @throws IOException when the checkpoint cannot be read
      */
-    public GraphModel computedIn(GraphModel canonical, boolean dynamicPerToken, Arena arena) throws IOException {
-        return CheckpointGraph.of(canonical, stored, WeightReader.of(checkpoint, stored), dynamicPerToken, arena);
+    public GraphModel computedIn(GraphModel canonical, CheckpointGraph.Reading reading, Arena arena)
+            throws IOException {
+        return CheckpointGraph.of(canonical, stored, WeightReader.of(checkpoint, stored), reading, arena);
     }
 
     /**

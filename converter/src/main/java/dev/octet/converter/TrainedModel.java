@@ -1,6 +1,8 @@
 package dev.octet.converter;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.ModelSource.HuggingFace;
+import dev.octet.converter.checkpoint.CarriedFiles;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.Goal;
@@ -16,10 +18,14 @@ import dev.octet.converter.plan.LinearScales;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.trained.CheckpointTensors;
 import dev.octet.converter.trained.CodedWeights;
+import dev.octet.converter.trained.HuggingFaceFolder;
 import dev.octet.converter.trained.MastersFolder;
 import dev.octet.converter.trained.ModuleState;
 import dev.octet.converter.trained.TrainedWeights;
+import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.checkpoint.Shard;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
@@ -40,9 +46,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A model with the weights and scales that a training run left, ready to be written for whoever evaluates or serves it.
@@ -57,12 +65,21 @@ import java.util.stream.Collectors;
  */
 public final class TrainedModel implements AutoCloseable {
     private final Converter converter;
+    private final @Nullable HuggingFace origin;
+    private final Map<String, Tensor> masters;
     private final Set<String> parameters;
     private final Map<String, LinearScales> scales;
     private final Arena arena = Arena.ofShared();
 
-    private TrainedModel(Converter converter, Set<String> parameters, Map<String, LinearScales> scales) {
+    private TrainedModel(
+            Converter converter,
+            @Nullable HuggingFace origin,
+            Map<String, Tensor> masters,
+            Set<String> parameters,
+            Map<String, LinearScales> scales) {
         this.converter = converter;
+        this.origin = origin;
+        this.masters = Map.copyOf(masters);
         this.parameters = parameters;
         this.scales = scales;
     }
@@ -77,9 +94,23 @@ public final class TrainedModel implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidDataException when names or shapes are not those of the model, or a weight is not finite
      */
     public static TrainedModel of(Converter source, Map<String, Tensor> weights, Map<String, LinearScales> scales) {
+        return of(source, Optional.empty(), weights, scales);
+    }
+
+    /**
+     * The same for a model that may come from a Hugging Face folder: what is written as a checkpoint then has the folder's configuration and
+     * whatever else lies in it.
+     *
+     * @param origin the folder; its files must stay as they are
+     */
+    public static TrainedModel of(
+            Converter source,
+            Optional<HuggingFace> origin,
+            Map<String, Tensor> weights,
+            Map<String, LinearScales> scales) {
         Converter trained = source.withWeights(weights);
         Set<String> parameters = CheckpointTensors.parameters(trained.canonical(), weights.keySet());
-        return new TrainedModel(trained, parameters, new TreeMap<>(scales));
+        return new TrainedModel(trained, origin.orElse(null), weights, parameters, new TreeMap<>(scales));
     }
 
     /**
@@ -147,6 +178,35 @@ public final class TrainedModel implements AutoCloseable {
     }
 
     /**
+     * As the Hugging Face folder that the model came from, with the trained weights: the same names, shapes and configuration.
+     *
+     * @param type of all floats; empty for that of each tensor in the folder
+     * @param output a folder to make; empty to decide only
+     * @param force overwrite the model that is there
+     * @throws UnsupportedModelException when the model did not come from such a folder
+     * @throws dev.octet.formats.error.InvalidOptionException when the output is in the way
+     * @throws IOException when reading or writing fails; nothing is left then
+     */
+    public HuggingFaceFolder.Written huggingFace(Optional<DType> type, Optional<Path> output, boolean force)
+            throws IOException {
+        HuggingFace from = origin;
+        if (from == null) {
+            throw new UnsupportedModelException(
+                    "the run was started with an ONNX file: the names and the configuration that Hugging Face's"
+                            + " libraries want are not in it",
+                    "target huggingface",
+                    "start the run with a Hugging Face folder, or export with --target safetensors or onnx");
+        }
+        try (CheckpointConverter source = CheckpointConverter.open(from.folder())) {
+            HuggingFaceFolder folder = new HuggingFaceFolder(
+                    source.checkpoint(), source.stored(), masters, Set.copyOf(from.unread()), type);
+            return output.isEmpty()
+                    ? folder.plan()
+                    : folder.write(output.get(), SafetensorsWriter.DEFAULT_SHARD_BYTES, force);
+        }
+    }
+
+    /**
      * The parameters with the FP8 state of their modules, under the names of docs/transformer-engine.md.
      *
      * @param type of the parameters; state is F32
@@ -193,7 +253,19 @@ public final class TrainedModel implements AutoCloseable {
             SafetensorsWriter.write(masters.resolve("model.safetensors"), mixed, Map.of("format", "pt"));
             try (CheckpointConverter c = CheckpointConverter.open(masters)) {
                 CheckpointPlan plan = c.plan(goal, request, options);
-                return new Checkpointed(plan, c.run(goal, request, plan, output, options), reasons(plan));
+                Checkpointed done = new Checkpointed(plan, c.run(goal, request, plan, output, options), reasons(plan));
+                carry(output);
+                return done;
+            }
+        }
+    }
+
+    /** Tokenizer and all else that lies in the folder the model came from. */
+    private void carry(Path output) throws IOException {
+        if (origin != null) {
+            try (Checkpoint source = Checkpoint.open(origin.folder())) {
+                Set<String> shards = source.shards().stream().map(Shard::name).collect(Collectors.toSet());
+                CarriedFiles.of(source.folder(), shards).copyTo(output);
             }
         }
     }

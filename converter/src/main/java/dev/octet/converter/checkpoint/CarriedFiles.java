@@ -23,7 +23,7 @@ import java.util.Set;
  * Everything in a checkpoint's folder that is no weight goes along: tokenizer, generation config, code, licence. Weights in other formats
  * stay behind (they would be the old model beside the new one), and so do hidden files and folders (version control, caches).
  */
-final class CarriedFiles {
+public final class CarriedFiles {
     private static final List<String> WEIGHTS = List.of(
             ".safetensors",
             ".bin",
@@ -59,7 +59,7 @@ final class CarriedFiles {
      * @param shards names of files in it that hold the checkpoint's own tensors, whatever they end in
      * @throws FileSystemLoopException when links lead in a circle
      */
-    static CarriedFiles of(Path folder, Set<String> shards) throws IOException {
+    public static CarriedFiles of(Path folder, Set<String> shards) throws IOException {
         List<Path> carried = new ArrayList<>();
         List<Path> left = new ArrayList<>();
         // links are followed: a download cache keeps its files elsewhere and links to them
@@ -105,17 +105,17 @@ final class CarriedFiles {
     }
 
     /** Files that go along, by path within the folder. */
-    List<Path> carried() {
+    public List<Path> carried() {
         return carried;
     }
 
     /** Files that stay behind and are not part of the checkpoint's own tensors. */
-    List<Path> left() {
+    public List<Path> left() {
         return left;
     }
 
     /** Copies them into {@code target}, each under a hidden name first. */
-    void copyTo(Path target) throws IOException {
+    public void copyTo(Path target) throws IOException {
         for (Path name : carried) {
             Path to = target.resolve(name.toString());
             Files.createDirectories(Objects.requireNonNull(to.getParent()));

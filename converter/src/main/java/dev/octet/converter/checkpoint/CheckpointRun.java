@@ -1,8 +1,5 @@
 package dev.octet.converter.checkpoint;
 
-import com.fasterxml.jackson.core.util.DefaultIndenter;
-import com.fasterxml.jackson.core.util.DefaultPrettyPrinter;
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -19,7 +16,6 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -308,25 +304,11 @@ public final class CheckpointRun {
             new ShardIndex(weightMap, OptionalLong.of(bytes)).write(folder.resolve(ShardIndex.FILE_NAME));
         }
         for (Map.Entry<String, ObjectNode> file : plan.files().entrySet()) {
-            writeJson(folder.resolve(file.getKey()), file.getValue());
+            ModelConfig.write(folder.resolve(file.getKey()), file.getValue());
         }
         if (plan.config().isPresent()) {
-            writeJson(folder.resolve(ModelConfig.FILE_NAME), plan.config().get());
-        }
-    }
-
-    private static void writeJson(Path file, JsonNode json) throws IOException {
-        DefaultPrettyPrinter printer = new DefaultPrettyPrinter();
-        DefaultIndenter indenter = new DefaultIndenter("  ", "\n");
-        printer.indentObjectsWith(indenter);
-        printer.indentArraysWith(indenter);
-        String text = JSON.writer(printer).writeValueAsString(json) + "\n";
-        Path part = PartFile.partOf(file);
-        try {
-            Files.writeString(part, text);
-            Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        } finally {
-            Files.deleteIfExists(part);
+            ModelConfig.write(
+                    folder.resolve(ModelConfig.FILE_NAME), plan.config().get());
         }
     }
 }

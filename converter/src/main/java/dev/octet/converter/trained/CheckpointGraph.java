@@ -32,29 +32,36 @@ import org.jspecify.annotations.Nullable;
 public final class CheckpointGraph {
     private final GraphEdit edit;
     private final Arena arena;
-    private final boolean dynamicPerToken;
+    private final Reading reading;
     private final QuantizedValues values;
 
-    private CheckpointGraph(GraphEdit edit, Arena arena, boolean dynamicPerToken) {
+    private CheckpointGraph(GraphEdit edit, Arena arena, Reading reading) {
         this.edit = edit;
         this.arena = arena;
-        this.dynamicPerToken = dynamicPerToken;
+        this.reading = reading;
         this.values = new QuantizedValues(edit, arena);
     }
+
+    /**
+     * How a checkpoint is read.
+     *
+     * @param dynamicPerToken inputs of quantised weights without a static scale get one for each token
+     * @param asHeld matrices lie as the graph has them; else all as [out, in]
+     */
+    public record Reading(boolean dynamicPerToken, boolean asHeld) {}
 
     /**
      * Puts a checkpoint into a canonical graph.
      *
      * @param canonical F32
-     * @param dynamicPerToken inputs of quantised weights without a static scale get one for each token
      * @param arena owns the new constants
      * @throws IOException when the checkpoint cannot be read
      */
     public static GraphModel of(
-            GraphModel canonical, StoredCheckpoint stored, WeightReader reader, boolean dynamicPerToken, Arena arena)
+            GraphModel canonical, StoredCheckpoint stored, WeightReader reader, Reading reading, Arena arena)
             throws IOException {
         GraphEdit edit = GraphEdit.of(canonical.graph());
-        CheckpointGraph graph = new CheckpointGraph(edit, arena, dynamicPerToken);
+        CheckpointGraph graph = new CheckpointGraph(edit, arena, reading);
         for (Node n : edit.nodes()) {
             if (n.isOctet("Linear")) {
                 graph.linear(n, stored, reader);
@@ -83,7 +90,7 @@ public final class CheckpointGraph {
         if (scales != null) {
             round(decoded, scales.toFloats()[1]);
         }
-        boolean turned = n.intAttribute("transB", 0) == 0;
+        boolean turned = !reading.asHeld() && n.intAttribute("transB", 0) == 0;
         String name = edit.freshName(weight + "_read");
         edit.putInitializer(Initializer.of((turned ? decoded.transposed(arena) : decoded).withName(name)));
         List<String> inputs = new ArrayList<>(n.inputs());
@@ -109,7 +116,7 @@ public final class CheckpointGraph {
         if (scale != null) {
             return values.statically(n, n.input(0), scale);
         }
-        return dynamicPerToken ? values.perToken(n, n.input(0)) : n.input(0);
+        return reading.dynamicPerToken() ? values.perToken(n, n.input(0)) : n.input(0);
     }
 
     private Tensor read(String name, WeightReader reader) throws IOException {
@@ -122,7 +129,7 @@ public final class CheckpointGraph {
 
     private void put(Tensor values, Shape wanted) {
         if (values.shape().equals(wanted)) {
-            edit.putInitializer(Initializer.of(values));
+            TrainedWeights.replace(edit, values);
         } // else a matrix that only Linears read, which have their own
     }
 }

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 import java.util.TreeSet;
@@ -67,15 +68,15 @@ public final class MastersFolder implements AutoCloseable {
         }
     }
 
-    /** Masters are files in one folder; a link of that name is removed, what it leads to is not. */
+    /** A link is removed, what it leads to is not. */
     private static void delete(Path folder) throws IOException {
         if (Files.isDirectory(folder) && !Files.isSymbolicLink(folder)) {
-            List<Path> files;
-            try (Stream<Path> entries = Files.list(folder)) {
-                files = entries.toList();
+            List<Path> all;
+            try (Stream<Path> entries = Files.walk(folder)) {
+                all = entries.sorted(Comparator.reverseOrder()).toList();
             }
-            for (Path file : files) {
-                Files.delete(file);
+            for (Path entry : all) {
+                Files.delete(entry);
             }
         }
         Files.deleteIfExists(folder);

@@ -6,6 +6,8 @@ import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
@@ -22,7 +24,8 @@ public final class TrainedWeights {
     private TrainedWeights() {}
 
     /**
-     * The graph with these weights in place of its constants, each rounded once to the type the constant has.
+     * The graph with these weights in place of its constants, each rounded once to the type the constant has; where the graph widens
+     * the constant before it computes with it, the weight stays as it is.
      *
      * @param weights F32, BF16 or F16 by the constant's name
      * @param arena owns the new constants
@@ -45,9 +48,46 @@ public final class TrainedWeights {
                         "weight '" + name + "'",
                         "export with the model that the run was started with");
             }
-            edit.putInitializer(Initializer.of(cast(trained.withName(name), constant.dtype(), arena)));
+            DType type = isWidened(edit, name) ? trained.dtype() : constant.dtype();
+            replace(edit, cast(trained.withName(name), type, arena));
         });
         return model.withGraph(edit.build());
+    }
+
+    /**
+     * Whether everything that reads a constant makes F32 of it: Octet's operators, which widen their weights to the type of what they
+     * compute with, a Cast, or one behind rows that are looked up.
+     */
+    private static boolean isWidened(GraphEdit edit, String name) {
+        return edit.consumers(name).stream().allMatch(n -> {
+            boolean looksUp = n.is("Gather") && n.input(0).equals(name);
+            return castsToF32(n)
+                    || (n.domain().equals(Node.OCTET_DOMAIN) && !n.input(0).equals(name) && isF32(edit, n.input(0)))
+                    || (looksUp
+                            && edit.consumers(n.outputs().getFirst()).stream().allMatch(TrainedWeights::castsToF32));
+        });
+    }
+
+    /** Puts a constant in place of the one of its name; rows that are looked up in it have its type. */
+    static void replace(GraphEdit edit, Tensor constant) {
+        edit.putInitializer(Initializer.of(constant));
+        for (Node n : edit.consumers(constant.name())) {
+            String rows = n.outputs().getFirst();
+            if (n.is("Gather")
+                    && n.input(0).equals(constant.name())
+                    && edit.type(rows) instanceof TensorType t
+                    && t.dtype() != constant.dtype()) {
+                edit.putValueInfo(new ValueInfo(rows, new TensorType(constant.dtype(), t.dims())));
+            }
+        }
+    }
+
+    private static boolean castsToF32(Node n) {
+        return n.is("Cast") && n.intAttribute("to", 0) == DType.F32.onnxId();
+    }
+
+    private static boolean isF32(GraphEdit edit, String value) {
+        return edit.type(value) instanceof TensorType t && t.dtype() == DType.F32;
     }
 
     /**
@@ -103,12 +143,17 @@ public final class TrainedWeights {
             float x = Floats.get(from.dtype(), from.bytes(), i);
             Floats.set(type, to.bytes(), i, x);
             if (!Float.isFinite(x) || !Float.isFinite(Floats.get(type, to.bytes(), i))) {
-                throw new InvalidDataException(
-                        "element " + i + " is " + x + (Float.isFinite(x) ? ", too large for " + type : ""),
-                        "weight '" + from.name() + "'",
-                        "the run diverged; export an earlier checkpoint of it");
+                throw notFinite(to.spec(), i, x);
             }
         }
         return to;
+    }
+
+    /** An element that is no number, or none in the type it is to have. */
+    static InvalidDataException notFinite(TensorSpec to, long element, float x) {
+        return new InvalidDataException(
+                "element " + element + " is " + x + (Float.isFinite(x) ? ", too large for " + to.dtype() : ""),
+                "weight '" + to.name() + "'",
+                "the run diverged; export an earlier checkpoint of it");
     }
 }

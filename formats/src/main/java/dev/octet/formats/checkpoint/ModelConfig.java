@@ -3,6 +3,8 @@ package dev.octet.formats.checkpoint;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.core.util.DefaultIndenter;
+import com.fasterxml.jackson.core.util.DefaultPrettyPrinter;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -10,9 +12,11 @@ import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.PartFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.Optional;
 
 /** JSON files that Hugging Face folders keep beside their tensors: {@code config.json}, {@code hf_quant_config.json}. */
@@ -75,6 +79,26 @@ public final class ModelConfig {
                                     : ", line " + e.getLocation().getLineNr()),
                     "download or export the folder again",
                     e);
+        }
+    }
+
+    /**
+     * Writes a JSON file, indented as Hugging Face's libraries do; under its name only when it is complete.
+     *
+     * @throws IOException when it cannot be written
+     */
+    public static void write(Path file, ObjectNode json) throws IOException {
+        DefaultPrettyPrinter printer = new DefaultPrettyPrinter();
+        DefaultIndenter indenter = new DefaultIndenter("  ", "\n");
+        printer.indentObjectsWith(indenter);
+        printer.indentArraysWith(indenter);
+        String text = JSON.writer(printer).writeValueAsString(json) + "\n";
+        Path part = PartFile.partOf(file);
+        try {
+            Files.writeString(part, text);
+            Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        } finally {
+            Files.deleteIfExists(part);
         }
     }
 }

@@ -29,6 +29,11 @@ public record Golden(
         gradients = Collections.unmodifiableMap(new TreeMap<>(gradients));
     }
 
+    /** The same with other inputs. */
+    public Golden withInputs(Map<String, Tensor> other) {
+        return new Golden(other, upstream, outputs, gradients);
+    }
+
     /**
      * Sorts a file's tensors.
      *

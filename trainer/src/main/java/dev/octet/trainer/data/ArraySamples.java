@@ -53,7 +53,7 @@ public final class ArraySamples implements Samples {
         try (NpzFile file = NpzFile.open(path)) {
             checkNames(file.names(), feed, path);
             Map<String, Tensor> arrays = new LinkedHashMap<>();
-            for (String name : feed.names()) {
+            for (String name : feed.needed(file.names())) {
                 arrays.put(name, file.read(name, arena));
             }
             ArraySamples samples = of(path, arrays, feed, arena);
@@ -74,7 +74,8 @@ public final class ArraySamples implements Samples {
             Map<String, Tensor> all = file.model().tensors();
             checkNames(all.keySet(), feed, path);
             Map<String, Tensor> arrays = new LinkedHashMap<>();
-            feed.names().forEach(name -> arrays.put(name, file.model().tensor(name)));
+            feed.needed(all.keySet())
+                    .forEach(name -> arrays.put(name, file.model().tensor(name)));
             ArraySamples samples = of(path, arrays, feed, file);
             opened = true;
             return samples;
@@ -85,8 +86,9 @@ public final class ArraySamples implements Samples {
         }
     }
 
-    private static ArraySamples of(Path path, Map<String, Tensor> arrays, Feed feed, AutoCloseable owner)
+    private static ArraySamples of(Path path, Map<String, Tensor> there, Feed feed, AutoCloseable owner)
             throws IOException {
+        Map<String, Tensor> arrays = Feed.withTokenTypes(there, feed.inputs());
         long count = -1;
         for (Tensor array : arrays.values()) {
             if (array.shape().rank() == 0) {
@@ -112,7 +114,7 @@ public final class ArraySamples implements Samples {
     }
 
     private static void checkNames(Set<String> names, Feed feed, Path path) {
-        TreeSet<String> missing = new TreeSet<>(feed.names());
+        TreeSet<String> missing = new TreeSet<>(feed.needed(names));
         missing.removeAll(names);
         if (!missing.isEmpty()) {
             throw broken(

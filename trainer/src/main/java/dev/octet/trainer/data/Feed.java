@@ -6,9 +6,16 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,6 +29,8 @@ import org.jspecify.annotations.Nullable;
 public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreIndex, Optional<Vocabulary> vocabulary) {
     /** The input that is fed tokens. */
     static final String TOKENS = "input_ids";
+    /** The input that says which of two texts a token is of. */
+    public static final String TOKEN_TYPES = "token_type_ids";
 
     public Feed {
         inputs = List.copyOf(inputs);
@@ -36,6 +45,36 @@ public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreI
                 labels.filter(l -> inputs.stream().noneMatch(i -> i.name().equals(l))),
                 ignoreIndex,
                 Vocabulary.of(model.graph(), TOKENS));
+    }
+
+    /**
+     * Token types where data has none: all 0, as transformers takes them.
+     *
+     * @param tensors what there is, by name; given back with {@link #TOKEN_TYPES} where {@code inputs} have them and tokens are there
+     * @param inputs of the graph
+     */
+    public static Map<String, Tensor> withTokenTypes(Map<String, Tensor> tensors, List<ValueInfo> inputs) {
+        Tensor tokens = tensors.get(TOKENS);
+        ValueInfo types = inputs.stream()
+                .filter(i -> i.name().equals(TOKEN_TYPES))
+                .findFirst()
+                .orElse(null);
+        if (types == null || tokens == null || tensors.containsKey(TOKEN_TYPES)) {
+            return tensors;
+        }
+        DType dtype = Objects.requireNonNullElse(dtype(types), DType.I64);
+        Map<String, Tensor> all = new LinkedHashMap<>(tensors);
+        all.put(TOKEN_TYPES, Tensor.allocate(Arena.ofAuto(), new TensorSpec(TOKEN_TYPES, dtype, tokens.shape())));
+        return all;
+    }
+
+    /** Names of all that data must have. */
+    List<String> needed(Set<String> there) {
+        List<String> needed = new ArrayList<>(names());
+        if (!there.contains(TOKEN_TYPES) && there.contains(TOKENS)) {
+            needed.remove(TOKEN_TYPES);
+        }
+        return needed;
     }
 
     /** Names of all there is to feed. */

@@ -103,6 +103,27 @@ class SamplesTest {
         refused(npz(labels(1, 2).withName("x"), labels(1, 2)), "does not fit the input");
     }
 
+    @Test
+    void token_types_that_the_data_does_not_have_are_zero() throws IOException {
+        Feed bert = feed(
+                input("input_ids", DType.I64, Dim.of("b"), Dim.of("s")),
+                input("token_type_ids", DType.I64, Dim.of("b"), Dim.of("s")));
+        Tensor ids = Tensor.ofLongs(Arena.ofAuto(), "input_ids", Shape.of(2, 3), 1, 2, 3, 4, 5, 6);
+        Tensor types = Tensor.ofLongs(Arena.ofAuto(), "token_type_ids", Shape.of(2, 3), 0, 0, 1, 0, 1, 1);
+        try (Arena arena = Arena.ofConfined()) {
+            try (Samples without = ArraySamples.npz(npz(ids, labels(5, 6)), bert)) {
+                Map<String, Tensor> batch = without.gather(new long[] {1}, arena);
+                assertArrayEquals(
+                        new long[] {0, 0, 0}, tensor(batch, "token_type_ids").toLongs());
+            }
+            try (Samples with = ArraySamples.npz(npz(ids, types, labels(5, 6)), bert)) {
+                Map<String, Tensor> batch = with.gather(new long[] {1}, arena);
+                assertArrayEquals(
+                        new long[] {0, 1, 1}, tensor(batch, "token_type_ids").toLongs());
+            }
+        }
+    }
+
     private static void refused(Path file, String what) {
         InvalidDataException e = assertThrows(InvalidDataException.class, () -> ArraySamples.npz(file, XY));
         assertTrue(e.what().contains(what), e.what());
