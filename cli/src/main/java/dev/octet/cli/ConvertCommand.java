@@ -19,17 +19,17 @@ import java.util.Map;
 import java.util.Optional;
 import org.apache.commons.cli.Option;
 
-/** {@code octet convert MODEL -o OUT --target T}: a quantised checkpoint to another layout, a model to ONNX. */
+/** {@code octet convert MODEL -o OUT --target T}: a quantised checkpoint to another layout, a model to ONNX and back. */
 final class ConvertCommand implements Command {
     private static final String ONNX = "onnx";
-    /** Layouts of checkpoints, and none for ONNX. */
+    /** Layouts of checkpoints; none for ONNX and back. */
     private static final Map<String, Optional<Layout>> TARGETS = targets();
 
     private static final Option TARGET = Flags.value(
             "target",
             "NAME",
-            "onnx; checkpoints: " + String.join(", ", CheckpointFlags.LAYOUTS.keySet())
-                    + " (must be given unless --into is)");
+            "onnx; huggingface: an ONNX model back to its checkpoint; checkpoints: "
+                    + String.join(", ", CheckpointFlags.LAYOUTS.keySet()) + " (must be given unless --into is)");
     private static final Option INTO = Flags.value(
             "into",
             "FILE.onnx",
@@ -47,7 +47,7 @@ final class ConvertCommand implements Command {
 
     @Override
     public String summary() {
-        return "Bring a checkpoint into another layout, saying which values change, or a model to ONNX.";
+        return "Bring a checkpoint into another layout, saying which values change, or a model to ONNX and back.";
     }
 
     @Override
@@ -63,6 +63,7 @@ final class ConvertCommand implements Command {
                 RECIPE,
                 INTO,
                 ConvertToOnnx.OPSET,
+                ConvertToHuggingFace.CONFIG,
                 CheckpointFlags.SCALE_FORMAT,
                 CheckpointFlags.SCALE_TYPE,
                 CheckpointFlags.EXACT_ONLY,
@@ -77,6 +78,7 @@ final class ConvertCommand implements Command {
                 "octet convert DeepSeek-V3 -o DeepSeek-V3-ct --target compressed-tensors --exact-only",
                 "octet convert llama-fp8 -o llama-block --target fp8 --recipe fp8-block",
                 "octet convert Qwen2-0.5B -o qwen2.onnx --target onnx --opset 23",
+                "octet convert minilm.onnx -o MiniLM --target huggingface",
                 "octet convert bert-fp8 -o bert.onnx --into bert-fp32.onnx",
                 "octet convert bert.onnx -o weights.safetensors");
     }
@@ -85,6 +87,13 @@ final class ConvertCommand implements Command {
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         CheckpointJob job = CheckpointJob.of(arguments, screen);
         Optional<Layout> layout = arguments.choice(TARGET, TARGETS, Optional.empty());
+        boolean back = arguments.text(TARGET).equals(Optional.of(ConvertToHuggingFace.TARGET));
+        if (!back) {
+            arguments.refuse(
+                    List.of(ConvertToHuggingFace.CONFIG),
+                    "is for --target huggingface",
+                    "leave it out, or add --target huggingface");
+        }
         if (arguments.has(TARGET) && layout.isEmpty()) {
             arguments.refuse(
                     List.of(
@@ -93,8 +102,12 @@ final class ConvertCommand implements Command {
                             CheckpointFlags.SCALE_FORMAT,
                             CheckpointFlags.SCALE_TYPE,
                             CheckpointFlags.EXACT_ONLY),
-                    "has no meaning for --target onnx",
-                    "leave it out: ONNX files have the weights of the model as they are");
+                    "has no meaning for --target onnx and huggingface",
+                    "leave it out: they have the weights of the model as they are");
+            if (back) {
+                arguments.refuse(List.of(ConvertToOnnx.OPSET), "is for --target onnx", "leave it out");
+                return ConvertToHuggingFace.run(arguments, screen);
+            }
             return ConvertToOnnx.run(arguments, screen);
         }
         arguments.refuse(List.of(ConvertToOnnx.OPSET), "is for --target onnx", "leave it out, or add --target onnx");
@@ -123,6 +136,7 @@ final class ConvertCommand implements Command {
     private static Map<String, Optional<Layout>> targets() {
         Map<String, Optional<Layout>> targets = new LinkedHashMap<>();
         targets.put(ONNX, Optional.empty());
+        targets.put(ConvertToHuggingFace.TARGET, Optional.empty());
         CheckpointFlags.LAYOUTS.forEach((name, layout) -> targets.put(name, Optional.of(layout)));
         return targets;
     }

@@ -1,5 +1,6 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.List;
 import java.util.regex.Pattern;
 
@@ -24,6 +25,24 @@ interface Architecture {
      * anywhere in the name counts.
      */
     default List<Pattern> ignored() {
+        return List.of();
+    }
+
+    /** Parameters that a checkpoint of a bare model may have or lack: each adds an output. */
+    default List<String> optional() {
+        return List.of();
+    }
+
+    /**
+     * Configurations under which this architecture might compute what a graph of these traits does, the likeliest first; none where it
+     * cannot. What the traits leave open is tried: several candidates. Keys that no graph shows are left out.
+     */
+    default List<ObjectNode> candidates(GraphTraits traits) {
+        return List.of();
+    }
+
+    /** Keys of the configuration that no graph shows, for those who fill them in. */
+    default List<String> unseen() {
         return List.of();
     }
 

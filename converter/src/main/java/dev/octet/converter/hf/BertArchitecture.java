@@ -1,5 +1,6 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.tensor.DType;
@@ -40,6 +41,47 @@ final class BertArchitecture implements Architecture {
                 Pattern.compile("(^|\\.)embeddings\\.(position_ids|token_type_ids)$"),
                 Pattern.compile("^cls\\.seq_relationship\\."),
                 Pattern.compile("^cls\\.predictions\\.decoder\\.bias$"));
+    }
+
+    @Override
+    public List<String> optional() {
+        return List.of(PREFIX + "pooler.dense.weight", PREFIX + "pooler.dense.bias");
+    }
+
+    @Override
+    public List<String> unseen() {
+        return List.of("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "pad_token_id");
+    }
+
+    @Override
+    public List<ObjectNode> candidates(GraphTraits t) {
+        if (!t.ofTokens() || t.rmsNorm() || t.positions() == 0 || t.types() == 0) {
+            return List.of();
+        }
+        if (t.predictsTokens()) {
+            return List.of(
+                    candidate(t, MASKED_LM).put("tie_word_embeddings", true),
+                    candidate(t, MASKED_LM).put("tie_word_embeddings", false));
+        }
+        ObjectNode config =
+                candidate(t, t.classifies() ? CLASSIFICATION : classes().getFirst());
+        if (t.classifies()) {
+            Candidate.labels(config, t.outputWidth());
+        }
+        return List.of(config);
+    }
+
+    private ObjectNode candidate(GraphTraits t, String modelClass) {
+        return Candidate.of(this, modelClass)
+                .put("vocab_size", t.vocabulary())
+                .put("type_vocab_size", t.types())
+                .put("max_position_embeddings", t.positions())
+                .put("hidden_size", t.hidden())
+                .put("num_hidden_layers", t.layers())
+                .put("num_attention_heads", t.heads())
+                .put("intermediate_size", t.inner())
+                .put("hidden_act", t.activation())
+                .put("layer_norm_eps", t.epsilon());
     }
 
     /** What all layers share. */
@@ -143,9 +185,19 @@ final class BertArchitecture implements Architecture {
                 vocabulary,
                 s.hidden());
         ignorePooler(draft);
-        String logits =
-                draft.linear(module + ".decoder", normed, weight, draft.stored(module + ".bias", vocabulary), 1);
+        String bias = draft.stored(bias(config, draft.parameters(), module), vocabulary);
+        String logits = draft.linear(module + ".decoder", normed, weight, bias, 1);
         draft.output("logits", logits, Tokens.BATCH, Tokens.SEQUENCE, Dim.of(vocabulary));
+    }
+
+    /** The bias is tied as the weight is; files of transformers before 5 have one of both names where nothing is tied. */
+    private static String bias(HfConfig config, Parameters parameters, String module) {
+        String own = module + ".decoder.bias";
+        String shared = module + ".bias";
+        boolean tied = config.flag(true, "tie_word_embeddings");
+        String chosen = !tied && (parameters.has(own) || !parameters.has(shared)) ? own : shared;
+        parameters.account(chosen.equals(own) ? shared : own);
+        return chosen;
     }
 
     /** Hub files keep the pooler of pretraining, which the masked language model does not have. */

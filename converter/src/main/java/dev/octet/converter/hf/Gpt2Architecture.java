@@ -1,5 +1,6 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import java.util.List;
@@ -32,6 +33,35 @@ final class Gpt2Architecture implements Architecture {
     @Override
     public List<Pattern> ignored() {
         return List.of(Pattern.compile("(^|\\.)h\\.\\d+\\.attn\\.(masked_)?bias$"));
+    }
+
+    @Override
+    public List<String> unseen() {
+        return List.of("resid_pdrop", "embd_pdrop", "attn_pdrop", "initializer_range", "bos_token_id", "eos_token_id");
+    }
+
+    @Override
+    public List<ObjectNode> candidates(GraphTraits t) {
+        if (!t.ofTokens() || t.rmsNorm() || t.positions() == 0 || t.types() > 0) {
+            return List.of();
+        }
+        return t.predictsTokens()
+                ? List.of(
+                        candidate(t, "GPT2LMHeadModel").put("tie_word_embeddings", true),
+                        candidate(t, "GPT2LMHeadModel").put("tie_word_embeddings", false))
+                : List.of(candidate(t, "GPT2Model"));
+    }
+
+    private ObjectNode candidate(GraphTraits t, String modelClass) {
+        ObjectNode config = Candidate.of(this, modelClass)
+                .put("vocab_size", t.vocabulary())
+                .put("n_positions", t.positions())
+                .put("n_embd", t.hidden())
+                .put("n_layer", t.layers())
+                .put("n_head", t.heads())
+                .put("activation_function", t.activation())
+                .put("layer_norm_epsilon", t.epsilon());
+        return t.inner() == 4 * t.hidden() ? config.putNull("n_inner") : config.put("n_inner", t.inner());
     }
 
     /** What all layers share. */

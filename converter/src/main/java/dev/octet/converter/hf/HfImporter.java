@@ -3,12 +3,17 @@ package dev.octet.converter.hf;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.OctetVersion;
+import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import java.lang.foreign.Arena;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -31,7 +36,23 @@ public final class HfImporter {
     /** That came with it (onnx/helper.py, VERSION_TABLE). */
     private static final long IR = 11;
 
+    /** Key in a graph's metadata under which the text of {@code config.json} is kept. */
+    public static final String CONFIG_KEY = "octet.huggingface.config";
+
+    /** What architectures call the output of a class without a head. */
+    static final String BARE_OUTPUT = "last_hidden_state";
+
     private HfImporter() {}
+
+    /**
+     * The configuration that a graph was made of, as {@link #of} leaves it in the metadata; empty where there is none.
+     *
+     * @throws dev.octet.formats.error.MalformedModelException when it is not a JSON object
+     */
+    public static Optional<ObjectNode> configOf(GraphModel model) {
+        String text = model.metadata().get(CONFIG_KEY);
+        return text == null ? Optional.empty() : Optional.of(ModelConfig.parse(text, "metadata " + CONFIG_KEY));
+    }
 
     /**
      * A checkpoint as a graph.
@@ -80,8 +101,51 @@ public final class HfImporter {
         Graph graph = draft.build(modelClass);
         GraphModel model = GraphModel.of(graph, IR, OPSET)
                 .withOpset(Node.OCTET_DOMAIN, CanonicalOps.VERSION, IR)
+                .withMetadata(Map.of(CONFIG_KEY, config.toString()))
                 .withProducer(new GraphModel.Producer("octet", OctetVersion.current(), "", 0, ""));
         return new Imported(model, architecture.modelType(), modelClass, unread);
+    }
+
+    /**
+     * The graph of a configuration before there are tensors.
+     *
+     * @param optional whether a bare model has the parameters that each add an output (the pooler)
+     * @param where the configuration, for messages
+     * @throws UnsupportedModelException as {@link #of}
+     * @throws dev.octet.formats.error.MalformedModelException when a key is missing or absurd
+     */
+    public static Blueprint blueprint(ObjectNode config, boolean optional, String where) {
+        HfConfig hf = new HfConfig(config, where);
+        Architecture architecture = architecture(hf);
+        String modelClass = modelClass(hf, architecture);
+        Arena arena = Arena.ofAuto();
+        Map<String, Tensor> present = new LinkedHashMap<>();
+        if (optional) {
+            architecture
+                    .optional()
+                    .forEach(name ->
+                            present.put(name, Tensor.allocate(arena, new TensorSpec(name, DType.F32, Shape.of(0)))));
+        }
+        Parameters parameters = new Parameters(present, architecture.prefix(), where, arena);
+        GraphDraft draft = new GraphDraft(parameters, arena);
+        architecture.build(hf, modelClass, draft);
+        Graph graph = draft.build(modelClass);
+        boolean bare = graph.outputs().getFirst().name().equals(BARE_OUTPUT);
+        return new Blueprint(
+                graph,
+                parameters.asked(),
+                architecture.modelType(),
+                modelClass,
+                bare ? architecture.prefix() : "",
+                architecture.unseen(),
+                bare && !optional ? architecture.optional() : List.of());
+    }
+
+    /** Configurations under which a known architecture might compute what a graph of these traits does, the likeliest first. */
+    public static List<ObjectNode> candidates(GraphTraits traits) {
+        return ARCHITECTURES.stream()
+                .flatMap(a -> a.candidates(traits).stream())
+                .toList();
     }
 
     private static Architecture architecture(HfConfig config) {

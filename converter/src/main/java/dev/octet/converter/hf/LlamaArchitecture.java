@@ -1,5 +1,7 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.regex.Pattern;
@@ -24,6 +26,27 @@ final class LlamaArchitecture implements Architecture {
     @Override
     public List<Pattern> ignored() {
         return RotaryDecoder.IGNORED;
+    }
+
+    @Override
+    public List<String> unseen() {
+        return RotaryDecoder.UNSEEN;
+    }
+
+    @Override
+    public List<ObjectNode> candidates(GraphTraits t) {
+        if (t.headNorms() || t.window().isPresent()) {
+            return List.of();
+        }
+        List<ObjectNode> all = new ArrayList<>();
+        for (ObjectNode config : RotaryDecoder.candidates(this, t)) {
+            for (boolean attention : new boolean[] {false, true}) {
+                for (boolean mlp : new boolean[] {false, true}) {
+                    all.add(config.deepCopy().put("attention_bias", attention).put("mlp_bias", mlp));
+                }
+            }
+        }
+        return all;
     }
 
     @Override

@@ -1,5 +1,6 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.List;
 import java.util.Optional;
 import java.util.regex.Pattern;
@@ -24,6 +25,24 @@ final class MistralArchitecture implements Architecture {
     @Override
     public List<Pattern> ignored() {
         return RotaryDecoder.IGNORED;
+    }
+
+    @Override
+    public List<String> unseen() {
+        return RotaryDecoder.UNSEEN;
+    }
+
+    @Override
+    public List<ObjectNode> candidates(GraphTraits t) {
+        List<ObjectNode> all = t.headNorms() ? List.of() : RotaryDecoder.candidates(this, t);
+        for (ObjectNode config : all) {
+            if (t.window().isPresent()) {
+                config.put("sliding_window", t.window().getAsInt());
+            } else {
+                config.putNull("sliding_window");
+            }
+        }
+        return all;
     }
 
     @Override

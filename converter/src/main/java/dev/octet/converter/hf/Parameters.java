@@ -36,6 +36,7 @@ final class Parameters {
     private final List<String> wrong = new ArrayList<>();
     private final Set<String> misshapen = new LinkedHashSet<>();
     private final Set<String> accounted = new LinkedHashSet<>();
+    private final Map<String, Shape> asked = new LinkedHashMap<>();
 
     /**
      * @param prefix see {@link Architecture#prefix}
@@ -57,6 +58,7 @@ final class Parameters {
     /** The tensor of a parameter; one without elements of use where it is missing, which {@link #check} then tells. */
     Tensor get(String parameter, long... shape) {
         Shape wanted = Shape.of(shape);
+        asked.put(parameter, wanted);
         Tensor found = find(parameter);
         if (found == null) {
             missing.add(parameter);
@@ -110,6 +112,11 @@ final class Parameters {
     /** The tensors that the graph reads, by their names in the file. */
     Map<String, Tensor> used() {
         return used;
+    }
+
+    /** Shapes of all parameters that were asked for, whether they are there or not. */
+    Map<String, Shape> asked() {
+        return asked;
     }
 
     /** Takes note that the model does not read this parameter although the file may have it. */

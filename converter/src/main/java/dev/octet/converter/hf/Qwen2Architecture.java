@@ -1,5 +1,6 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.List;
 import java.util.regex.Pattern;
 
@@ -23,6 +24,16 @@ final class Qwen2Architecture implements Architecture {
     @Override
     public List<Pattern> ignored() {
         return RotaryDecoder.IGNORED;
+    }
+
+    @Override
+    public List<String> unseen() {
+        return RotaryDecoder.UNSEEN;
+    }
+
+    @Override
+    public List<ObjectNode> candidates(GraphTraits t) {
+        return t.headNorms() || t.window().isPresent() ? List.of() : RotaryDecoder.candidates(this, t);
     }
 
     @Override

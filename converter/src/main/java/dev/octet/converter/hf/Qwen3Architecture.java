@@ -1,5 +1,7 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
 
@@ -26,6 +28,24 @@ final class Qwen3Architecture implements Architecture {
     @Override
     public List<Pattern> ignored() {
         return RotaryDecoder.IGNORED;
+    }
+
+    @Override
+    public List<String> unseen() {
+        return RotaryDecoder.UNSEEN;
+    }
+
+    @Override
+    public List<ObjectNode> candidates(GraphTraits t) {
+        if (!t.headNorms() || t.window().isPresent()) {
+            return List.of();
+        }
+        List<ObjectNode> all = new ArrayList<>();
+        for (ObjectNode config : RotaryDecoder.candidates(this, t)) {
+            all.add(config.deepCopy().put("attention_bias", false));
+            all.add(config.put("attention_bias", true));
+        }
+        return all;
     }
 
     @Override

@@ -6,7 +6,12 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import java.math.BigDecimal;
+import java.math.MathContext;
 import java.util.List;
+import java.util.Optional;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
 /**
  * Rotary position embeddings (Su et al. 2021, arXiv:2104.09864) as transformers computes them: the angle of pair i at position p is
@@ -15,6 +20,13 @@ import java.util.List;
  */
 final class RotaryAngles {
     private static final double DEFAULT_THETA = 10_000;
+    /** Of numbers that people write into configurations. */
+    private static final int MAX_DIGITS = 7;
+    /** What taking roots of F32 numbers loses at most here. */
+    private static final double ROUNDING = 1e-3;
+    /** Powers of torch and of Java differ by the last bits. */
+    private static final int MAX_ULPS = 4;
+
     private static final String KNOWN = "default, linear, llama3";
 
     /** One for each pair. */
@@ -54,6 +66,87 @@ final class RotaryAngles {
             default -> throw config.unsupported("rope_type", type, KNOWN);
         }
         return new RotaryAngles(frequencies, rotated);
+    }
+
+    /**
+     * The {@code rope_parameters} that give these frequencies; empty where no known type with round numbers does.
+     *
+     * @param size of a head
+     */
+    static Optional<ObjectNode> parameters(List<Float> given, int size) {
+        if (given.size() < 2 || 2 * given.size() > size) {
+            return Optional.empty();
+        }
+        float[] f = new float[given.size()];
+        for (int i = 0; i < f.length; i++) {
+            f[i] = given.get(i);
+        }
+        return plain(f).or(() -> linear(f))
+                .or(() -> llama3(f))
+                .map(found -> 2 * f.length == size ? found : found.put("partial_rotary_factor", 2.0 * f.length / size));
+    }
+
+    private static Optional<ObjectNode> plain(float[] f) {
+        int n = f.length;
+        double theta = Math.pow(f[n - 1], -(double) n / (n - 1));
+        return round(theta)
+                .filter(t -> same(frequencies(t, 2 * n), f))
+                .map(t -> type("default").put("rope_theta", t))
+                .findFirst();
+    }
+
+    private static Optional<ObjectNode> linear(float[] f) {
+        if (f[0] == 1) {
+            return Optional.empty();
+        }
+        double factor = round(1.0 / f[0]).findFirst().orElseThrow();
+        float[] scaled = f.clone();
+        for (int i = 0; i < scaled.length; i++) {
+            scaled[i] *= (float) factor;
+        }
+        return plain(scaled).map(p -> p.put("rope_type", "linear").put("factor", factor));
+    }
+
+    /** Llama 3.1 and 3.2: all published models have these bounds and this length. */
+    private static Optional<ObjectNode> llama3(float[] f) {
+        int n = f.length;
+        return round(Math.pow(f[1], -n))
+                .flatMap(theta -> round(frequencies(theta, 2 * n)[n - 1] / (double) f[n - 1])
+                        .map(factor -> type("llama3")
+                                .put("rope_theta", theta)
+                                .put("factor", factor)
+                                .put("low_freq_factor", 1.0)
+                                .put("high_freq_factor", 4.0)
+                                .put("original_max_position_embeddings", 8192)))
+                .filter(rope -> {
+                    HfConfig config = new HfConfig(rope, "rope_parameters");
+                    float[] made = frequencies(rope.get("rope_theta").doubleValue(), 2 * n);
+                    llama3(made, config, config);
+                    return same(made, f);
+                })
+                .findFirst();
+    }
+
+    private static ObjectNode type(String type) {
+        return JsonNodeFactory.instance.objectNode().put("rope_type", type);
+    }
+
+    /** A number computed with errors, as people might have written it: with few digits first. */
+    private static Stream<Double> round(double value) {
+        return IntStream.rangeClosed(1, MAX_DIGITS)
+                .mapToObj(digits ->
+                        new BigDecimal(value).round(new MathContext(digits)).doubleValue())
+                .distinct()
+                .filter(v -> Math.abs(v - value) <= ROUNDING * Math.abs(value));
+    }
+
+    private static boolean same(float[] a, float[] b) {
+        for (int i = 0; i < a.length; i++) {
+            if (Math.abs(a[i] - b[i]) > MAX_ULPS * Math.ulp(b[i])) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** In F32 as torch: 1 / theta^(2i / rotated). */

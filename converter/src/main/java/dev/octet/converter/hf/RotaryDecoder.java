@@ -1,7 +1,9 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.tensor.Shape;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
@@ -66,6 +68,40 @@ record RotaryDecoder(
         return layer -> types.isEmpty()
                 ? window.filter(w -> layer >= from)
                 : window.filter(w -> types.get(layer).equals("sliding_attention"));
+    }
+
+    /** See {@link Architecture#unseen}. */
+    static final List<String> UNSEEN = List.of(
+            "max_position_embeddings", "attention_dropout", "initializer_range", "bos_token_id", "eos_token_id");
+
+    /**
+     * Candidates with the keys that all these architectures share; none where the traits are not of such a decoder.
+     *
+     * @param architecture whose classes are {@code ...ForCausalLM} and {@code ...Model}
+     */
+    static List<ObjectNode> candidates(Architecture architecture, GraphTraits t) {
+        Optional<ObjectNode> rope = RotaryAngles.parameters(t.frequencies(), t.headSize());
+        if (!t.ofTokens() || !t.rmsNorm() || rope.isEmpty()) {
+            return List.of();
+        }
+        List<ObjectNode> all = new ArrayList<>();
+        for (boolean tied : t.predictsTokens() ? new boolean[] {true, false} : new boolean[] {false}) {
+            ObjectNode config = Candidate.of(
+                            architecture, architecture.classes().get(t.predictsTokens() ? 0 : 1))
+                    .put("vocab_size", t.vocabulary())
+                    .put("hidden_size", t.hidden())
+                    .put("num_hidden_layers", t.layers())
+                    .put("num_attention_heads", t.heads())
+                    .put("num_key_value_heads", t.keyHeads())
+                    .put("head_dim", t.headSize())
+                    .put("intermediate_size", t.inner())
+                    .put("hidden_act", t.activation())
+                    .put("rms_norm_eps", t.epsilon())
+                    .put("tie_word_embeddings", tied);
+            config.set("rope_parameters", rope.get());
+            all.add(config);
+        }
+        return all;
     }
 
     /** What all layers share. */

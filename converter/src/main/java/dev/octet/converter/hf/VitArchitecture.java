@@ -1,9 +1,11 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
 
@@ -34,6 +36,51 @@ final class VitArchitecture implements Architecture {
     @Override
     public List<Pattern> ignored() {
         return List.of();
+    }
+
+    @Override
+    public List<String> optional() {
+        return List.of(PREFIX + "pooler.dense.weight", PREFIX + "pooler.dense.bias");
+    }
+
+    @Override
+    public List<String> unseen() {
+        return List.of("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "encoder_stride");
+    }
+
+    @Override
+    public List<ObjectNode> candidates(GraphTraits t) {
+        if (t.image().isEmpty() || t.rmsNorm()) {
+            return List.of();
+        }
+        List<ObjectNode> all = new ArrayList<>();
+        for (boolean bias : new boolean[] {true, false}) {
+            ObjectNode config = Candidate.of(
+                    this, t.classifies() ? CLASSIFICATION : classes().getFirst());
+            pair(config, "image_size", t.image());
+            pair(config, "patch_size", t.patch());
+            config.put("num_channels", t.channels())
+                    .put("hidden_size", t.hidden())
+                    .put("num_hidden_layers", t.layers())
+                    .put("num_attention_heads", t.heads())
+                    .put("intermediate_size", t.inner())
+                    .put("hidden_act", t.activation())
+                    .put("layer_norm_eps", t.epsilon())
+                    .put("qkv_bias", bias);
+            if (t.classifies()) {
+                Candidate.labels(config, t.outputWidth());
+            }
+            all.add(config);
+        }
+        return all;
+    }
+
+    private static void pair(ObjectNode config, String key, List<Integer> sizes) {
+        if (sizes.getFirst().equals(sizes.getLast())) {
+            config.put(key, sizes.getFirst());
+        } else {
+            sizes.forEach(config.withArray(key)::add);
+        }
     }
 
     /** What all layers share. */

@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * numbers: that heads match, and what a mask hides, is decided by them.
  *
  * <p>Heads of k and v that an exporter repeats (Unsqueeze, Expand, Reshape) are read unrepeated. A {@code Dropout} behind the softmax keeps
- * everything, as all Dropout does in training here.
+ * everything, as all Dropout does in training here; {@code Where(IsNaN(p), 0, p)} there is part of the operator.
  *
  * <p>Results are those of the single operators up to rounding. Only a row whose scores an added mask brings to minus infinity
  * everywhere differs: it becomes zero instead of not a number. The lowest finite number hides as before, but is infinite in BF16.
@@ -77,6 +77,15 @@ final class FuseAttention implements FusionRule {
             if (n.is("MatMul") && reads) {
                 return List.of(n);
             }
+            Node guard = guard(g, n, value);
+            if (guard != null && steps > 1) {
+                List<Node> rest = behind(g, n.output(), steps - 1);
+                if (!rest.isEmpty()) {
+                    List<Node> all = new ArrayList<>(List.of(guard, n));
+                    all.addAll(rest);
+                    return all;
+                }
+            }
             boolean passes = n.is("Dropout") || n.is("Identity") || n.is("Cast");
             List<Node> rest = passes && reads && steps > 1 ? behind(g, n.output(), steps - 1) : List.of();
             if (!rest.isEmpty()) {
@@ -86,6 +95,15 @@ final class FuseAttention implements FusionRule {
             }
         }
         return List.of();
+    }
+
+    /** The IsNaN of {@code where(isnan(p), 0, p)}, by which torch makes rows zero that the mask hides wholly; the operator does so, too. */
+    private static @Nullable Node guard(GraphFacts g, Node n, String value) {
+        if (!n.is("Where") || !n.input(2).equals(value) || g.scalar(n.input(1)).orElse(1) != 0) {
+            return null;
+        }
+        Node test = g.producer(n.input(0), "IsNaN");
+        return test != null && test.input(0).equals(value) ? test : null;
     }
 
     private static @Nullable Masked masked(GraphFacts g, String value) {

@@ -64,21 +64,9 @@ public final class ModelConfig {
                     "put the model's own " + name + " there");
         }
         try {
-            JsonNode json = JSON.readTree(file.toFile());
-            if (json instanceof ObjectNode object) {
-                return Optional.of(object);
-            }
-            throw new MalformedModelException(
-                    name + " is not a JSON object", file.toString(), "download or export the folder again");
+            return Optional.of(object(JSON.readTree(file.toFile()), name, file.toString()));
         } catch (JsonProcessingException e) {
-            throw new MalformedModelException(
-                    name + " is not JSON: " + e.getOriginalMessage(),
-                    file
-                            + (e.getLocation() == null
-                                    ? ""
-                                    : ", line " + e.getLocation().getLineNr()),
-                    "download or export the folder again",
-                    e);
+            throw notJson(e, name, file.toString());
         }
     }
 
@@ -100,5 +88,43 @@ public final class ModelConfig {
         } finally {
             Files.deleteIfExists(part);
         }
+    }
+
+    /**
+     * The JSON object that a text is, such as a configuration kept in a model's metadata.
+     *
+     * @param where for messages
+     * @throws MalformedModelException when it is none, or absurdly long
+     */
+    public static ObjectNode parse(String text, String where) {
+        if (text.length() > MAX_BYTES) {
+            throw new MalformedModelException(
+                    "the configuration has " + text.length() + " characters, at most " + MAX_BYTES + " are read",
+                    where,
+                    "leave it out of the file");
+        }
+        try {
+            return object(JSON.readTree(text), "the configuration", where);
+        } catch (JsonProcessingException e) {
+            throw notJson(e, "the configuration", where);
+        }
+    }
+
+    private static ObjectNode object(JsonNode json, String name, String where) {
+        if (json instanceof ObjectNode object) {
+            return object;
+        }
+        throw new MalformedModelException(name + " is not a JSON object", where, "download or export the folder again");
+    }
+
+    private static MalformedModelException notJson(JsonProcessingException e, String name, String where) {
+        return new MalformedModelException(
+                name + " is not JSON: " + e.getOriginalMessage(),
+                where
+                        + (e.getLocation() == null
+                                ? ""
+                                : ", line " + e.getLocation().getLineNr()),
+                "download or export the folder again",
+                e);
     }
 }

@@ -1,0 +1,177 @@
+package dev.octet.converter;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.hf.HfImporter;
+import dev.octet.converter.lower.Lowering;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.restore.OnnxInputs;
+import dev.octet.converter.restore.Restoration;
+import dev.octet.converter.restore.RestorationProof;
+import dev.octet.converter.restore.WidenedConstants;
+import dev.octet.converter.restore.WindowReader;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.safetensors.SafetensorsWriter;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Stream;
+
+/**
+ * An ONNX model as the Hugging Face checkpoint it was exported from: configuration, tensors under transformers' names, as transformers
+ * lays them out. What it is follows from the structure of its graph; whether that is right is proved by running both.
+ *
+ * <p>Owns the memory of tensors that had to be turned over; the others are views of the model file, which must stay open as long.
+ */
+public final class RestoredCheckpoint implements AutoCloseable {
+    /** ONNX Runtime does not broadcast the mask of the operator Attention of opset 23. */
+    private static final int PROOF_OPSET = 21;
+
+    private final Restoration restoration;
+    private final RestorationProof proof;
+    private final Arena arena;
+
+    private RestoredCheckpoint(Restoration restoration, RestorationProof proof, Arena arena) {
+        this.restoration = restoration;
+        this.proof = proof;
+        this.arena = arena;
+    }
+
+    /**
+     * Restores a model and proves it.
+     *
+     * @param file an ONNX model in floats
+     * @param given its configuration, where it is known; otherwise what Octet wrote into the file when it made the graph of a checkpoint,
+     *     or what the graph tells
+     * @throws UnsupportedModelException when it is of no known architecture, with the nearest reason, or computes something else
+     * @throws dev.octet.formats.error.MalformedModelException when the configuration lacks keys
+     * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime is not there for the proof
+     * @throws IOException when temporary files of the proof cannot be written
+     */
+    public static RestoredCheckpoint of(ModelFile file, Optional<ObjectNode> given) throws IOException {
+        String where = file.path().toString();
+        GraphModel source = file.model()
+                .graph()
+                .orElseThrow(() -> new UnsupportedModelException(
+                        "the model has tensors but no graph", where, "give an .onnx file"));
+        Arena arena = Arena.ofShared();
+        boolean done = false;
+        WidenedConstants widened = WidenedConstants.of(source, arena);
+        try (Converter converter = Converter.of(Model.of(widened.model()))) {
+            Optional<ObjectNode> config = given.isPresent() ? given : HfImporter.configOf(source);
+            GraphModel canonical = converter.canonical();
+            PassLog log = new PassLog();
+            GraphModel fixed = TrainingGraph.of(canonical, sizes(canonical.graph(), where), log);
+            Restoration restoration = Restoration.of(
+                    fixed, widened.narrow(), config, WindowReader.of(canonical), notes(log), where, arena);
+            GraphModel twin = HfImporter.of(restoration.config(), restoration.tensors(), where)
+                    .model();
+            GraphModel other = runs(source) ? source : Lowering.standard(canonical, PROOF_OPSET, new PassLog());
+            RestorationProof proof = RestorationProof.of(
+                    where,
+                    other,
+                    Lowering.standard(twin, PROOF_OPSET, new PassLog()),
+                    restoration.outputs(),
+                    restoration.config());
+            done = true;
+            return new RestoredCheckpoint(restoration, proof, arena);
+        } finally {
+            if (!done) {
+                arena.close();
+            }
+        }
+    }
+
+    /** Whether ONNX Runtime can be relied on to run it as it is; otherwise it is run as Octet reads it. */
+    private static boolean runs(GraphModel source) {
+        return source.graph().nodes().stream().noneMatch(n -> n.is("Attention"));
+    }
+
+    private static Map<String, Long> sizes(Graph graph, String where) {
+        return OnnxInputs.sizes(graph, where);
+    }
+
+    private static List<String> notes(PassLog log) {
+        return log.notes().stream()
+                .filter(n -> !n.node().isEmpty())
+                .map(n -> n.node() + ": " + n.text())
+                .toList();
+    }
+
+    /** {@code config.json}; what no graph shows is left out, so that transformers' defaults apply. */
+    public ObjectNode config() {
+        return restoration.config().deepCopy();
+    }
+
+    /** Class of transformers, as {@code BertModel}. */
+    public String modelClass() {
+        return restoration.modelClass();
+    }
+
+    /** By their names in the checkpoint; they may be used until {@link #close()}. */
+    public Map<String, Tensor> tensors() {
+        return Collections.unmodifiableMap(new LinkedHashMap<>(restoration.tensors()));
+    }
+
+    /** Keys of the configuration that the file does not tell: transformers' defaults apply. */
+    public List<String> unseen() {
+        return restoration.unseen();
+    }
+
+    /** Tensors that checkpoints of this class may have and the file has not; transformers makes them anew. */
+    public List<String> absent() {
+        return restoration.absent();
+    }
+
+    /** Largest difference of an output of the checkpoint from the file's, relative to the largest number in the output. */
+    public double error() {
+        return proof.error();
+    }
+
+    /**
+     * Writes {@code config.json} and {@code model.safetensors}, or shards of 5 GB with their index.
+     *
+     * @param folder made if it is not there; files of the same names are replaced
+     * @throws IOException when there is no space or no permission
+     */
+    public void save(Path folder) throws IOException {
+        boolean made = !Files.exists(folder);
+        boolean done = false;
+        Files.createDirectories(folder);
+        try {
+            SafetensorsWriter.writeFolder(
+                    folder, restoration.tensors(), Map.of("format", "pt"), SafetensorsWriter.DEFAULT_SHARD_BYTES);
+            ModelConfig.write(folder.resolve(ModelConfig.FILE_NAME), restoration.config());
+            done = true;
+        } finally {
+            if (made && !done) {
+                deleteIfEmpty(folder);
+            }
+        }
+    }
+
+    private static void deleteIfEmpty(Path folder) throws IOException {
+        try (Stream<Path> files = Files.list(folder)) {
+            if (files.findAny().isPresent()) {
+                return;
+            }
+        }
+        Files.deleteIfExists(folder);
+    }
+
+    @Override
+    public void close() {
+        arena.close();
+    }
+}

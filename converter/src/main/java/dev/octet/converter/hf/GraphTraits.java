@@ -1,0 +1,80 @@
+package dev.octet.converter.hf;
+
+import java.util.List;
+import java.util.OptionalInt;
+
+/**
+ * What can be seen of a transformer in a graph of any origin without knowing its architecture. Zero stands for what is not there.
+ *
+ * @param rmsNorm whether it normalises by RMSNorm, otherwise by LayerNorm
+ * @param epsilon of its normalisations
+ * @param hidden elements of a token between layers
+ * @param layers number of attentions
+ * @param heads of q
+ * @param keyHeads of k and v
+ * @param headSize elements of a head
+ * @param headNorms whether q and k are normalised head by head
+ * @param inner elements of a token within the MLP
+ * @param activation of the MLP, by transformers' name
+ * @param vocabulary rows of the table that token ids choose from
+ * @param positions rows of the table that positions choose from
+ * @param types rows of the table that token types choose from
+ * @param image height and width of the images it takes; empty for a model of tokens
+ * @param patch height and width of the patches it cuts them into
+ * @param channels of the images
+ * @param outputs number of outputs
+ * @param outputRank rank of the first output
+ * @param outputWidth last dimension of the first output
+ * @param headed whether the first output comes from a Linear, not from a normalisation
+ * @param frequencies of rotary positions: radians a position turns each pair by
+ * @param window positions that attention sees, where it does not see all
+ */
+public record GraphTraits(
+        boolean rmsNorm,
+        double epsilon,
+        int hidden,
+        int layers,
+        int heads,
+        int keyHeads,
+        int headSize,
+        boolean headNorms,
+        int inner,
+        String activation,
+        int vocabulary,
+        int positions,
+        int types,
+        List<Integer> image,
+        List<Integer> patch,
+        int channels,
+        int outputs,
+        int outputRank,
+        int outputWidth,
+        boolean headed,
+        List<Float> frequencies,
+        OptionalInt window) {
+    public GraphTraits {
+        image = List.copyOf(image);
+        patch = List.copyOf(patch);
+        frequencies = List.copyOf(frequencies);
+    }
+
+    /** Whether it takes tokens, not images. */
+    boolean ofTokens() {
+        return image.isEmpty() && vocabulary > 0;
+    }
+
+    /** Whether the output has a number for each word of the vocabulary and token. */
+    boolean predictsTokens() {
+        return headed && outputRank == 3 && outputWidth == vocabulary;
+    }
+
+    /** Whether the output has one row for each sample. */
+    boolean classifies() {
+        return headed && outputRank == 2;
+    }
+
+    /** Whether the output is the last layer's. */
+    boolean isBare() {
+        return !headed && outputRank == 3 && outputWidth == hidden;
+    }
+}

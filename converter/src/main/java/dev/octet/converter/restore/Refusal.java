@@ -1,0 +1,17 @@
+package dev.octet.converter.restore;
+
+import dev.octet.converter.hf.HfImporter;
+import dev.octet.formats.error.UnsupportedModelException;
+
+/** What is said where a graph is of no known architecture. */
+final class Refusal {
+    private Refusal() {}
+
+    static UnsupportedModelException of(String reason, String where) {
+        return new UnsupportedModelException(
+                "the graph is not one of a known architecture: " + reason,
+                where,
+                "known are " + String.join(", ", HfImporter.classes())
+                        + "; where the model is one of these, give its config.json with --config");
+    }
+}

@@ -1,0 +1,130 @@
+package dev.octet.converter.restore;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.hf.Blueprint;
+import dev.octet.converter.hf.GraphTraits;
+import dev.octet.converter.hf.HfImporter;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalInt;
+
+/**
+ * What a graph is as a Hugging Face checkpoint, not yet proved.
+ *
+ * @param config {@code config.json}
+ * @param tensors by their names in the checkpoint; they live as long as the graph's model and the arena
+ * @param outputs of the graph, by the name that the checkpoint's graph gives them
+ * @param unseen keys of the configuration that the graph does not show
+ * @param absent parameters that checkpoints of this class may have and the graph has not: the pooler of a model without its output
+ */
+public record Restoration(
+        ObjectNode config,
+        String modelClass,
+        Map<String, Tensor> tensors,
+        Map<String, String> outputs,
+        List<String> unseen,
+        List<String> absent) {
+    public Restoration {
+        unseen = List.copyOf(unseen);
+        absent = List.copyOf(absent);
+    }
+
+    /**
+     * Looks for an architecture and a configuration of which this is the graph.
+     *
+     * @param fixed canonical, sizes as {@link OnnxInputs#sizes} gives them, attention in one operator
+     * @param given the configuration, where it is known
+     * @param stored constants as the file has them, by the address of their elements, where the graph has them wider
+     * @param window positions that attention sees, where it does not see all
+     * @param notes why attention was not put together, for messages
+     * @param where the file, for messages
+     * @param arena owns tensors that had to be turned over
+     * @throws dev.octet.formats.error.UnsupportedModelException when there is none, with the nearest reason
+     */
+    public static Restoration of(
+            GraphModel fixed,
+            Map<Long, Tensor> stored,
+            Optional<ObjectNode> given,
+            OptionalInt window,
+            List<String> notes,
+            String where,
+            Arena arena) {
+        FixedGraph graph = FixedGraph.of(fixed);
+        List<ObjectNode> candidates = given.map(List::of).orElseGet(() -> candidates(graph, window, notes, where));
+        List<TwinWalk.Mismatch> mismatches = new ArrayList<>();
+        for (ObjectNode config : candidates) {
+            Blueprint blueprint = HfImporter.blueprint(config, graph.outputs().size() > 1, where);
+            switch (TwinWalk.of(graph, blueprint, stored)) {
+                case TwinWalk.Mismatch m ->
+                    mismatches.add(
+                            new TwinWalk.Mismatch("as " + blueprint.modelClass() + ": " + m.reason(), m.matched()));
+                case TwinWalk.Match m -> {
+                    return restoration(config, given.isPresent(), blueprint, m, arena);
+                }
+            }
+        }
+        throw Refusal.of(
+                mismatches.stream()
+                        .max(Comparator.comparingInt(TwinWalk.Mismatch::matched))
+                        .orElseThrow()
+                        .reason(),
+                where);
+    }
+
+    private static List<ObjectNode> candidates(FixedGraph graph, OptionalInt window, List<String> notes, String where) {
+        GraphTraits traits = TraitsReader.of(graph, window, notes, where);
+        List<ObjectNode> found = HfImporter.candidates(traits);
+        if (found.isEmpty()) {
+            throw Refusal.of("what is seen in it fits none: " + seen(traits), where);
+        }
+        return found;
+    }
+
+    private static String seen(GraphTraits t) {
+        return t.layers() + " layers of " + t.hidden() + ", " + t.heads() + " heads, "
+                + (t.rmsNorm() ? "RMSNorm" : "LayerNorm") + ", tables of " + t.vocabulary() + " tokens, "
+                + t.positions() + " positions and " + t.types() + " types"
+                + ", frequencies of rotary positions " + t.frequencies();
+    }
+
+    private static Restoration restoration(
+            ObjectNode config, boolean given, Blueprint blueprint, TwinWalk.Match match, Arena arena) {
+        Map<String, Tensor> tensors = RestoredTensors.of(blueprint, match.bindings(), arena);
+        ObjectNode full = config.deepCopy();
+        if (!given) {
+            full.put("dtype", torchName(commonType(tensors)));
+        }
+        return new Restoration(
+                full,
+                blueprint.modelClass(),
+                tensors,
+                match.outputs(),
+                given ? List.of() : blueprint.unseen(),
+                blueprint.absent().stream().map(blueprint::fileName).toList());
+    }
+
+    private static DType commonType(Map<String, Tensor> tensors) {
+        Map<DType, Long> elements = new HashMap<>();
+        tensors.values().forEach(t -> elements.merge(t.dtype(), t.shape().elementCount(), Long::sum));
+        return elements.entrySet().stream()
+                .max(Map.Entry.comparingByValue())
+                .map(Map.Entry::getKey)
+                .orElse(DType.F32);
+    }
+
+    private static String torchName(DType type) {
+        return switch (type) {
+            case F16 -> "float16";
+            case BF16 -> "bfloat16";
+            default -> "float32";
+        };
+    }
+}

@@ -1,0 +1,251 @@
+package dev.octet.converter.restore;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.data.Batch;
+import dev.octet.converter.runtime.OnnxRuntimeSession;
+import dev.octet.converter.runtime.SessionSettings;
+import dev.octet.converter.runtime.TappedModel;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.SplittableRandom;
+
+/**
+ * Both models on the same random inputs in ONNX Runtime: the file, and the graph of the checkpoint that was made of it.
+ *
+ * @param error largest difference of two outputs, relative to the largest number in the output
+ * @param runs inputs that were compared
+ * @param tolerance what the error may be at most
+ */
+public record RestorationProof(double error, int runs, double tolerance) {
+    /** Models that compute in F32 in another order; of twelve layers they differ by 1e-6. */
+    private static final double F32_TOLERANCE = 1e-4;
+    /** The file rounds what it computes to 8 or 11 bits, the checkpoint's graph computes in F32. */
+    private static final double NARROW_TOLERANCE = 3e-2;
+
+    private static final int SHORT = 7;
+    private static final int LONG = 24;
+    /** Windows up to this are looked beyond. */
+    private static final int LONGEST = 600;
+
+    private static final long SEED = 6;
+
+    /**
+     * Runs both.
+     *
+     * @param where the ONNX file, for messages
+     * @param source what it holds, as it is where ONNX Runtime can run it
+     * @param twin the checkpoint's graph in standard operators
+     * @param outputs of the file, by the twin's name
+     * @param config of the checkpoint
+     * @throws UnsupportedModelException when they differ by more than rounding
+     */
+    public static RestorationProof of(
+            String where, GraphModel source, GraphModel twin, Map<String, String> outputs, ObjectNode config)
+            throws IOException {
+        double tolerance = isNarrow(source.graph()) ? NARROW_TOLERANCE : F32_TOLERANCE;
+        SessionSettings settings = SessionSettings.defaults();
+        double error = 0;
+        List<Integer> lengths = lengths(source.graph(), config);
+        try (TappedModel a = TappedModel.open(source, outputs.values(), settings);
+                TappedModel b = TappedModel.open(twin, outputs.keySet(), settings)) {
+            for (int run = 0; run < lengths.size(); run++) {
+                try (Arena arena = Arena.ofShared()) {
+                    Inputs inputs = new Inputs(source.graph(), config, lengths.get(run), run > 0, arena);
+                    try (OnnxRuntimeSession.Outputs mine = a.run(inputs.of(source.graph()));
+                            OnnxRuntimeSession.Outputs others = b.run(inputs.of(twin.graph()))) {
+                        for (Map.Entry<String, String> output : outputs.entrySet()) {
+                            Tensor x = mine.read(output.getValue());
+                            Tensor y = others.read(output.getKey());
+                            error = Math.max(error, check(output.getValue(), x, y, inputs, tolerance, where));
+                        }
+                    }
+                }
+            }
+        }
+        return new RestorationProof(error, lengths.size(), tolerance);
+    }
+
+    private static double check(String name, Tensor x, Tensor y, Inputs inputs, double tolerance, String where) {
+        if (!x.shape().equals(y.shape())) {
+            throw refused(
+                    "output '" + name + "' of the file has shape " + x.shape() + ", that of the checkpoint "
+                            + y.shape(),
+                    where);
+        }
+        double difference = 0;
+        double largest = 0;
+        float[] p = x.toFloats();
+        float[] q = y.toFloats();
+        long row = x.shape().rank() == 3 ? x.shape().dim(2) : 0;
+        for (int i = 0; i < p.length; i++) {
+            if (row > 0 && !inputs.counts(i / row)) {
+                continue; // what stands at padding is nobody's concern, and exporters differ there
+            }
+            largest = Math.max(largest, Math.abs((double) p[i]));
+            double d = Math.abs((double) p[i] - q[i]);
+            difference = d <= difference ? difference : d; // not a number counts as a difference
+        }
+        double error = largest == 0 ? difference : difference / largest;
+        if (!(error <= tolerance)) {
+            throw refused(
+                    String.format(
+                            "output '%s' of the checkpoint differs from the file's by %.2g of the largest number, at"
+                                    + " most %.0e is rounding",
+                            name, error, tolerance),
+                    where);
+        }
+        return error;
+    }
+
+    private static UnsupportedModelException refused(String what, String where) {
+        return new UnsupportedModelException(
+                "the graph looks like a known architecture but computes something else: " + what,
+                where,
+                "nothing was written. Masks, windows and the movement of heads are what its structure does not tell;"
+                    + " export the model with the attention of transformers, or give its config.json with --config");
+    }
+
+    private static boolean isNarrow(Graph graph) {
+        return graph.initializers().values().stream()
+                .flatMap(i -> i.tensor().stream())
+                .anyMatch(t -> t.shape().rank() >= 1 && (t.dtype() == DType.F16 || t.dtype() == DType.BF16));
+    }
+
+    /** Two lengths, or as often the one that the file fixes. */
+    private static List<Integer> lengths(Graph graph, ObjectNode config) {
+        for (ValueInfo input : graph.requiredInputs()) {
+            List<Dim> dims = dims(input);
+            if (dims.size() == 2 && dims.get(1).isKnown()) {
+                int fixed = number(dims.get(1));
+                return List.of(fixed, fixed);
+            }
+        }
+        int longest = config.path("max_position_embeddings")
+                .asInt(config.path("n_positions").asInt(LONGEST));
+        int window = config.path("sliding_window").asInt(0);
+        int wanted = window > 0 && window + LONG <= LONGEST ? window + LONG : LONG;
+        return List.of(Math.min(SHORT, longest), Math.min(wanted, longest));
+    }
+
+    private static List<Dim> dims(ValueInfo input) {
+        return input.type() instanceof TensorType t && t.dims() != null ? t.dims() : List.of();
+    }
+
+    private static int number(Dim known) {
+        return Math.toIntExact(Objects.requireNonNull(known.size()));
+    }
+
+    /** Random inputs of one run; the same for both models. */
+    private static final class Inputs {
+        private final Map<String, long[]> tokens = new LinkedHashMap<>();
+        private final int batch;
+        private final int length;
+        private final long[] mask;
+        private final Arena arena;
+        private final SplittableRandom random = new SplittableRandom(SEED);
+
+        Inputs(Graph graph, ObjectNode config, int length, boolean padded, Arena arena) {
+            this.length = length;
+            this.arena = arena;
+            batch = batch(graph);
+            mask = new long[batch * length];
+            long[] ids = new long[mask.length];
+            long[] types = new long[mask.length];
+            long[] positions = new long[mask.length];
+            boolean typed =
+                    graph.requiredInputs().stream().anyMatch(i -> i.name().equals(OnnxInputs.TYPES));
+            for (int i = 0; i < mask.length; i++) {
+                int place = i % length;
+                mask[i] = padded && place >= length - length / 3 ? 0 : 1;
+                ids[i] = random.nextInt(Math.max(1, config.path("vocab_size").asInt(1)));
+                types[i] = typed ? random.nextInt(config.path("type_vocab_size").asInt(2)) : 0;
+                positions[i] = place;
+            }
+            boolean masked =
+                    graph.requiredInputs().stream().anyMatch(i -> i.name().equals(OnnxInputs.MASK));
+            if (!masked) {
+                Arrays.fill(mask, 1);
+            }
+            tokens.put(OnnxInputs.TOKENS, ids);
+            tokens.put(OnnxInputs.MASK, mask);
+            tokens.put(OnnxInputs.TYPES, types);
+            tokens.put(OnnxInputs.POSITIONS, positions);
+        }
+
+        /** One, where the file is open: some exports of rotary positions take no more. */
+        private static int batch(Graph graph) {
+            for (ValueInfo input : graph.requiredInputs()) {
+                List<Dim> dims = dims(input);
+                if (!dims.isEmpty() && dims.getFirst().isKnown()) {
+                    return number(dims.getFirst());
+                }
+            }
+            return 1;
+        }
+
+        /** Whether token {@code i} of the batch is no padding. */
+        boolean counts(long i) {
+            return i >= mask.length || mask[(int) i] == 1;
+        }
+
+        Batch of(Graph graph) {
+            Map<String, Tensor> tensors = new LinkedHashMap<>();
+            for (ValueInfo input : graph.requiredInputs()) {
+                if (input.type() instanceof TensorType t) {
+                    tensors.put(input.name(), tensor(input.name(), t));
+                }
+            }
+            return new Batch(0, batch, tensors);
+        }
+
+        private Tensor tensor(String name, TensorType type) {
+            long[] values = tokens.get(name);
+            if (values == null) {
+                return pixels(name, type);
+            }
+            DType dtype = Objects.requireNonNullElse(type.dtype(), DType.I64);
+            Tensor t = Tensor.allocate(arena, new TensorSpec(name, dtype, Shape.of(batch, length)));
+            for (int i = 0; i < values.length; i++) {
+                switch (dtype) {
+                    case I64 -> t.bytes().set(Tensor.I64_LE, 8L * i, values[i]);
+                    case I32 -> t.bytes().set(Tensor.I32_LE, 4L * i, (int) values[i]);
+                    case F32 -> t.bytes().set(Tensor.F32_LE, 4L * i, (float) values[i]);
+                    default ->
+                        throw new UnsupportedModelException(
+                                "the input '" + name + "' is " + dtype,
+                                "graph input '" + name + "'",
+                                "export it as I64, I32 or F32");
+                }
+            }
+            return t;
+        }
+
+        private Tensor pixels(String name, TensorType type) {
+            List<Long> dims = new ArrayList<>(List.of((long) batch));
+            Objects.requireNonNull(type.dims()).stream().skip(1).forEach(d -> dims.add((long) number(d)));
+            Shape shape = Shape.of(dims.stream().mapToLong(Long::longValue).toArray());
+            SplittableRandom same = new SplittableRandom(SEED + length);
+            float[] values = new float[Math.toIntExact(shape.elementCount())];
+            for (int i = 0; i < values.length; i++) {
+                values[i] = (float) same.nextDouble(-2, 2);
+            }
+            return Tensor.ofFloats(arena, name, shape, values);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+package dev.octet.converter.restore;
+
+import dev.octet.converter.hf.Blueprint;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.lang.foreign.Arena;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Objects;
+
+/** The tensors of a checkpoint out of the constants of a graph. */
+final class RestoredTensors {
+    private RestoredTensors() {}
+
+    /**
+     * By their names in the checkpoint. Those that lie as they should are views of the file, the others copies.
+     *
+     * @param arena owns the copies
+     */
+    static Map<String, Tensor> of(Blueprint blueprint, Map<String, TwinWalk.Binding> bindings, Arena arena) {
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        bindings.forEach((parameter, binding) -> {
+            String name = blueprint.fileName(parameter);
+            Shape shape = Objects.requireNonNull(blueprint.parameters().get(parameter));
+            Tensor tensor = binding.turned() ? binding.tensor().transposed(arena) : binding.tensor();
+            TensorSpec spec = new TensorSpec(name, tensor.dtype(), shape);
+            tensors.put(name, new Tensor(spec, tensor.bytes().asSlice(0, spec.byteSize())));
+        });
+        return tensors;
+    }
+}

@@ -1,0 +1,248 @@
+package dev.octet.converter.restore;
+
+import dev.octet.converter.hf.GraphTraits;
+import dev.octet.converter.rule.CanonicalOps;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalInt;
+import org.jspecify.annotations.Nullable;
+
+/** Reads {@link GraphTraits} off a graph. */
+public final class TraitsReader {
+    /** Deeper ones are no transformers that anybody runs, and would make the comparison of graphs too deep. */
+    static final int MAX_LAYERS = 256;
+
+    private final FixedGraph graph;
+    private final OptionalInt window;
+    private final String where;
+
+    private TraitsReader(FixedGraph graph, OptionalInt window, String where) {
+        this.graph = graph;
+        this.window = window;
+        this.where = where;
+    }
+
+    /**
+     * @param window positions that attention sees, as found where sizes were still symbols
+     * @param notes why attention stayed as it was, for the message
+     * @throws UnsupportedModelException saying what of a transformer is not there
+     */
+    static GraphTraits of(FixedGraph graph, OptionalInt window, List<String> notes, String where) {
+        return new TraitsReader(graph, window, where).read(notes);
+    }
+
+    private GraphTraits read(List<String> notes) {
+        List<Node> attentions =
+                graph.nodes().stream().filter(n -> n.is("Attention")).toList();
+        if (attentions.isEmpty()) {
+            throw missing("there is no attention in it" + (notes.isEmpty() ? "" : " (" + notes.getFirst() + ")"));
+        }
+        if (attentions.size() > MAX_LAYERS) {
+            throw missing("it has " + attentions.size() + " attentions, at most " + MAX_LAYERS + " are looked at");
+        }
+        Node norm = norms().getLast();
+        int hidden = width(norm);
+        Heads heads = Heads.of(graph, attentions.getFirst());
+        if (heads == null) {
+            throw missing("the heads of " + attentions.getFirst().id() + " are not known");
+        }
+        Mlp mlp = mlp(hidden);
+        Map<FixedGraph.Index, Integer> tables = tables();
+        Node conv = graph.nodes().stream().filter(n -> n.is("Conv")).findFirst().orElse(null);
+        ValueInfo output = graph.outputs().getFirst();
+        List<Long> shape = graph.shape(output.name());
+        boolean headNorms = norms().stream().anyMatch(n -> width(n) == heads.size() && width(n) != hidden);
+        return new GraphTraits(
+                norm.isOctet(CanonicalOps.RMS_NORM),
+                epsilon(norm),
+                hidden,
+                attentions.size(),
+                heads.heads(),
+                heads.keyHeads(),
+                heads.size(),
+                headNorms,
+                mlp.inner(),
+                mlp.activation(),
+                tables.getOrDefault(FixedGraph.Index.TOKENS, 0),
+                tables.getOrDefault(FixedGraph.Index.POSITIONS, 0),
+                tables.getOrDefault(FixedGraph.Index.TYPES, 0),
+                conv == null ? List.of() : lastTwo(imageShape()),
+                conv == null ? List.of() : lastTwo(kernel(conv)),
+                conv == null ? 0 : kernel(conv).get(1).intValue(),
+                graph.outputs().size(),
+                shape.size(),
+                shape.isEmpty() ? 0 : shape.getLast().intValue(),
+                headed(output),
+                frequencies(heads.size()),
+                window);
+    }
+
+    private UnsupportedModelException missing(String what) {
+        return Refusal.of(what, where);
+    }
+
+    private List<Node> norms() {
+        List<Node> norms = graph.nodes().stream()
+                .filter(n -> n.isOctet(CanonicalOps.LAYER_NORM) || n.isOctet(CanonicalOps.RMS_NORM))
+                .filter(n -> graph.constant(n.input(1)) != null)
+                .toList();
+        if (norms.isEmpty()) {
+            throw missing("there is no LayerNorm or RMSNorm in it");
+        }
+        return norms;
+    }
+
+    private int width(Node norm) {
+        return (int)
+                Objects.requireNonNull(graph.constant(norm.input(1))).shape().elementCount();
+    }
+
+    /** As it was before it became F32: 1e-12, not 9.999999960041972e-13. */
+    private static double epsilon(Node norm) {
+        return Double.parseDouble(Float.toString(norm.floatAttribute("epsilon", 1e-5f)));
+    }
+
+    /** A Linear out of the hidden size and the activation behind it. */
+    private record Mlp(int inner, String activation) {}
+
+    private Mlp mlp(int hidden) {
+        for (Node n : graph.nodes()) {
+            String activation = activation(n);
+            Node linear = activation == null ? null : graph.maker(n.input(0));
+            if (activation != null && linear != null && linear.isOctet(CanonicalOps.LINEAR)) {
+                Tensor w = graph.constant(linear.input(1));
+                int transB = (int) linear.intAttribute("transB", 0);
+                if (w != null && w.shape().rank() == 2 && w.shape().dim(transB) == hidden) {
+                    return new Mlp((int) w.shape().dim(1 - transB), activation);
+                }
+            }
+        }
+        throw missing(
+                "there is no MLP in it: no Linear out of the hidden size " + hidden + " with an activation behind");
+    }
+
+    /** The name that transformers has for the activation a node ends; null when it ends none. */
+    private @Nullable String activation(Node n) {
+        if (n.isOctet(CanonicalOps.GELU)) {
+            return n.textAttribute("approximate", "none").equals("tanh") ? "gelu_new" : "gelu";
+        }
+        if (n.is("Sigmoid")) {
+            boolean gated = graph.nodes().stream()
+                    .anyMatch(m -> m.is("Mul")
+                            && m.inputs().contains(n.output())
+                            && m.inputs().contains(n.input(0)));
+            return gated ? "silu" : "sigmoid";
+        }
+        return n.is("Relu") ? "relu" : n.is("Tanh") ? "tanh" : null;
+    }
+
+    private Map<FixedGraph.Index, Integer> tables() {
+        Map<FixedGraph.Index, Integer> rows = new HashMap<>();
+        for (Node n : graph.nodes()) {
+            Tensor table = n.is("Gather") ? graph.constant(n.input(0)) : null;
+            if (table != null && table.dtype().isFloat() && table.shape().rank() == 2) {
+                rows.putIfAbsent(graph.index(n.input(1)), (int) table.shape().dim(0));
+            }
+        }
+        return rows;
+    }
+
+    private List<Long> imageShape() {
+        return graph.shape(OnnxInputs.PIXELS);
+    }
+
+    private List<Long> kernel(Node conv) {
+        Tensor kernel = graph.constant(conv.input(1));
+        if (kernel == null || kernel.shape().rank() != 4 || imageShape().size() != 4) {
+            throw missing("its convolution " + conv.id() + " has no constant kernel over images");
+        }
+        List<Long> dims = new ArrayList<>();
+        for (long d : kernel.shape().toArray()) {
+            dims.add(d);
+        }
+        return dims;
+    }
+
+    private static List<Integer> lastTwo(List<Long> dims) {
+        return List.of(dims.get(2).intValue(), dims.get(3).intValue());
+    }
+
+    private boolean headed(ValueInfo output) {
+        Node maker = graph.maker(output.name());
+        return output.type() instanceof TensorType && maker != null && maker.isOctet(CanonicalOps.LINEAR);
+    }
+
+    /** Falling constants behind a cosine, at most one for each pair; or angles of a table's second row. */
+    private List<Float> frequencies(int headSize) {
+        for (Node n : graph.nodes()) {
+            if (n.is("Cos")) {
+                for (Tensor t : graph.floatsBehind(n.input(0), headSize)) {
+                    List<Float> all = floats(t.toFloats());
+                    List<Float> once = all.size() % 2 == 0
+                                    && all.subList(0, all.size() / 2).equals(all.subList(all.size() / 2, all.size()))
+                            ? all.subList(0, all.size() / 2)
+                            : all;
+                    if (once.size() > 1 && 2 * once.size() <= headSize && falls(once)) {
+                        return once;
+                    }
+                }
+            }
+        }
+        return tableFrequencies(headSize);
+    }
+
+    private List<Float> tableFrequencies(int headSize) {
+        for (Node n : graph.nodes()) {
+            if (n.is("RotaryEmbedding")) {
+                Tensor cos = table(n.input(1));
+                Tensor sin = table(n.input(2));
+                if (cos != null
+                        && sin != null
+                        && cos.shape().equals(sin.shape())
+                        && cos.shape().dim(0) > 1) {
+                    int pairs = (int) cos.shape().dim(1);
+                    float[] c = cos.toFloats();
+                    float[] s = sin.toFloats();
+                    List<Float> f = new ArrayList<>();
+                    for (int i = 0; i < pairs; i++) {
+                        f.add((float) Math.atan2(s[pairs + i], c[pairs + i]));
+                    }
+                    return 2 * pairs <= headSize && falls(f) ? f : List.of();
+                }
+            }
+        }
+        return List.of();
+    }
+
+    private @Nullable Tensor table(String value) {
+        Node n = graph.maker(value);
+        Tensor t = graph.constant(n != null && (n.is("Gather") || n.is("Slice")) ? n.input(0) : value);
+        return t != null && t.dtype() == DType.F32 && t.shape().rank() == 2 ? t : null;
+    }
+
+    private static List<Float> floats(float[] values) {
+        List<Float> all = new ArrayList<>();
+        for (float v : values) {
+            all.add(v);
+        }
+        return all;
+    }
+
+    private static boolean falls(List<Float> values) {
+        for (int i = 0; i < values.size(); i++) {
+            if (!(values.get(i) > 0) || (i > 0 && values.get(i) >= values.get(i - 1))) {
+                return false;
+            }
+        }
+        return true;
+    }
+}
