@@ -51,4 +51,21 @@ public record TokenMask(int batch, int length, BitSet kept) {
                 || (value.rank() >= 2 && value.dim(0) == tokens);
         return perToken && tokens > 0 ? Optional.of(value.elementCount() / tokens) : Optional.empty();
     }
+
+    /** Whether a value lies as [batch, heads, length, size]. */
+    public boolean fitsHeads(Shape value) {
+        return value.rank() == 4 && value.dim(0) == batch && value.dim(2) == length;
+    }
+
+    /** The rows kept of a value that lies as [batch, heads, length, size]: each head has all tokens. */
+    public BitSet ofHeads(int heads) {
+        BitSet rows = new BitSet(batch * heads * length);
+        for (int token = kept.nextSetBit(0); token >= 0; token = kept.nextSetBit(token + 1)) {
+            int first = token / length * heads * length + token % length;
+            for (int head = 0; head < heads; head++) {
+                rows.set(first + head * length);
+            }
+        }
+        return rows;
+    }
 }

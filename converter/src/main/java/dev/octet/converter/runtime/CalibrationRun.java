@@ -1,8 +1,12 @@
 package dev.octet.converter.runtime;
 
 import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.statistics.DataPart;
 import dev.octet.quant.statistics.Statistics;
@@ -13,10 +17,13 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
@@ -28,15 +35,20 @@ import java.util.Set;
  * was never interrupted (given the same batch size and threads).
  */
 public final class CalibrationRun implements TapObserver {
+    private final List<Tap> taps;
+    /** By value. */
     private final Map<String, StatisticsAccumulator> accumulators = new LinkedHashMap<>();
+
     private final String modelDigest;
     private final Dataset data;
     private final CalibrationOptions options;
     private int written;
     private int done;
+    private boolean inPieces;
 
-    private CalibrationRun(Statistics start, Dataset data, CalibrationOptions options) {
-        start.tensors().forEach((name, t) -> accumulators.put(name, new StatisticsAccumulator(t)));
+    private CalibrationRun(Statistics start, List<Tap> taps, Dataset data, CalibrationOptions options) {
+        this.taps = taps;
+        taps.forEach(t -> accumulators.put(t.value(), accumulator(start, t.name())));
         modelDigest = start.modelDigest();
         this.data = data;
         this.options = options;
@@ -44,8 +56,12 @@ public final class CalibrationRun implements TapObserver {
         written = done;
     }
 
+    private static StatisticsAccumulator accumulator(Statistics s, String name) {
+        return new StatisticsAccumulator(s.tensors().getOrDefault(name, TensorStatistics.EMPTY));
+    }
+
     /**
-     * Runs a data set through a model.
+     * Runs a data set through a model and looks at values under their own names.
      *
      * @param model standard ONNX, as ONNX Runtime can run it
      * @param modelDigest SHA-256 of the file that the user knows the model by; goes into the statistics
@@ -58,19 +74,130 @@ public final class CalibrationRun implements TapObserver {
     public static Statistics run(
             GraphModel model, String modelDigest, Collection<String> taps, Dataset data, CalibrationOptions options)
             throws IOException {
-        Set<String> names = new LinkedHashSet<>(taps);
+        return runTaps(model, modelDigest, taps.stream().distinct().map(Tap::of).toList(), data, options);
+    }
+
+    /**
+     * Runs a data set through a model.
+     *
+     * @param model standard ONNX, as ONNX Runtime can run it
+     * @param modelDigest what identifies the model to the user; goes into the statistics
+     * @param taps what to measure, each name once
+     * @throws InvalidDataException when the checkpoint is of another model, data set or set of values; when the data do not fit
+     * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses the model
+     * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
+     * @throws IOException when data cannot be read, or the checkpoint not be written
+     */
+    public static Statistics runTaps(
+            GraphModel model, String modelDigest, List<Tap> taps, Dataset data, CalibrationOptions options)
+            throws IOException {
+        Set<String> names = new LinkedHashSet<>();
+        for (Tap tap : taps) {
+            if (!names.add(tap.name())) {
+                throw new IllegalArgumentException("two taps are called '" + tap.name() + "'");
+            }
+        }
         Statistics start = start(modelDigest, names, data, options);
         if (start.complete() || names.isEmpty()) {
             return start;
         }
-        CalibrationRun run = new CalibrationRun(start, data, options);
-        SessionSettings settings = new SessionSettings(options.threads(), false);
-        try (TappedModel tapped = TappedModel.open(model, names, settings)) {
-            tapped.run(data, run.done, options.batchSize(), run);
+        CalibrationRun run = new CalibrationRun(start, taps, data, options);
+        try {
+            run.run(model);
         } catch (UncheckedIOException e) {
             throw e.getCause();
         }
         return run.statistics();
+    }
+
+    /** Removes what an interrupted run with this checkpoint keeps beside it. The checkpoint itself is the caller's. */
+    public static void discard(Path checkpoint) throws IOException {
+        PieceState.discard(checkpoint);
+    }
+
+    private void run(GraphModel model) throws IOException {
+        ModelCut cut = ModelCut.of(model, accumulators.keySet());
+        int batchSize = TappedModel.batchSize(model, data, options.batchSize());
+        try (PieceState state = PieceState.open(options.checkpoint(), identity(batchSize))) {
+            List<Integer> ends = cut.ends(state.position(), options.memory());
+            if (state.position() == 0 && ends.size() == 1) {
+                try (TappedModel whole = open(model, cut, 0, cut.end(), Map.of())) {
+                    whole.run(data, done, batchSize, this, Carrier.NONE);
+                }
+            } else {
+                runPieces(model, cut, ends, batchSize, state);
+            }
+            state.finished();
+        }
+    }
+
+    /** What must be the same for a run to go on from the values that another one left; the memory need not be. */
+    private String identity(int batchSize) {
+        List<String> parts = new ArrayList<>(List.of(
+                "pieces",
+                OctetVersion.current(),
+                modelDigest,
+                data.digest(),
+                String.valueOf(batchSize),
+                String.valueOf(done)));
+        taps.forEach(t -> parts.add(t.value() + " " + t.rows()));
+        return Sha256.of(parts.toArray(String[]::new));
+    }
+
+    private TappedModel open(GraphModel model, ModelCut cut, int from, int to, Map<String, DType> types)
+            throws IOException {
+        Set<String> heads = new LinkedHashSet<>();
+        taps.stream().filter(t -> t.rows() == Tap.Rows.OF_HEADS).forEach(t -> heads.add(t.value()));
+        return TappedModel.overWeights(
+                cut.piece(from, to, types),
+                cut.wanted(from, to),
+                heads,
+                InputSpec.of(model),
+                new SessionSettings(options.threads(), false));
+    }
+
+    /** All samples through one piece, then through the next. */
+    private void runPieces(GraphModel model, ModelCut cut, List<Integer> ends, int batchSize, PieceState state)
+            throws IOException {
+        Statistics left = state.statistics();
+        if (left != null) {
+            accumulators.keySet().forEach(v -> accumulators.put(v, accumulator(left, v)));
+        } else if (options.checkpoint() != null && done == 0) {
+            StatisticsFile.write(statistics(), options.checkpoint()); // says that a run has begun
+        }
+        inPieces = true;
+        int from = done;
+        for (int i = 0; i < ends.size(); i++) {
+            int start = state.position();
+            int end = ends.get(i);
+            options.progress().piece(i + 1, ends.size());
+            Spool in = state.values();
+            boolean last = end == cut.end();
+            Spool out = last ? null : state.create();
+            boolean handedOver = false;
+            try (TappedModel piece = open(model, cut, start, end, SpoolCarrier.types(in, cut.carried(start)))) {
+                piece.run(data, from, batchSize, this, new SpoolCarrier(in, cut.carried(start), out, cut.carried(end)));
+                if (out != null) {
+                    state.reached(end, out, byValue(state.identity()));
+                    handedOver = true;
+                }
+            } finally {
+                if (out != null && !handedOver) {
+                    out.discard();
+                }
+            }
+        }
+        done = data.count();
+        if (options.checkpoint() != null) {
+            StatisticsFile.write(statistics(), options.checkpoint());
+        }
+    }
+
+    /** The statistics so far, each value once, for going on. */
+    private Statistics byValue(String identity) {
+        Map<String, TensorStatistics> tensors = new LinkedHashMap<>();
+        accumulators.forEach((value, a) -> tensors.put(value, a.snapshot()));
+        return Statistics.of(identity, new DataPart(data.digest(), data.name(), done, data.count()), tensors);
     }
 
     private static Statistics start(String modelDigest, Set<String> taps, Dataset data, CalibrationOptions options)
@@ -120,6 +247,10 @@ public final class CalibrationRun implements TapObserver {
 
     @Override
     public void batchDone(int samples) {
+        if (inPieces) { // written when the piece is done
+            options.progress().samples(samples, data.count());
+            return;
+        }
         done = samples;
         Path checkpoint = options.checkpoint();
         if (checkpoint != null && (done - written >= options.checkpointSamples() || done == data.count())) {
@@ -135,7 +266,9 @@ public final class CalibrationRun implements TapObserver {
 
     private Statistics statistics() {
         Map<String, TensorStatistics> tensors = new LinkedHashMap<>();
-        accumulators.forEach((name, a) -> tensors.put(name, a.snapshot()));
+        Map<String, TensorStatistics> values = new HashMap<>();
+        accumulators.forEach((value, a) -> values.put(value, a.snapshot()));
+        taps.forEach(t -> tensors.put(t.name(), values.getOrDefault(t.value(), TensorStatistics.EMPTY)));
         return Statistics.of(modelDigest, new DataPart(data.digest(), data.name(), done, data.count()), tensors);
     }
 }

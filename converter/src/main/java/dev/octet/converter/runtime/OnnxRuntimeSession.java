@@ -37,6 +37,8 @@ public final class OnnxRuntimeSession implements AutoCloseable {
     private final OrtEnvironment environment;
     private final OrtSession session;
     private final Path path;
+    /** Fed to every run. */
+    private final Map<String, OnnxTensor> weights = new LinkedHashMap<>();
 
     private OnnxRuntimeSession(OrtEnvironment environment, OrtSession session, Path path) {
         this.environment = environment;
@@ -52,6 +54,34 @@ public final class OnnxRuntimeSession implements AutoCloseable {
      * @throws IOException when the file is not there
      */
     public static OnnxRuntimeSession open(Path model, SessionSettings settings) throws IOException {
+        return open(model, settings, OrtSession.SessionOptions.OptLevel.ALL_OPT);
+    }
+
+    /**
+     * Loads a model whose weights are inputs. ONNX Runtime works on them where they lie, and computes node by node as the model is
+     * written: what its fusions make of a node depends on the nodes around it, so that pieces of a model would give other bits than
+     * the whole.
+     *
+     * @param weights by input; they must live until {@link #close()}
+     * @throws UnsupportedModelException when ONNX Runtime refuses the model
+     * @throws IOException when the file is not there
+     */
+    static OnnxRuntimeSession open(Path model, Map<String, Tensor> weights, SessionSettings settings)
+            throws IOException {
+        OnnxRuntimeSession session = open(model, settings, OrtSession.SessionOptions.OptLevel.NO_OPT);
+        try {
+            for (Map.Entry<String, Tensor> w : weights.entrySet()) {
+                session.weights.put(w.getKey(), session.onnxTensor(w.getValue()));
+            }
+            return session;
+        } catch (OrtException e) {
+            session.close();
+            throw new IllegalStateException("ONNX Runtime does not take a tensor: " + oneLine(e), e);
+        }
+    }
+
+    private static OnnxRuntimeSession open(
+            Path model, SessionSettings settings, OrtSession.SessionOptions.OptLevel optimisation) throws IOException {
         if (!Files.isRegularFile(model)) {
             throw new NoSuchFileException(model.toString());
         }
@@ -60,6 +90,9 @@ public final class OnnxRuntimeSession implements AutoCloseable {
             options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL); // failures come as exceptions
             options.setIntraOpNumThreads(settings.threads());
             options.setInterOpNumThreads(1);
+            if (optimisation != OrtSession.SessionOptions.OptLevel.ALL_OPT) {
+                options.setOptimizationLevel(optimisation);
+            }
             if (!settings.quantisedKernels()) {
                 options.addConfigEntry("session.disable_quant_qdq", "1");
                 options.addConfigEntry("optimization.disable_specified_optimizers", "ReluQuantRewrite");
@@ -154,7 +187,11 @@ public final class OnnxRuntimeSession implements AutoCloseable {
     public Outputs run(Batch batch, Set<String> wanted) {
         Map<String, OnnxTensor> fed = new LinkedHashMap<>();
         try {
+            Map<String, OnnxTensor> all = new LinkedHashMap<>(weights);
             for (String name : session.getInputNames()) {
+                if (weights.containsKey(name)) {
+                    continue;
+                }
                 Tensor tensor = batch.tensors().get(name);
                 if (tensor == null) {
                     throw new InvalidDataException(
@@ -164,7 +201,8 @@ public final class OnnxRuntimeSession implements AutoCloseable {
                 }
                 fed.put(name, onnxTensor(tensor));
             }
-            return new Outputs(session.run(fed, wanted));
+            all.putAll(fed);
+            return new Outputs(session.run(all, wanted));
         } catch (OrtException e) {
             throw new InvalidDataException(
                     "the model fails on the data: " + oneLine(e),
@@ -228,6 +266,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
 
     @Override
     public void close() {
+        weights.values().forEach(OnnxTensor::close);
         try {
             session.close();
         } catch (OrtException e) {
@@ -275,6 +314,19 @@ public final class OnnxRuntimeSession implements AutoCloseable {
                 throw new IllegalArgumentException("no numeric output '" + name + "'");
             }
             return OutputReader.toF32(name, t);
+        }
+
+        /**
+         * An output as it is, its bytes on the heap.
+         *
+         * @throws IllegalArgumentException when there is no such output
+         */
+        Tensor readAsIs(String name) {
+            OnnxTensor t = tensors.get(name);
+            if (t == null) {
+                throw new IllegalArgumentException("no numeric output '" + name + "'");
+            }
+            return OutputReader.asIs(name, t);
         }
 
         @Override

@@ -27,6 +27,30 @@ final class OutputReader {
                 new TensorSpec(name, DType.F32, Shape.of(t.getInfo().getShape())), MemorySegment.ofArray(floats(t)));
     }
 
+    static Tensor asIs(String name, OnnxTensor t) {
+        ByteBuffer bytes = t.getByteBuffer();
+        return new Tensor(
+                new TensorSpec(
+                        name, dtype(t.getInfo().type), Shape.of(t.getInfo().getShape())),
+                MemorySegment.ofBuffer(bytes));
+    }
+
+    private static DType dtype(OnnxJavaType type) {
+        return switch (type) {
+            case FLOAT -> DType.F32;
+            case FLOAT16 -> DType.F16;
+            case BFLOAT16 -> DType.BF16;
+            case DOUBLE -> DType.F64;
+            case INT64 -> DType.I64;
+            case INT32 -> DType.I32;
+            case INT16 -> DType.I16;
+            case INT8 -> DType.I8;
+            case UINT8 -> DType.U8;
+            case BOOL -> DType.BOOL;
+            case STRING, UNKNOWN -> throw new IllegalArgumentException(type + " is not numeric");
+        };
+    }
+
     private static float[] floats(OnnxTensor t) {
         return switch (t.getInfo().type) {
             case FLOAT, FLOAT16, BFLOAT16 -> of(t.getFloatBuffer());

@@ -8,4 +8,13 @@ public interface ProgressListener {
 
     /** {@code done} of {@code total} samples are in. */
     void samples(int done, int total);
+
+    /**
+     * A piece of a model begins that runs piece by piece; samples are then counted anew for each.
+     *
+     * @param piece from 1
+     */
+    default void piece(int piece, int pieces) {
+        // most want no more than the samples
+    }
 }

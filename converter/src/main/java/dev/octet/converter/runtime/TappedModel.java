@@ -21,8 +21,10 @@ import java.util.BitSet;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.Deque;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
@@ -32,6 +34,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A model whose outputs are values inside it: exactly those that somebody wants to look at. The model's own outputs go, and with them
@@ -45,12 +48,19 @@ public final class TappedModel implements AutoCloseable {
     /** Batches that run at once; bounds memory on machines of many cores, which then have several threads per batch. */
     private static final int MAX_PARALLEL_RUNS = 4;
 
+    private static final String FOLDER = "octet-tapped-";
+    private static final String FILE = "tapped.onnx";
+
     private static final BitSet ONE_ROW = BitSet.valueOf(new long[] {1});
 
     private final Path folder;
     private final OnnxRuntimeSession session;
+    private final @Nullable FedWeights weights;
     private final GraphModel model;
+    private final List<InputSpec> inputs;
+    private final Set<String> outputs;
     private final Set<String> taps;
+    private final Set<String> heads;
     private final ExecutorService readers;
     private final ExecutorService runners;
     private final int parallelRuns;
@@ -58,18 +68,30 @@ public final class TappedModel implements AutoCloseable {
     private TappedModel(
             Path folder,
             OnnxRuntimeSession session,
+            @Nullable FedWeights weights,
             GraphModel model,
+            List<InputSpec> inputs,
             Set<String> taps,
-            ExecutorService readers,
-            ExecutorService runners,
-            int parallelRuns) {
+            Set<String> heads,
+            int threads) {
         this.folder = folder;
         this.session = session;
+        this.weights = weights;
         this.model = model;
+        this.inputs = inputs;
         this.taps = taps;
-        this.readers = readers;
-        this.runners = runners;
-        this.parallelRuns = parallelRuns;
+        this.heads = heads;
+        outputs = new LinkedHashSet<>();
+        model.graph().outputs().forEach(o -> outputs.add(o.name()));
+        parallelRuns = parallelRuns(threads);
+        readers = Executors.newFixedThreadPool(
+                threads, Thread.ofPlatform().daemon().name("octet-tap-", 0).factory());
+        runners = Executors.newFixedThreadPool(
+                parallelRuns, Thread.ofPlatform().daemon().name("octet-run-", 0).factory());
+    }
+
+    private static int parallelRuns(int threads) {
+        return Math.min(threads, MAX_PARALLEL_RUNS);
     }
 
     /**
@@ -92,25 +114,52 @@ public final class TappedModel implements AutoCloseable {
             throws IOException {
         Set<String> names = new LinkedHashSet<>(taps);
         GraphModel tapped = withOutputs(model, names);
-        int parallelRuns = Math.min(settings.threads(), MAX_PARALLEL_RUNS);
-        Path folder = Files.createTempDirectory(temporary, "octet-tapped-");
+        Path folder = Files.createTempDirectory(temporary, FOLDER);
         OnnxRuntimeSession session;
         try {
-            Path file = folder.resolve("tapped.onnx");
+            Path file = folder.resolve(FILE);
             OnnxWriter.write(tapped, file);
-            session = OnnxRuntimeSession.open(file, settings.withThreads(settings.threads() / parallelRuns));
+            session = OnnxRuntimeSession.open(file, perRun(settings));
         } finally {
             deleteIfPossible(folder);
         }
-        ExecutorService readers = Executors.newFixedThreadPool(
-                settings.threads(),
-                Thread.ofPlatform().daemon().name("octet-tap-", 0).factory());
-        ExecutorService runners = Executors.newFixedThreadPool(
-                parallelRuns, Thread.ofPlatform().daemon().name("octet-run-", 0).factory());
-        return new TappedModel(folder, session, tapped, names, readers, runners, parallelRuns);
+        return new TappedModel(
+                folder, session, null, tapped, InputSpec.of(tapped), names, Set.of(), settings.threads());
     }
 
-    private static GraphModel withOutputs(GraphModel model, Set<String> taps) {
+    /**
+     * Loads a model, or a piece of one, whose weights ONNX Runtime is to work on where they lie. The weights' memory must live until
+     * {@link #close()}.
+     *
+     * @param model its outputs are the taps, and what {@link Carrier} carries on
+     * @param taps among the outputs
+     * @param heads taps whose tokens lie as {@link Tap.Rows#OF_HEADS}
+     * @param inputs of the whole model
+     */
+    static TappedModel overWeights(
+            GraphModel model, Set<String> taps, Set<String> heads, List<InputSpec> inputs, SessionSettings settings)
+            throws IOException {
+        Path folder = Files.createTempDirectory(FOLDER);
+        FedWeights weights = FedWeights.of(model, settings.threads());
+        try {
+            Path file = folder.resolve(FILE);
+            OnnxWriter.write(weights.model(), file);
+            OnnxRuntimeSession session = OnnxRuntimeSession.open(file, weights.tensors(), perRun(settings));
+            return new TappedModel(folder, session, weights, model, inputs, taps, heads, settings.threads());
+        } catch (IOException | RuntimeException e) {
+            weights.close();
+            throw e;
+        } finally {
+            deleteIfPossible(folder);
+        }
+    }
+
+    private static SessionSettings perRun(SessionSettings settings) {
+        return settings.withThreads(settings.threads() / parallelRuns(settings.threads()));
+    }
+
+    /** The model with other outputs. */
+    static GraphModel withOutputs(GraphModel model, Collection<String> taps) {
         if (taps.isEmpty()) {
             throw new IllegalArgumentException("no taps");
         }
@@ -144,19 +193,26 @@ public final class TappedModel implements AutoCloseable {
      * @throws IOException when the data cannot be read
      */
     public void run(Dataset data, int from, int batchSize, TapObserver observer) throws IOException {
-        int size = batchSize(model, data, batchSize);
+        run(data, from, batchSize(model, data, batchSize), observer, Carrier.NONE);
+    }
+
+    /** The same for a piece of a model; the batch size is as given. */
+    void run(Dataset data, int from, int size, TapObserver observer, Carrier carrier) throws IOException {
         Deque<InFlight> window = new ArrayDeque<>();
         try {
             for (int first = from; first < data.count(); first += size) {
-                Batch batch = data.batch(first, Math.min(size, data.count() - first));
-                window.add(new InFlight(batch, runners.submit(() -> session.run(batch, taps))));
+                Batch samples = data.batch(first, Math.min(size, data.count() - first));
+                Map<String, Tensor> fed = new LinkedHashMap<>(samples.tensors());
+                fed.putAll(carrier.next());
+                Batch batch = new Batch(samples.first(), samples.size(), fed);
+                window.add(new InFlight(batch, runners.submit(() -> session.run(batch, outputs))));
                 // one more than run at a time, so that no runner waits while a batch is looked at
                 if (window.size() > parallelRuns) {
-                    finish(window.removeFirst(), observer);
+                    finish(window.removeFirst(), observer, carrier);
                 }
             }
             while (!window.isEmpty()) {
-                finish(window.removeFirst(), observer);
+                finish(window.removeFirst(), observer, carrier);
             }
         } finally {
             window.forEach(TappedModel::discard);
@@ -166,20 +222,21 @@ public final class TappedModel implements AutoCloseable {
     /** A batch that is running or has run. */
     private record InFlight(Batch batch, Future<OnnxRuntimeSession.Outputs> outputs) {}
 
-    private void finish(InFlight run, TapObserver observer) {
-        try (OnnxRuntimeSession.Outputs outputs = await(run.outputs())) {
-            observeAll(outputs, run.batch(), observer);
+    private void finish(InFlight run, TapObserver observer, Carrier carrier) throws IOException {
+        try (OnnxRuntimeSession.Outputs computed = await(run.outputs())) {
+            observeAll(computed, run.batch(), observer);
+            carrier.computed(run.batch(), computed);
         }
         observer.batchDone(run.batch().first() + run.batch().size());
     }
 
     /** Frees what a batch came to that nobody will look at, because an earlier one failed. */
     private static void discard(InFlight run) {
-        try (OnnxRuntimeSession.Outputs outputs = await(run.outputs())) {
+        try (OnnxRuntimeSession.Outputs dropped = await(run.outputs())) {
             LOG.log(
                     System.Logger.Level.DEBUG,
                     "dropped {0} outputs",
-                    outputs.names().size());
+                    dropped.names().size());
         } catch (RuntimeException e) {
             LOG.log(System.Logger.Level.DEBUG, "a batch behind the failed one failed as well", e);
         }
@@ -198,7 +255,7 @@ public final class TappedModel implements AutoCloseable {
 
     /** Runs one batch; the outputs are the taps. */
     public OnnxRuntimeSession.Outputs run(Batch batch) {
-        return session.run(batch, taps);
+        return session.run(batch, outputs);
     }
 
     /**
@@ -209,7 +266,7 @@ public final class TappedModel implements AutoCloseable {
         boolean byChance = value.rank() >= 3
                 && value.dim(0) == mask.batch()
                 && fixedSecondAxis(tap)
-                && InputSpec.of(model).stream()
+                && inputs.stream()
                         .noneMatch(i -> i.name().equals(Batch.ATTENTION_MASK)
                                 && i.fixed(1).isPresent());
         return byChance ? Optional.empty() : mask.rowLength(value);
@@ -225,7 +282,7 @@ public final class TappedModel implements AutoCloseable {
     }
 
     /** The batch size to run with: the wanted one, unless the model fixes another. */
-    private static int batchSize(GraphModel model, Dataset data, int wanted) {
+    static int batchSize(GraphModel model, Dataset data, int wanted) {
         OptionalLong fixed = InputSpec.fixedBatch(InputSpec.of(model));
         if (fixed.isPresent() && (fixed.getAsLong() < 1 || data.count() % fixed.getAsLong() != 0)) {
             throw new InvalidDataException(
@@ -237,12 +294,20 @@ public final class TappedModel implements AutoCloseable {
     }
 
     /** On all threads: between two runs ONNX Runtime's own are idle. A tap is looked at by one of them, so the results do not depend on their number. */
-    private void observeAll(OnnxRuntimeSession.Outputs outputs, Batch batch, TapObserver observer) {
+    private void observeAll(OnnxRuntimeSession.Outputs computed, Batch batch, TapObserver observer) {
         TokenMask mask = batch.mask().orElse(null);
         List<Future<?>> pending = new ArrayList<>();
         for (String tap : taps) {
             pending.add(readers.submit(() -> {
-                Tensor value = outputs.read(tap);
+                Tensor value = computed.read(tap);
+                if (mask != null && heads.contains(tap) && mask.fitsHeads(value.shape())) {
+                    observer.observe(
+                            tap,
+                            value,
+                            value.shape().dim(3),
+                            mask.ofHeads(Math.toIntExact(value.shape().dim(1))));
+                    return;
+                }
                 long perToken =
                         mask == null ? 0 : rowLength(tap, value.shape(), mask).orElse(0L);
                 if (mask != null && perToken > 0) {
@@ -297,6 +362,9 @@ public final class TappedModel implements AutoCloseable {
         runners.shutdown();
         readers.shutdown();
         session.close();
+        if (weights != null) {
+            weights.close();
+        }
         delete(folder);
     }
 }

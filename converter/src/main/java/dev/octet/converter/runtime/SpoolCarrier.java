@@ -1,0 +1,63 @@
+package dev.octet.converter.runtime;
+
+import dev.octet.converter.data.Batch;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** Reads what the piece before left in a spool, and writes what this one leaves to another. */
+final class SpoolCarrier implements Carrier {
+    private final @Nullable Spool from;
+    private final List<String> in;
+    private final @Nullable Spool to;
+    private final List<String> out;
+
+    /**
+     * @param from null for the first piece
+     * @param to null for the last piece
+     */
+    SpoolCarrier(@Nullable Spool from, List<String> in, @Nullable Spool to, List<String> out) {
+        this.from = from;
+        this.in = in;
+        this.to = to;
+        this.out = out;
+    }
+
+    /** Element types of what comes in, from the first batch; reading then begins with that batch again. */
+    static Map<String, DType> types(@Nullable Spool from, List<String> in) throws IOException {
+        Map<String, DType> types = new LinkedHashMap<>();
+        if (from != null) {
+            from.rewind();
+            for (String value : in) {
+                types.put(value, from.read(value).dtype());
+            }
+            from.rewind();
+        }
+        return types;
+    }
+
+    @Override
+    public Map<String, Tensor> next() throws IOException {
+        Map<String, Tensor> values = new LinkedHashMap<>();
+        if (from != null) {
+            for (String value : in) {
+                values.put(value, from.read(value));
+            }
+        }
+        return values;
+    }
+
+    @Override
+    public void computed(Batch batch, OnnxRuntimeSession.Outputs outputs) throws IOException {
+        if (to != null) {
+            for (String value : out) {
+                // what only passes through this piece is none of its outputs
+                to.write(in.contains(value) ? batch.tensor(value) : outputs.readAsIs(value));
+            }
+        }
+    }
+}
