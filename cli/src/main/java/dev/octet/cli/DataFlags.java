@@ -23,7 +23,9 @@ final class DataFlags {
             "samples to calibrate on: .npz (arrays named as the model's inputs, first axis = samples) or .jsonl"
                     + " ({\"text\": ...}, with --tokenizer)");
     static final Option TOKENIZER = Flags.value(
-            "tokenizer", "FILE", "tokenizer.json of the model, for texts (default: the one beside the model)");
+            "tokenizer",
+            "FILE",
+            "tokenizer.json of the model, for texts (default: the one beside the model, or in its folder)");
     static final Option SAMPLES = Flags.value(
             "samples", "[FROM:]N", "use N samples, starting at number FROM counted from 0 (default: all samples)");
     static final Option MAX_LENGTH = Flags.value(
@@ -43,7 +45,7 @@ final class DataFlags {
     /**
      * Opens the samples in {@code file}.
      *
-     * @param model the model's file; a {@code tokenizer.json} beside it is used where none is named
+     * @param model the model's file or folder; a {@code tokenizer.json} beside the file or in the folder is used where none is named
      * @param inputs what the model wants
      */
     static Dataset open(Arguments arguments, Path file, Path model, List<InputSpec> inputs) throws IOException {
@@ -65,13 +67,14 @@ final class DataFlags {
     }
 
     private static Path tokenizer(Arguments arguments, Path model) {
-        Path beside = Files.isDirectory(model) ? model.resolve(TOKENIZER_FILE) : model.resolveSibling(TOKENIZER_FILE);
+        boolean folder = Files.isDirectory(model);
+        Path beside = folder ? model.resolve(TOKENIZER_FILE) : model.resolveSibling(TOKENIZER_FILE);
         return arguments
                 .path(TOKENIZER)
                 .or(() -> Files.isRegularFile(beside) ? Optional.of(beside) : Optional.empty())
                 .orElseThrow(() -> arguments.usage(
-                        "texts need the model's tokenizer",
-                        "give --tokenizer tokenizer.json, or put it beside the model"));
+                        "texts need the model's tokenizer, and there is no " + beside,
+                        "give --tokenizer tokenizer.json, or put it " + (folder ? "there" : "beside the model")));
     }
 
     private static Dataset slice(Arguments arguments, Dataset data, String range) {

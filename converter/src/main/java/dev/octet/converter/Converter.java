@@ -25,6 +25,7 @@ import dev.octet.converter.rule.FusePatterns;
 import dev.octet.converter.rule.RecoverNames;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.CalibrationRun;
+import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.converter.runtime.MomentRun;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.OctetVersion;
@@ -184,6 +185,22 @@ public final class Converter implements AutoCloseable {
     public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
         return CalibrationRun.run(runnable(), modelDigest, plan.taps(), data, options);
+    }
+
+    /**
+     * Takes the statistics of a checkpoint's modules, by running the model in ONNX Runtime: of what each Linear reads, and of keys and
+     * values as they go into a cache. For models that {@link ModelSource} made of a checkpoint, whose constants have the names of its
+     * tensors.
+     *
+     * @param modelDigest what identifies the checkpoint, as {@link ModelSource#digest()}
+     * @return statistics named by {@link ModuleTaps}
+     * @throws InvalidDataException when the data do not fit, or what is there to go on from is of another run
+     * @throws IOException when data cannot be read or the checkpoint not be written
+     */
+    public Statistics calibrateModules(Dataset data, String modelDigest, CalibrationOptions options)
+            throws IOException {
+        // in single operators, which ONNX Runtime computes whatever shape a mask has
+        return CalibrationRun.runTaps(standard(21), modelDigest, ModuleTaps.of(canonical), data, options);
     }
 
     /**

@@ -3,6 +3,7 @@ package dev.octet.converter;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.checkpoint.ConsumersGraph;
 import dev.octet.converter.checkpoint.WeightReader;
+import dev.octet.converter.data.TokenLimits;
 import dev.octet.converter.hf.HfImporter;
 import dev.octet.converter.runtime.GraphSession;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
@@ -10,8 +11,10 @@ import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
+import dev.octet.formats.model.ModelFingerprint;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
@@ -22,6 +25,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -80,6 +84,20 @@ public final class ModelSource implements AutoCloseable {
         public HuggingFace {
             unread = List.copyOf(unread);
             notes = List.copyOf(notes);
+        }
+
+        /** What it takes of tokens, as its configuration says. */
+        public TokenLimits tokenLimits() {
+            return new TokenLimits(first("vocab_size"), first("max_position_embeddings", "n_positions"));
+        }
+
+        private OptionalLong first(String... keys) {
+            for (String key : keys) {
+                if (config.path(key).isIntegralNumber()) {
+                    return OptionalLong.of(config.path(key).asLong());
+                }
+            }
+            return OptionalLong.empty();
         }
     }
 
@@ -211,6 +229,18 @@ public final class ModelSource implements AutoCloseable {
      */
     public GraphModel runnable(Converter converter) {
         return huggingFace == null ? converter.runnable() : converter.standard(OPSET);
+    }
+
+    /**
+     * By what statistics know the model: SHA-256 of an ONNX file, {@link ModelFingerprint} of a checkpoint (as it is stored, quantised or not).
+     *
+     * @throws IOException when it cannot be read
+     */
+    public String digest() throws IOException {
+        return huggingFace == null
+                ? Sha256.of(path())
+                : ModelFingerprint.of(
+                        huggingFace.config().toString(), file.model().tensors());
     }
 
     @Override

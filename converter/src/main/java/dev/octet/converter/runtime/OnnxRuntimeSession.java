@@ -90,9 +90,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
             options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL); // failures come as exceptions
             options.setIntraOpNumThreads(settings.threads());
             options.setInterOpNumThreads(1);
-            if (optimisation != OrtSession.SessionOptions.OptLevel.ALL_OPT) {
-                options.setOptimizationLevel(optimisation);
-            }
+            options.setOptimizationLevel(optimisation);
             if (!settings.quantisedKernels()) {
                 options.addConfigEntry("session.disable_quant_qdq", "1");
                 options.addConfigEntry("optimization.disable_specified_optimizers", "ReluQuantRewrite");

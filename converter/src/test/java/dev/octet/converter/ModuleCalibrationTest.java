@@ -1,0 +1,123 @@
+package dev.octet.converter;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.data.NpzDataset;
+import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.formats.npy.NpzFile;
+import dev.octet.formats.npy.NpzWriter;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.TensorStatistics;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Statistics of Hugging Face checkpoints, beside what hooks in transformers see ({@code testdata/make/calibration_golden.py}). */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+final class ModuleCalibrationTest {
+    private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
+    private static final Path GOLDEN = TESTDATA.resolve("golden/calibration");
+    private static final CalibrationOptions OPTIONS = CalibrationOptions.defaults();
+
+    @TempDir
+    Path folder;
+
+    /** The golden tokens for a model that may want token types. */
+    private Path data(List<InputSpec> inputs) throws IOException {
+        Path path = folder.resolve("data.npz");
+        try (Arena arena = Arena.ofConfined();
+                NpzFile tokens = NpzFile.open(GOLDEN.resolve("tokens.npz"));
+                NpzWriter w = NpzWriter.stored(path)) {
+            for (InputSpec in : inputs) {
+                boolean given = tokens.names().contains(in.name());
+                w.add(
+                        given
+                                ? tokens.read(in.name(), arena)
+                                : Tensor.ofLongs(arena, in.name(), Shape.of(6, 9), new long[54]));
+            }
+            w.commit();
+        }
+        return path;
+    }
+
+    private Statistics calibrate(String model, CalibrationOptions options) throws IOException {
+        try (ModelSource source =
+                        ModelSource.open(TESTDATA.resolve("models/tiny-hf").resolve(model));
+                Converter converter = Converter.of(source.model())) {
+            List<InputSpec> inputs = InputSpec.of(converter.source());
+            try (Dataset samples = NpzDataset.open(data(inputs), inputs)) {
+                return converter.calibrateModules(samples, source.digest(), options);
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"llama", "qwen3", "mistral", "gpt2", "bert-cls"})
+    void every_module_reads_what_it_reads_in_transformers_and_padding_does_not_count(String model) throws IOException {
+        Map<String, TensorStatistics> actual =
+                calibrate(model, OPTIONS.withMemory(10_000)).tensors();
+        JsonNode expected =
+                new ObjectMapper().readTree(GOLDEN.resolve(model + ".json").toFile());
+        assertTrue(expected.size() > 10);
+        for (Map.Entry<String, JsonNode> e : expected.properties()) {
+            // a tied output layer has the name of its weight
+            boolean tied = e.getKey().equals("lm_head") && !actual.containsKey("lm_head");
+            String name = !tied ? e.getKey() : model.equals("gpt2") ? "transformer.wte" : "model.embed_tokens";
+            TensorStatistics t = actual.get(name);
+            assertNotNull(t, name + " is not in " + actual.keySet());
+            assertEquals(e.getValue().path("count").asLong(), t.count(), name);
+            double amax = e.getValue().path("amax").asDouble();
+            assertEquals(amax, t.amax(), 1e-5 * amax, name);
+            double squares = e.getValue().path("sumOfSquares").asDouble();
+            assertEquals(squares, t.sumOfSquares(), 1e-5 * squares, name);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"llama3", "llama-linear", "qwen2", "qwen2-window", "gpt2-hub", "bert", "bert-bare"})
+    void pieces_and_the_whole_give_the_same_bits(String model) throws IOException {
+        Statistics whole = calibrate(model, OPTIONS.withMemory(Long.MAX_VALUE));
+        assertEquals(whole, calibrate(model, OPTIONS.withMemory(0)));
+        assertEquals(whole, calibrate(model, OPTIONS.withMemory(12_000)));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"llama", "qwen3", "gpt2-hub"})
+    void scales_of_the_cache_are_found_under_the_names_of_the_checkpoint(String model) throws IOException {
+        Statistics statistics = calibrate(model, OPTIONS);
+        try (CheckpointConverter converter =
+                CheckpointConverter.open(TESTDATA.resolve("models/tiny-hf").resolve(model))) {
+            CacheScales scales = converter.cacheScales(statistics);
+            assertEquals(2, scales.byAttention().size());
+        }
+    }
+
+    @Test
+    void a_model_with_another_number_in_it_or_another_configuration_has_another_digest() throws IOException {
+        Path models = TESTDATA.resolve("models/tiny-hf");
+        try (ModelSource a = ModelSource.open(models.resolve("llama"));
+                ModelSource again = ModelSource.open(models.resolve("llama/model.safetensors"));
+                ModelSource b = ModelSource.open(models.resolve("llama3"))) {
+            assertEquals(a.digest(), again.digest());
+            assertTrue(!a.digest().equals(b.digest()));
+        }
+    }
+}
