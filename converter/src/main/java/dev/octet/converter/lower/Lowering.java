@@ -24,11 +24,14 @@ public final class Lowering {
     private Lowering() {}
 
     /**
-     * The same function without operators of Octet's domain.
+     * The same function without operators of Octet's domain. A model with Attention in one node is brought to opset {@value #MIN_OPSET}: ONNX
+     * Runtime takes the shape of its output for empty where a Gemm reads it, and TensorRT does not know it.
      *
      * @param arena owns the few new constants (zero points, transposed codes)
+     * @throws dev.octet.formats.error.UnsupportedModelException when a model with Attention has a node with no form at that opset
      */
-    public static GraphModel lower(GraphModel model, Target target, Arena arena, PassLog log) {
+    public static GraphModel lower(GraphModel rewritten, Target target, Arena arena, PassLog log) {
+        GraphModel model = withoutAttention(rewritten);
         GraphEdit edit = GraphEdit.of(model.graph());
         Emitter emit = new Emitter(edit, arena);
         LinearForm form = switch (target) {
@@ -52,6 +55,11 @@ public final class Lowering {
             lowered = lowered.withOpset("", MIN_OPSET, MIN_IR);
         }
         return withoutScaffolding(new ShareShapes().apply(new StandardOps().apply(lowered, log), log));
+    }
+
+    private static GraphModel withoutAttention(GraphModel model) {
+        boolean attention = model.graph().nodes().stream().anyMatch(n -> n.is("Attention"));
+        return attention ? OpsetDecompositions.apply(model, (int) MIN_OPSET) : model;
     }
 
     /**
