@@ -2,7 +2,7 @@ package dev.octet.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.octet.converter.hf.HfImporter;
+import dev.octet.converter.ModelSource;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -25,6 +25,6 @@ class HuggingFacePageTest {
                 .results()
                 .map(r -> r.group(1).replace("`", "").split(", "))
                 .forEach(row -> named.addAll(List.of(row)));
-        assertEquals(HfImporter.classes(), List.copyOf(named));
+        assertEquals(ModelSource.architectures(), List.copyOf(named));
     }
 }

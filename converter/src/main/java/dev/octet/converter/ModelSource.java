@@ -189,6 +189,11 @@ public final class ModelSource implements AutoCloseable {
                 : weight.shape().elementCount() / Math.max(1, weight.shape().dim(rank - 1));
     }
 
+    /** Classes of transformers whose checkpoints have a graph, by the alphabet. */
+    public static List<String> architectures() {
+        return HfImporter.classes();
+    }
+
     /** What was opened. */
     public Path path() {
         return file.path();
