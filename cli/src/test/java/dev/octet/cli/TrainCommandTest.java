@@ -365,6 +365,15 @@ class TrainCommandTest {
     }
 
     @Test
+    void a_hugging_face_folder_teaches() throws IOException {
+        Path teacher = TESTDATA.resolve("models/tiny-hf/gpt2");
+        CommandLine line = train(GPT2, "run", tokens(taughtBy(teacher, ""), "steps: 1"));
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        // the student is an export of its teacher, and knows all already
+        assertEquals(0, metrics("run").getFirst().get("loss").asDouble(), 1e-9);
+    }
+
+    @Test
     void a_teacher_that_does_not_fit_or_is_not_there_is_named_before_any_step() throws IOException {
         Path vit = MODELS.resolve("vit_eager_script17.onnx");
         assertRefused(
@@ -373,7 +382,7 @@ class TrainCommandTest {
                 "the teacher wants inputs [pixel_values]");
         Path none = folder.resolve("none.onnx");
         assertRefused(train(GPT2, "none", tokens(taughtBy(none, ""), "steps: 1")), ExitCode.IO, "none.onnx");
-        Path tensors = TESTDATA.resolve("models/tiny-hf/gpt2");
+        Path tensors = TESTDATA.resolve("models/op-grad/add_both.safetensors");
         assertRefused(
                 train(GPT2, "tensors", tokens(taughtBy(tensors, ""), "steps: 1")),
                 ExitCode.INPUT,

@@ -33,7 +33,7 @@ final class Parameters {
     private final Arena arena;
     private final Map<String, Tensor> used = new LinkedHashMap<>();
     private final Set<String> missing = new LinkedHashSet<>();
-    private final List<String> wrong = new ArrayList<>();
+    private final Set<String> wrong = new LinkedHashSet<>();
     private final Set<String> misshapen = new LinkedHashSet<>();
     private final Set<String> accounted = new LinkedHashSet<>();
     private final Map<String, Shape> asked = new LinkedHashMap<>();

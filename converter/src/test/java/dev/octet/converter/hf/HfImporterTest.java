@@ -128,6 +128,12 @@ class HfImporterTest {
     }
 
     @Test
+    void a_misshapen_tensor_that_two_layers_share_is_told_once() throws IOException {
+        String told = spoiled("llama3", c -> c.config().put("vocab_size", 40)).refusal(MalformedModelException.class);
+        assertEquals(2, told.split("embed_tokens", -1).length, told);
+    }
+
+    @Test
     void a_tensor_that_is_no_float_is_named() throws IOException {
         String told =
                 spoiled("llama", c -> c.add("model.norm.weight", DType.I8, 32)).refusal(MalformedModelException.class);
