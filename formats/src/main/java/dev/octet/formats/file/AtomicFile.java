@@ -11,6 +11,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -76,6 +78,40 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
             write(bytes.asSlice(from, Math.min(chunkBytes, bytes.byteSize() - from))
                     .asByteBuffer());
         }
+    }
+
+    /** Writes all of several pieces, one behind the other, in as few calls of the system as it takes. */
+    public void write(List<MemorySegment> pieces) throws IOException {
+        List<ByteBuffer> buffers = new ArrayList<>();
+        for (MemorySegment piece : pieces) {
+            if (piece.heapBase().isPresent()) { // would be copied whole into one direct buffer
+                writeAll(buffers);
+                write(piece);
+                continue;
+            }
+            for (long from = 0; from < piece.byteSize(); from += NATIVE_CHUNK_BYTES) {
+                buffers.add(piece.asSlice(from, Math.min(NATIVE_CHUNK_BYTES, piece.byteSize() - from))
+                        .asByteBuffer());
+            }
+        }
+        writeAll(buffers);
+    }
+
+    private void writeAll(List<ByteBuffer> buffers) throws IOException {
+        ByteBuffer[] all = buffers.toArray(ByteBuffer[]::new);
+        int first = 0;
+        while (first < all.length) {
+            channel.write(all, first, all.length - first);
+            while (first < all.length && !all[first].hasRemaining()) {
+                first++;
+            }
+        }
+        buffers.clear();
+    }
+
+    /** Brings to the disk what was written so far. Another thread may write meanwhile. */
+    public void sync() throws IOException {
+        channel.force(false);
     }
 
     /** Bytes written so far. */
