@@ -26,6 +26,13 @@ def octet(options, *words):
     return result, json.loads(text[text.index("{"):])
 
 
+def finished(run):
+    """What a run in a folder has measured."""
+    with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    return {"evaluations": [line for line in lines if "eval_loss" in line], "seconds": sum(line.get("seconds", 0) for line in lines)}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("result")
@@ -33,6 +40,7 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "perplexity"))
     parser.add_argument("--text", help="folder of train.jsonl and eval.jsonl")
+    parser.add_argument("--again", action="store_true", help="with the run that lies in the work folder, instead of training")
     parser.add_argument("--octet", default=OCTET, help="command")
     options = parser.parse_args()
     work = options.work
@@ -44,7 +52,7 @@ def main():
     if not os.path.exists(f"{model}/tokenizer.json"):
         subprocess.run([sys.executable, MAKE, "model", text, "llama", str(LAYERS), model], check=True, stdout=sys.stderr)
     facts = machine() | {"threads": options.threads, "steps": options.steps, "calibrated on": f"{CALIBRATED} chapters"}
-    run = octet_trained(options, model, f"""
+    run = finished(f"{work}/run") if options.again else octet_trained(options, model, f"""
 data: {{train: {text}/train.jsonl, eval: {text}/eval.jsonl, pack: true, sequence: {SEQUENCE}}}
 loss: {{type: causal-lm}}
 batch_size: 16
@@ -67,15 +75,15 @@ precision: {{mode: bf16}}
     for form, words in FORMS.items():
         statistics = [] if form == "dynamic" else ["--statistics", f"{work}/stats"]
         octet(options, "quantize", bf16, "-o", f"{work}/{form}", *words, *statistics)
-        took, answer = octet(options, "evaluate", bf16, f"{work}/{form}", "--data", f"{text}/eval.jsonl", "--perplexity")
-        forms[form] = answer
+        took, answer = octet(options, "evaluate", bf16, f"{work}/{form}", "--data", f"{text}/eval.jsonl", "--perplexity", "--no-layers")
+        forms[form] = answer["comparison"]
         lines.append(f"{form:18} {summary(answer)}; {took['seconds']:.0f} s")
     facts["load_average_after"] = os.getloadavg()
     write(options.result, facts, lines, {"machine": facts, "trained": trained, "forms": forms})
 
 
 def summary(answer):
-    p = answer["perplexity"]
+    p = answer["comparison"]["perplexity"]
     fp8, bf16 = p["candidate"], p["reference"]
     return (f"perplexity {fp8['perplexity']:.4f}, BF16 {bf16['perplexity']:.4f}: "
             f"{fp8['perplexity'] / bf16['perplexity'] - 1:+.3%} over {bf16['tokens']} tokens")
