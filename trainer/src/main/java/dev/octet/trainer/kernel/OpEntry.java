@@ -15,17 +15,18 @@ public record OpEntry<O extends Op>(
         Class<O> op,
         OpReader<O> reader,
         ReferenceKernel<O> reference,
-        CpuKernel<O> cpu) {
+        CpuKernel<O> cpu,
+        @Nullable CudaKernel<O> cuda) {
     /** An operator of ONNX's default domain. */
     public static <O extends Op> OpEntry<O> onnx(
             String type, Class<O> op, OpReader<O> reader, ReferenceKernel<O> reference, CpuKernel<O> cpu) {
-        return new OpEntry<>("", type, op, reader, reference, cpu);
+        return new OpEntry<>("", type, op, reader, reference, cpu, null);
     }
 
     /** An operator of Octet's domain. */
     public static <O extends Op> OpEntry<O> octet(
             String type, Class<O> op, OpReader<O> reader, ReferenceKernel<O> reference, CpuKernel<O> cpu) {
-        return new OpEntry<>(Node.OCTET_DOMAIN, type, op, reader, reference, cpu);
+        return new OpEntry<>(Node.OCTET_DOMAIN, type, op, reader, reference, cpu, null);
     }
 
     /** An operator that programs make themselves: casts, updates, quantisers. */
@@ -39,6 +40,12 @@ public record OpEntry<O extends Op>(
                     throw new IllegalStateException(type + " is not read from nodes");
                 },
                 reference,
-                cpu);
+                cpu,
+                null);
+    }
+
+    /** The same with a CUDA twin. */
+    public OpEntry<O> with(CudaKernel<O> twin) {
+        return new OpEntry<>(domain, type, op, reader, reference, cpu, twin);
     }
 }

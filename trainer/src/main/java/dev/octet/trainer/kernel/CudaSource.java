@@ -1,0 +1,79 @@
+package dev.octet.trainer.kernel;
+
+import dev.octet.formats.tensor.DType;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * A file of CUDA C++ beside the class of a twin. It includes {@code octet.cuh} and nothing else, so it compiles where no CUDA headers are
+ * installed.
+ *
+ * @param beside the class that the resource lies beside
+ * @param file its name
+ * @param defines macros it is compiled with, by name
+ */
+public record CudaSource(Class<?> beside, String file, Map<String, String> defines) {
+    /** What every source includes. */
+    public static final String PRELUDE = "octet.cuh";
+
+    public CudaSource {
+        // in order of the names: the text it is cached by must not change
+        defines = java.util.Collections.unmodifiableMap(new TreeMap<>(defines));
+    }
+
+    /** A source without macros. */
+    public static CudaSource of(Class<?> beside, String file) {
+        return new CudaSource(beside, file, Map.of());
+    }
+
+    /** The same with one more macro. */
+    public CudaSource define(String name, Object value) {
+        Map<String, String> more = new TreeMap<>(defines);
+        more.put(name, value.toString());
+        return new CudaSource(beside, file, more);
+    }
+
+    /** The text of the file. */
+    public String text() {
+        return text(beside, file);
+    }
+
+    /** The text of {@link #PRELUDE}. */
+    public static String prelude() {
+        return text(CudaSource.class, PRELUDE);
+    }
+
+    /** Suffix of kernels for an element type: {@code f32}, {@code bf16}, {@code f16}, {@code f64}, {@code i64}, {@code bool}, {@code e4m3}. */
+    public static String suffix(DType type) {
+        return switch (type) {
+            case F8_E4M3FN -> "e4m3";
+            case F8_E5M2 -> "e5m2";
+            default -> type.name().toLowerCase(Locale.ROOT);
+        };
+    }
+
+    private static String text(Class<?> beside, String file) {
+        try (InputStream in = beside.getResourceAsStream(file)) {
+            if (in == null) {
+                throw new IllegalStateException("no resource " + file + " beside " + beside.getName());
+            }
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new UncheckedIOException("resource " + file + " beside " + beside.getName(), e);
+        }
+    }
+
+    /** As {@code gelu.cu HEAD=64}. */
+    @Override
+    public String toString() {
+        StringBuilder text = new StringBuilder(file);
+        defines.forEach(
+                (name, value) -> text.append(' ').append(name).append('=').append(value));
+        return text.toString();
+    }
+}

@@ -1,0 +1,36 @@
+package dev.octet.trainer.kernel;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+
+/**
+ * Elements in a CUDA device's memory, row-major, little-endian, {@code type.byteSize()} bytes.
+ *
+ * @param address in the device's address space, a multiple of 64
+ */
+public record CudaTensor(OperandType type, long address) {
+    /** Type of the elements. */
+    public DType dtype() {
+        return type.dtype();
+    }
+
+    /** Its dimensions. */
+    public Shape shape() {
+        return type.shape();
+    }
+
+    /** Number of elements. */
+    public long count() {
+        return type.count();
+    }
+
+    /** Bytes of the elements. */
+    public long byteSize() {
+        return type.byteSize();
+    }
+
+    /** Name of the element type in kernels' names, as {@code octet.cuh} spells it: {@code f32}, {@code bf16}, {@code i64}. */
+    public String suffix() {
+        return CudaSource.suffix(type.dtype());
+    }
+}

@@ -1,0 +1,337 @@
+// What every kernel of Octet includes: element types, conversions, reductions, and the few instructions that C++ has no words for.
+//
+// No header of CUDA is included, so that the run-time compiler needs none. Everything that only a GPU can do stands under "the
+// machine", once for GPUs and once, in octet_host.h, for processors: the tests run each kernel on a processor, too.
+//
+// Rules for kernels:
+//   * KERNEL(name, threads, (arguments)) { .. } defines one; names of kernels for several element types end in _f32, _bf16, _f16.
+//   * All threads of a block reach every barrier, shuffle and reduction: no thread returns before.
+//   * Sums are in a fixed order: no floating-point atomics.
+#pragma once
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef unsigned char u8;
+typedef signed char i8;
+typedef int i32;
+typedef float f32;
+typedef double f64;
+
+struct bf16 {
+    u16 bits;
+};
+struct f16 {
+    u16 bits;
+};
+struct e4m3 {
+    u8 bits;
+};
+struct e5m2 {
+    u8 bits;
+};
+typedef u8 boolean; // BOOL: one byte, 0 or 1
+
+#define WARP 32
+
+#ifdef OCTET_HOST
+#include "octet_host.h"
+#else
+
+// --- the machine ---------------------------------------------------------------------------------------------------------------
+
+#define KERNEL(name, threads, arguments) extern "C" __global__ void __launch_bounds__(threads) name arguments
+#define DEVICE __device__ __forceinline__
+#define SHARED __shared__
+// Dynamic shared memory, as bytes.
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(128) u8 name[]
+
+DEVICE int thread_index() { return threadIdx.x; }
+DEVICE int thread_count() { return blockDim.x; }
+DEVICE i64 block_index() { return blockIdx.x; }
+DEVICE i64 block_index_y() { return blockIdx.y; }
+DEVICE i64 block_index_z() { return blockIdx.z; }
+DEVICE i64 block_count() { return gridDim.x; }
+DEVICE void block_barrier() { __syncthreads(); }
+DEVICE void warp_barrier() { __syncwarp(); }
+
+DEVICE float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+DEVICE double shuffle_xor(double x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+DEVICE int shuffle_xor(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+DEVICE float shuffle_up(float x, int by) { return __shfl_up_sync(0xffffffffu, x, by); }
+DEVICE float shuffle(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+DEVICE int shuffle(int x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+
+DEVICE u32 float_bits(float x) { return __float_as_uint(x); }
+DEVICE float bits_float(u32 x) { return __uint_as_float(x); }
+
+// Integer maximum and sum in memory: exact in any order.
+DEVICE void atomic_max(int* at, int x) { atomicMax(at, x); }
+DEVICE void atomic_add(int* at, int x) { atomicAdd(at, x); }
+DEVICE int atomic_next(int* at) { return atomicAdd(at, 1); }
+DEVICE void memory_fence() { __threadfence(); }
+
+// To nearest, ties to even.
+DEVICE u16 bf16_bits(float x) {
+    u16 r;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x));
+    return r;
+}
+DEVICE u16 f16_bits(float x) {
+    u16 r;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
+    return r;
+}
+DEVICE float f16_value(u16 x) {
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
+    return r;
+}
+
+// Arithmetic whose rounding a recipe fixes: never contracted, never approximated, whatever the compiler's options.
+DEVICE float exact_multiply(float a, float b) { return __fmul_rn(a, b); }
+DEVICE float exact_add(float a, float b) { return __fadd_rn(a, b); }
+DEVICE float exact_divide(float a, float b) { return __fdiv_rn(a, b); }
+DEVICE float fast_exp(float x) { return __expf(x); }
+
+// Both codes of two numbers, the first in the low byte; saturating. Hardware writes NaN as 0x7f: E5M2's callers mend it.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+#define HAS_FP8 1
+DEVICE u16 e4m3_pair(float a, float b) {
+    u16 r;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(b), "f"(a));
+    return r;
+}
+DEVICE u16 e5m2_pair(float a, float b) {
+    u16 r;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(b), "f"(a));
+    return r;
+}
+#endif
+
+// 16 bytes from global to shared memory, without waiting; addresses are multiples of 16. With valid 0, zeros arrive.
+DEVICE void copy_async_16(void* shared, const void* global, bool valid = true) {
+    u32 to = (u32)__cvta_generic_to_shared(shared);
+    int bytes = valid ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(bytes));
+}
+DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;"); }
+// Until at most PENDING groups are under way; a barrier must follow before other threads' copies are read.
+template <int PENDING> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING)); }
+
+// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and receives, of each, elements
+// [l / 4][2 (l % 4)] and the next; transposed, elements [2 (l % 4)][l / 4] and [2 (l % 4) + 1][l / 4].
+DEVICE void load_matrix_4(u32 (&r)[4], const void* row) {
+    u32 at = (u32)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at));
+}
+DEVICE void load_matrix_4_transposed(u32 (&r)[4], const void* row) {
+    u32 at = (u32)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at));
+}
+
+// d += a b with a [16, 16], b [16, 8], d [16, 8] over the lanes of a warp, g = lane / 4, t = lane % 4:
+// a[0] = rows g, cols 2t, 2t+1; a[1] = rows g+8; a[2] = cols + 8; a[3] = rows g+8, cols + 8; b[0] = rows 2t, 2t+1, col g; b[1] = rows + 8;
+// d[0], d[1] = row g, cols 2t, 2t+1; d[2], d[3] = row g+8. (PTX ISA, mma.m16n8k16.)
+DEVICE void multiply_16816(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2], bf16) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+DEVICE void multiply_16816(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2], f16) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+// --- numbers -------------------------------------------------------------------------------------------------------------------
+
+#define INFINITE bits_float(0x7f800000u)
+
+DEVICE bool is_nan(float x) { return x != x; }
+DEVICE bool is_finite(float x) { return (float_bits(x) & 0x7f800000u) != 0x7f800000u; }
+
+// The code of a number by integer arithmetic alone, to nearest even, saturating (an infinity becomes the largest number), NaN as
+// NAN_CODE: the law on machines without the instruction. M mantissa bits, exponent bias B, largest code MAX.
+template <int M, int B, u32 MAX, u32 NAN_CODE> DEVICE u8 encode_fp8(float x) {
+    u32 bits = float_bits(x);
+    u32 sign = (bits >> 24) & 0x80;
+    u32 magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) {
+        return NAN_CODE;
+    }
+    int exponent = (int)(magnitude >> 23) - 127;
+    u32 code;
+    if (exponent >= 1 - B) {
+        u32 drop = 23 - M;
+        u32 rebiased = magnitude - ((u32)(127 - B) << 23);
+        code = (rebiased + (1u << (drop - 1)) - 1 + ((rebiased >> drop) & 1)) >> drop;
+        code = code > MAX || magnitude == 0x7f800000u ? MAX : code;
+    } else {
+        // subnormal: in units of 2^(1 - B - M)
+        int shift = 23 - M + (1 - B - exponent);
+        if (exponent == -127 || shift > 24) {
+            code = 0;
+        } else {
+            u32 whole = (magnitude & 0x7fffffu) | 0x800000u;
+            code = (whole + (1u << (shift - 1)) - 1 + ((whole >> shift) & 1)) >> shift;
+        }
+    }
+    return (u8)(sign | code);
+}
+
+// Two codes at once, the first in the low byte.
+template <typename C> DEVICE u16 encode_pair(float a, float b);
+template <> DEVICE u16 encode_pair<e4m3>(float a, float b) {
+#ifdef HAS_FP8
+    return e4m3_pair(a, b);
+#else
+    return (u16)(encode_fp8<3, 7, 0x7e, 0x7f>(a) | encode_fp8<3, 7, 0x7e, 0x7f>(b) << 8);
+#endif
+}
+template <> DEVICE u16 encode_pair<e5m2>(float a, float b) {
+#ifdef HAS_FP8
+    u16 r = e5m2_pair(a, b);
+    // Octet's NaN is the quiet one, 0x7e
+    r = is_nan(a) ? (u16)((r & 0xff00) | 0x7e) : r;
+    return is_nan(b) ? (u16)((r & 0xff) | 0x7e00) : r;
+#else
+    return (u16)(encode_fp8<2, 15, 0x7b, 0x7e>(a) | encode_fp8<2, 15, 0x7b, 0x7e>(b) << 8);
+#endif
+}
+
+DEVICE float decode_e4m3(u8 code) {
+    u32 magnitude = code & 0x7f;
+    float x = magnitude == 0x7f ? bits_float(0x7fc00000u) : bits_float(magnitude << 20) * 0x1p120f;
+    return code & 0x80 ? -x : x;
+}
+// As F16's upper byte.
+DEVICE float decode_e5m2(u8 code) { return f16_value((u16)(code << 8)); }
+
+DEVICE float widen(float x) { return x; }
+DEVICE float widen(double x) { return (float)x; }
+DEVICE float widen(bf16 x) { return bits_float((u32)x.bits << 16); }
+DEVICE float widen(f16 x) { return f16_value(x.bits); }
+DEVICE float widen(e4m3 x) { return decode_e4m3(x.bits); }
+DEVICE float widen(e5m2 x) { return decode_e5m2(x.bits); }
+DEVICE float widen(i64 x) { return (float)x; }
+DEVICE float widen(i32 x) { return (float)x; }
+DEVICE float widen(u8 x) { return (float)x; }
+DEVICE float widen(i8 x) { return (float)x; }
+
+// Rounded to nearest even; integers cut off.
+template <typename T> DEVICE T narrow(float x);
+template <> DEVICE float narrow<float>(float x) { return x; }
+template <> DEVICE double narrow<double>(float x) { return x; }
+template <> DEVICE bf16 narrow<bf16>(float x) { return bf16{bf16_bits(x)}; }
+template <> DEVICE f16 narrow<f16>(float x) { return f16{f16_bits(x)}; }
+template <> DEVICE e4m3 narrow<e4m3>(float x) { return e4m3{(u8)encode_pair<e4m3>(x, 0)}; }
+template <> DEVICE e5m2 narrow<e5m2>(float x) { return e5m2{(u8)encode_pair<e5m2>(x, 0)}; }
+template <> DEVICE i64 narrow<i64>(float x) { return (i64)x; }
+template <> DEVICE i32 narrow<i32>(float x) { return (i32)x; }
+template <> DEVICE u8 narrow<u8>(float x) { return (u8)(i32)x; }
+template <> DEVICE i8 narrow<i8>(float x) { return (i8)(i32)x; }
+
+// --- elements ------------------------------------------------------------------------------------------------------------------
+
+// N elements that are loaded and stored at once: at most 16 bytes, at an address that is a multiple of them all.
+template <typename T, int N> struct alignas(sizeof(T) * N) Pack {
+    T at[N];
+};
+// As many as 16 bytes hold.
+template <typename T> struct Wide {
+    static const int N = 16 / sizeof(T);
+    typedef Pack<T, N> Elements;
+};
+
+template <int N, typename T> DEVICE void load(const T* from, float (&to)[N]) {
+    Pack<T, N> p = *(const Pack<T, N>*)from;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        to[i] = widen(p.at[i]);
+    }
+}
+template <int N, typename T> DEVICE void store(T* to, const float (&from)[N]) {
+    Pack<T, N> p;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        p.at[i] = narrow<T>(from[i]);
+    }
+    *(Pack<T, N>*)to = p;
+}
+// Codes are made two at a time.
+template <typename C, int N> DEVICE void store_codes(C* to, const float (&from)[N]) {
+    Pack<u16, N / 2> p;
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) {
+        p.at[i] = encode_pair<C>(from[2 * i], from[2 * i + 1]);
+    }
+    *(Pack<u16, N / 2>*)to = p;
+}
+template <int N> DEVICE void store(e4m3* to, const float (&from)[N]) { store_codes<e4m3, N>(to, from); }
+template <int N> DEVICE void store(e5m2* to, const float (&from)[N]) { store_codes<e5m2, N>(to, from); }
+DEVICE bool is_aligned(const void* p, int bytes) { return ((u64)p & (bytes - 1)) == 0; }
+
+// --- sums and maxima -----------------------------------------------------------------------------------------------------------
+
+DEVICE int lane() { return thread_index() % WARP; }
+DEVICE int warp() { return thread_index() / WARP; }
+
+struct Sum {
+    template <typename T> DEVICE T operator()(T a, T b) const { return a + b; }
+};
+// NaN is left out unless both are.
+struct Max {
+    template <typename T> DEVICE T operator()(T a, T b) const { return b > a || a != a ? b : a; }
+};
+struct Min {
+    template <typename T> DEVICE T operator()(T a, T b) const { return b < a || a != a ? b : a; }
+};
+
+// The same in all lanes.
+template <typename F, typename T> DEVICE T warp_fold(T x, F fold) {
+#pragma unroll
+    for (int mask = WARP / 2; mask > 0; mask /= 2) {
+        x = fold(x, shuffle_xor(x, mask));
+    }
+    return x;
+}
+
+// The same in all threads. scratch: room for 33 numbers in shared memory, free again behind it.
+template <typename F, typename T> DEVICE T block_fold(T x, F fold, T neutral, T* scratch) {
+    x = warp_fold(x, fold);
+    if (lane() == 0) {
+        scratch[warp()] = x;
+    }
+    block_barrier();
+    if (warp() == 0) {
+        T y = lane() < thread_count() / WARP ? scratch[lane()] : neutral;
+        y = warp_fold(y, fold);
+        if (lane() == 0) {
+            scratch[32] = y;
+        }
+    }
+    block_barrier();
+    T all = scratch[32];
+    block_barrier();
+    return all;
+}
+
+// Raises *amax, which is at least 0, to the block's largest magnitude, NaN left out: of numbers that are not negative the order is that
+// of their bits. All threads of the block call it.
+DEVICE void raise_amax(float* amax, float magnitude, float* scratch) {
+    float largest = block_fold(magnitude, Max(), 0.0f, scratch);
+    if (thread_index() == 0 && largest > 0) {
+        atomic_max((int*)amax, (int)float_bits(largest));
+    }
+}
+
+// Instances of a macro M(suffix, type).
+#define FLOAT_TYPES(M) M(f32, f32) M(bf16, bf16) M(f16, f16)
+#define FP8_TYPES(M) M(e4m3, e4m3) M(e5m2, e5m2)
