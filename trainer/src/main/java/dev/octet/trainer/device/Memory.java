@@ -1,6 +1,7 @@
 package dev.octet.trainer.device;
 
 import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /** Lasting values on a device, by name. */
@@ -10,6 +11,13 @@ public interface Memory extends AutoCloseable {
 
     /** Copies a value from the device; waits for what computes it. */
     void read(Value value, MemorySegment bytes);
+
+    /** Has a value copied behind the work asked for so far, without waiting for it. */
+    default Fetched fetch(Value value) {
+        MemorySegment copy = Arena.ofAuto().allocate(Math.max(1, value.type().byteSize()), 64);
+        read(value, copy.asSlice(0, value.type().byteSize()));
+        return () -> copy;
+    }
 
     /** Fills with zeros. */
     void zero(Value value);

@@ -46,6 +46,18 @@ public interface CudaStream {
     long table(long... words);
 
     /**
+     * Memory for another form of an operand, such as its transpose, which the step that makes the operand fills, too. Asked for by steps that
+     * read it.
+     *
+     * @param form what it is called between the two steps
+     * @return its address, aligned to 256; it lasts as long as the program
+     */
+    long derived(CudaTensor of, String form, long bytes);
+
+    /** Where a later step asks for another form of what this step makes ({@link #derived}); 0 where none does. */
+    long wanted(CudaTensor of, String form);
+
+    /**
      * Blocks and threads of a launch.
      *
      * @param threads of a block, in one dimension; a multiple of 32, at most 1024

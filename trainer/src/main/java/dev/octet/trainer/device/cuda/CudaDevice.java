@@ -1,0 +1,59 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
+import java.util.Collection;
+
+/**
+ * A GPU that runs programs. Nothing is put on it while a step is written: what the session asks for is collected and started when a result
+ * is read, and a sequence that comes again runs as one CUDA graph.
+ */
+public final class CudaDevice implements Device {
+    private final Gpu gpu;
+    private final CudaQueue queue;
+
+    /** The device on a GPU, which it closes with itself. */
+    public CudaDevice(Gpu gpu) {
+        this.gpu = gpu;
+        this.queue = new CudaQueue(gpu);
+    }
+
+    @Override
+    public String name() {
+        return "cuda:" + gpu.info().ordinal();
+    }
+
+    @Override
+    public String products() {
+        return gpu.info().name() + ", " + gpu.info().versions();
+    }
+
+    /** What the GPU is. */
+    public GpuInfo info() {
+        return gpu.info();
+    }
+
+    @Override
+    public Memory allocate(Collection<Value> lasting) {
+        CudaMemory memory = new CudaMemory(gpu, queue);
+        memory.admit(lasting);
+        return memory;
+    }
+
+    @Override
+    public Executable load(Program program, Memory memory) {
+        if (!(memory instanceof CudaMemory own)) {
+            throw new IllegalArgumentException("memory of another device");
+        }
+        return new CudaExecutable(program, own, gpu, queue);
+    }
+
+    @Override
+    public void close() {
+        queue.close();
+        gpu.close();
+    }
+}

@@ -1,0 +1,270 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.StepFrame;
+import dev.octet.trainer.device.StepObserver;
+import dev.octet.trainer.kernel.CudaCall;
+import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
+import dev.octet.trainer.op.Fusions;
+import dev.octet.trainer.op.Ops;
+import dev.octet.trainer.program.MemoryPlan;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Step;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeSet;
+import org.jspecify.annotations.Nullable;
+
+/** A program whose work is all made ready: its temporaries, constants and workspaces lie in one piece of memory. */
+final class CudaExecutable implements Executable {
+    /** @param steps of the program, several where one launch does them; the last one names the work in measurements */
+    private record Part(List<Step> steps, List<Work> works) {}
+
+    private final Program program;
+    private final MemoryPlan plan;
+    private final CudaMemory memory;
+    private final Gpu gpu;
+    private final CudaQueue queue;
+    private final Map<Integer, CudaTensor> tensors = new HashMap<>();
+    private final Map<Phase, List<Part>> parts = new EnumMap<>(Phase.class);
+    private final int[] readers;
+    private final long base;
+    private final long bytes;
+    private @Nullable StepObserver observer;
+
+    CudaExecutable(Program program, CudaMemory memory, Gpu gpu, CudaQueue queue) {
+        this.program = program;
+        this.memory = memory;
+        this.gpu = gpu;
+        this.queue = queue;
+        plan = MemoryPlan.of(program);
+        refuseUnknown();
+        memory.admit(program);
+        readers = readers();
+        long own = placeFrom(CudaMemory.ALIGNMENT);
+        WorkWriter first = WorkWriter.first(gpu);
+        write(first);
+        bytes = own + first.bytes();
+        base = gpu.allocate(
+                bytes, "activations and workspaces of " + program.steps().size() + " steps");
+        try {
+            tensors.clear();
+            placeFrom(base);
+            program.constants().forEach((v, t) -> {
+                if (t.bytes().byteSize() > 0) {
+                    gpu.write(tensor(v).address(), t.bytes());
+                }
+            });
+            WorkWriter second = first.second(base + own, CudaMemory.ALIGNMENT + own, base - CudaMemory.ALIGNMENT);
+            write(second);
+            second.writeTables();
+        } catch (RuntimeException e) { // a kernel does not compile
+            close();
+            throw e;
+        }
+    }
+
+    private void refuseUnknown() {
+        Set<String> unknown = new TreeSet<>();
+        for (Step s : program.steps()) {
+            if (!s.isView() && Ops.of(s.op()).cuda() == null) {
+                unknown.add(s.op().type());
+            }
+        }
+        if (!unknown.isEmpty()) {
+            throw new UnavailableException(
+                    "no CUDA kernel for " + String.join(", ", unknown),
+                    "program of " + program.steps().size() + " steps",
+                    "train with --device cpu");
+        }
+    }
+
+    /** Number of steps that read each value, by its root's id; outputs have one reader more. */
+    private int[] readers() {
+        int[] count = new int[program.values().size()];
+        for (Step s : program.steps()) {
+            if (s.isView()) {
+                continue;
+            }
+            for (List<@Nullable Value> list :
+                    List.of(s.inputs(), s.backward() ? s.outputs() : List.<Value>of(), s.upstream())) {
+                for (Value v : list) {
+                    if (v != null) {
+                        count[plan.root(v).id()]++;
+                    }
+                }
+            }
+        }
+        program.outputs().values().forEach(v -> count[plan.root(v).id()]++);
+        return count;
+    }
+
+    /** Gives arena, then constants their addresses, from {@code start} on; returns the bytes they take. */
+    private long placeFrom(long start) {
+        long at = start + CudaMemory.aligned(plan.arenaBytes());
+        for (Value v : program.constants().keySet()) {
+            tensors.put(v.id(), new CudaTensor(v.type(), at));
+            at += CudaMemory.aligned(v.type().byteSize());
+        }
+        for (Value v : program.inputs().values()) {
+            if (!plan.isPlaced(v)) { // no step reads it
+                tensors.put(v.id(), new CudaTensor(v.type(), at));
+                at += CudaMemory.aligned(v.type().byteSize());
+            }
+        }
+        for (Value v : program.values()) {
+            if (!tensors.containsKey(v.id())) {
+                Long address = address(v, start);
+                if (address != null) {
+                    tensors.put(v.id(), new CudaTensor(v.type(), address));
+                }
+            }
+        }
+        return at - start;
+    }
+
+    private @Nullable Long address(Value value, long start) {
+        Value root = plan.root(value);
+        return switch (root.role()) {
+            case PARAMETER, STATE, GRADIENT, PREPARED -> memory.tensor(root).address();
+            case CONSTANT -> {
+                CudaTensor constant = tensors.get(root.id());
+                yield constant == null ? null : constant.address();
+            }
+            case INPUT, TEMPORARY -> plan.isPlaced(root) ? start + plan.offset(root) : null;
+        };
+    }
+
+    private CudaTensor tensor(Value value) {
+        CudaTensor t = tensors.get(value.id());
+        if (t == null) {
+            throw new IllegalStateException(value + " lies nowhere: no step touches it");
+        }
+        return t;
+    }
+
+    private void write(WorkWriter writer) {
+        for (Phase phase : Phase.values()) {
+            List<Step> steps =
+                    program.steps(phase).stream().filter(s -> !s.isView()).toList();
+            List<CudaCall> calls = steps.stream().map(this::call).toList();
+            List<Part> list = new ArrayList<>();
+            for (int at = 0; at < steps.size(); ) {
+                int length = write(calls, at, writer);
+                list.add(new Part(steps.subList(at, at + length), writer.take()));
+                at += length;
+            }
+            parts.put(phase, list);
+        }
+    }
+
+    private CudaCall call(Step s) {
+        return new CudaCall(s.op(), s.backward(), new StepFrame<>(s, this::tensor), j -> {
+            Value v = j < s.outputs().size() ? s.outputs().get(j) : null;
+            return v == null ? 0 : readers[plan.root(v).id()];
+        });
+    }
+
+    /** Writes the step with this number and those that one fusion does with it; returns how many. */
+    private static int write(List<CudaCall> calls, int at, WorkWriter writer) {
+        for (CudaFusion fusion : Fusions.ALL) {
+            int length = fusion.length(calls, at);
+            if (length > 0) {
+                fusion.write(calls.subList(at, at + length), writer);
+                return length;
+            }
+        }
+        CudaCall call = calls.get(at);
+        OpEntry<Op> entry = Ops.of(call.op());
+        CudaKernel<Op> kernel = Objects.requireNonNull(entry.cuda());
+        if (call.backward()) {
+            kernel.backward(call.op(), call.frame(), writer);
+        } else {
+            kernel.forward(call.op(), call.frame(), writer);
+        }
+        return 1;
+    }
+
+    @Override
+    public Program program() {
+        return program;
+    }
+
+    @Override
+    public long bytes() {
+        return bytes;
+    }
+
+    @Override
+    public void feed(Value input, MemorySegment from) {
+        queue.write(tensor(input).address(), from);
+    }
+
+    @Override
+    public void run(Phase phase) {
+        for (Part part : parts.getOrDefault(phase, List.of())) {
+            StepObserver watching = observer;
+            if (watching == null) {
+                part.works().forEach(queue::add);
+            } else {
+                watch(part, watching);
+            }
+        }
+    }
+
+    private void watch(Part part, StepObserver watching) {
+        queue.finish();
+        long start = System.nanoTime();
+        part.works().forEach(queue::add);
+        queue.finish();
+        long nanos = System.nanoTime() - start;
+        // the time of steps done together is the last one's
+        int last = part.steps().size() - 1;
+        for (int i = 0; i <= last; i++) {
+            watching.after(part.steps().get(i), i == last ? nanos : 0, this);
+        }
+    }
+
+    @Override
+    public void read(Value value, MemorySegment to) {
+        queue.start();
+        if (to.byteSize() > 0) {
+            gpu.read(tensor(value).address(), to);
+        }
+    }
+
+    @Override
+    public Fetched fetch(Value value) {
+        CudaTensor t = tensor(value);
+        return queue.fetch(t.address(), t.byteSize());
+    }
+
+    @Override
+    public void observe(@Nullable StepObserver newObserver) {
+        observer = newObserver;
+    }
+
+    @Override
+    public void close() {
+        List<Work> works = parts.values().stream()
+                .flatMap(List::stream)
+                .flatMap(p -> p.works().stream())
+                .toList();
+        queue.forget(works, base, bytes);
+        gpu.release(base);
+    }
+}

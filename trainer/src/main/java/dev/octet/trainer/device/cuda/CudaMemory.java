@@ -1,0 +1,163 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** Lasting values on a GPU, by name; those that come together lie in one piece of memory. */
+final class CudaMemory implements Memory {
+    /** Bytes that addresses are multiples of. */
+    static final long ALIGNMENT = 256;
+
+    /** Larger writes do not belong to a step: weights and states that a run begins with. */
+    private static final long LARGEST_OF_STEP = 4096;
+
+    private record Held(CudaTensor tensor, Work zero) {}
+
+    private record Block(long address, long bytes) {}
+
+    private final Gpu gpu;
+    private final CudaQueue queue;
+    private final Map<String, Held> held = new HashMap<>();
+    private final List<Block> blocks = new ArrayList<>();
+
+    /** Values that have been given elements: states are not to be given their first ones again. */
+    private final Set<String> filled = new HashSet<>();
+
+    CudaMemory(Gpu gpu, CudaQueue queue) {
+        this.gpu = gpu;
+        this.queue = queue;
+    }
+
+    static long aligned(long bytes) {
+        return Math.ceilDiv(Math.max(1, bytes), ALIGNMENT) * ALIGNMENT;
+    }
+
+    /** Makes the values that are not there yet. */
+    void admit(Collection<Value> values) {
+        Map<String, OperandType> missing = new LinkedHashMap<>();
+        long bytes = 0;
+        for (Value v : values) {
+            Held h = held.get(v.name());
+            OperandType known = h == null ? missing.get(v.name()) : h.tensor().type();
+            if (known == null) {
+                missing.put(v.name(), v.type());
+                bytes += aligned(v.type().byteSize());
+            } else if (!known.equals(v.type())) {
+                throw new IllegalArgumentException("'" + v.name() + "' is " + known + " here, not " + v.type());
+            }
+        }
+        if (missing.isEmpty()) {
+            return;
+        }
+        long at = gpu.allocate(bytes, missing.size() + " weights, gradients and states");
+        blocks.add(new Block(at, bytes));
+        for (Map.Entry<String, OperandType> e : missing.entrySet()) {
+            OperandType type = e.getValue();
+            held.put(e.getKey(), new Held(new CudaTensor(type, at), gpu.zero(at, type.byteSize())));
+            at += aligned(type.byteSize());
+        }
+    }
+
+    /** Makes what a program needs and is not there yet, states with their first elements. */
+    void admit(Program program) {
+        admit(program.lasting());
+        try (Arena arena = Arena.ofConfined()) {
+            for (Value v : program.lasting()) {
+                List<Float> initial = program.initialStates().get(v);
+                if (initial != null && filled.add(v.name())) {
+                    MemorySegment bytes = arena.allocate(Math.max(1, v.type().byteSize()), 64)
+                            .asSlice(0, v.type().byteSize());
+                    fill(new CpuTensor(v.type(), bytes), initial);
+                    store(v, bytes);
+                }
+            }
+        }
+    }
+
+    private static void fill(CpuTensor state, List<Float> initial) {
+        for (long i = 0; i < state.count(); i++) {
+            float x = initial.get(initial.size() == 1 ? 0 : (int) i);
+            state.write(i, new float[] {x}, 0, 1);
+        }
+    }
+
+    /** Where a value lies. */
+    CudaTensor tensor(Value value) {
+        return held(value).tensor();
+    }
+
+    private Held held(Value value) {
+        Held h = held.get(value.name());
+        if (h == null) {
+            admit(List.of(value));
+            h = held.get(value.name());
+        }
+        if (h == null || !h.tensor().type().equals(value.type())) {
+            throw new IllegalArgumentException("'" + value.name() + "' is not " + value.type() + " here");
+        }
+        return h;
+    }
+
+    @Override
+    public void write(Value value, MemorySegment bytes) {
+        filled.add(value.name());
+        store(value, bytes);
+    }
+
+    private void store(Value value, MemorySegment bytes) {
+        CudaTensor to = tensor(value);
+        if (bytes.byteSize() != to.byteSize()) {
+            throw new IllegalArgumentException(value + " takes " + to.byteSize() + " bytes, not " + bytes.byteSize());
+        }
+        if (bytes.byteSize() <= LARGEST_OF_STEP) {
+            queue.write(to.address(), bytes);
+        } else {
+            queue.start();
+            gpu.write(to.address(), bytes);
+        }
+    }
+
+    @Override
+    public void read(Value value, MemorySegment bytes) {
+        queue.start();
+        gpu.read(tensor(value).address(), bytes);
+    }
+
+    @Override
+    public Fetched fetch(Value value) {
+        CudaTensor t = tensor(value);
+        return queue.fetch(t.address(), t.byteSize());
+    }
+
+    @Override
+    public void zero(Value value) {
+        filled.add(value.name());
+        if (value.type().byteSize() > 0) {
+            queue.add(held(value).zero());
+        }
+    }
+
+    @Override
+    public void close() {
+        List<Work> works = held.values().stream().map(Held::zero).toList();
+        for (Block b : blocks) {
+            queue.forget(works, b.address(), b.bytes());
+            gpu.release(b.address());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaTensor;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Collects what twins write. A program is written twice: first to learn how much memory its steps need besides their operands, then, with that
+ * memory at hand, for good. Twins write the same both times.
+ */
+final class WorkWriter implements CudaStream {
+    private final Gpu gpu;
+    private final @Nullable Room room;
+    private final List<Long> words = new ArrayList<>();
+    private final Map<Derived, Long> derived;
+    private List<Work> works = new ArrayList<>();
+    private long stepWorkspace;
+    private long workspace;
+    private long derivedBytes;
+    private long tableBytes;
+
+    private record Derived(long address, String form) {}
+
+    /** Where the memory lies that the first time asked for. */
+    private record Room(long workspace, long derived, long tables) {}
+
+    private WorkWriter(Gpu gpu, @Nullable Room room, Map<Derived, Long> derived) {
+        this.gpu = gpu;
+        this.room = room;
+        this.derived = derived;
+    }
+
+    /** Learns what memory is needed; nothing is made ready. */
+    static WorkWriter first(Gpu gpu) {
+        return new WorkWriter(gpu, null, new HashMap<>());
+    }
+
+    /** Bytes that the first time asked for. */
+    long bytes() {
+        return CudaMemory.aligned(workspace) + derivedBytes + CudaMemory.aligned(tableBytes);
+    }
+
+    /**
+     * A writer for good, with {@link #bytes} of memory.
+     *
+     * @param moved by how much the operands lie elsewhere that lay below {@code end} the first time
+     */
+    WorkWriter second(long memory, long end, long moved) {
+        long afterWorkspace = memory + CudaMemory.aligned(workspace);
+        Map<Derived, Long> now = new HashMap<>();
+        derived.forEach((d, at) -> now.put(d.address() < end ? new Derived(d.address() + moved, d.form()) : d, at));
+        return new WorkWriter(gpu, new Room(memory, afterWorkspace, afterWorkspace + derivedBytes), now);
+    }
+
+    /** A new step begins: what was written since the last one. */
+    List<Work> take() {
+        List<Work> step = works;
+        works = new ArrayList<>();
+        stepWorkspace = 0;
+        return step;
+    }
+
+    /** Copies the tables to the device. */
+    void writeTables() {
+        if (room != null && !words.isEmpty()) {
+            try (Arena arena = Arena.ofConfined()) {
+                MemorySegment bytes = arena.allocate(ValueLayout.JAVA_LONG, words.size());
+                for (int i = 0; i < words.size(); i++) {
+                    bytes.setAtIndex(ValueLayout.JAVA_LONG, i, words.get(i));
+                }
+                gpu.write(room.tables(), bytes);
+            }
+        }
+    }
+
+    @Override
+    public int multiprocessors() {
+        return gpu.info().multiprocessors();
+    }
+
+    @Override
+    public int capability() {
+        return gpu.info().capability();
+    }
+
+    @Override
+    public void launch(CudaSource source, String kernel, Grid grid, Object... arguments) {
+        List<Object> numbers = new ArrayList<>(arguments.length);
+        for (Object a : arguments) {
+            numbers.add(
+                    switch (a) {
+                        case CudaTensor t -> t.address();
+                        case Long x -> x;
+                        case Integer x -> x;
+                        case Float x -> x;
+                        case Double x -> x;
+                        default ->
+                            throw new IllegalArgumentException("an argument of " + kernel + " is a "
+                                    + a.getClass().getSimpleName());
+                    });
+        }
+        if (room != null) {
+            works.add(gpu.launch(source, kernel, grid, numbers));
+        }
+    }
+
+    @Override
+    public void product(CudaProduct product) {
+        if (room != null) {
+            works.add(gpu.product(product));
+        }
+    }
+
+    @Override
+    public void copy(long from, long to, long bytes) {
+        if (room != null && bytes > 0) {
+            works.add(gpu.copy(from, to, bytes));
+        }
+    }
+
+    @Override
+    public void zero(long at, long bytes) {
+        if (room != null && bytes > 0) {
+            works.add(gpu.zero(at, bytes));
+        }
+    }
+
+    @Override
+    public long workspace(long bytes) {
+        long at = stepWorkspace;
+        stepWorkspace += CudaMemory.aligned(bytes);
+        workspace = Math.max(workspace, stepWorkspace);
+        return room == null ? CudaMemory.ALIGNMENT : room.workspace() + at;
+    }
+
+    @Override
+    public long table(long... numbers) {
+        long at = tableBytes;
+        for (long x : numbers) {
+            words.add(x);
+        }
+        while (words.size() % (CudaMemory.ALIGNMENT / Long.BYTES) != 0) {
+            words.add(0L);
+        }
+        tableBytes = (long) words.size() * Long.BYTES;
+        return room == null ? CudaMemory.ALIGNMENT : room.tables() + at;
+    }
+
+    @Override
+    public long derived(CudaTensor of, String form, long bytes) {
+        Derived key = new Derived(of.address(), form);
+        Long at = derived.get(key);
+        if (at == null) {
+            if (room != null) {
+                throw new IllegalStateException("a twin wrote something else the second time: " + form);
+            }
+            at = derivedBytes;
+            derived.put(key, at);
+            derivedBytes += CudaMemory.aligned(bytes);
+        }
+        return room == null ? CudaMemory.ALIGNMENT : room.derived() + at;
+    }
+
+    @Override
+    public long wanted(CudaTensor of, String form) {
+        Long at = derived.get(new Derived(of.address(), form));
+        return at == null || room == null ? 0 : room.derived() + at;
+    }
+}

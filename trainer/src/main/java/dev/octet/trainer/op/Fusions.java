@@ -1,0 +1,12 @@
+package dev.octet.trainer.op;
+
+import dev.octet.trainer.kernel.CudaFusion;
+import java.util.List;
+
+/** Steps that a GPU does together. One more is one class beside the twins it stands for and one row here. */
+public final class Fusions {
+    /** In the order in which they are tried. */
+    public static final List<CudaFusion> ALL = List.of();
+
+    private Fusions() {}
+}
