@@ -1,0 +1,237 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A GPU that is this processor: the very sources of the kernels, compiled with the system's C++ compiler, the threads of a block as fibers.
+ * What is undefined on a GPU, or refused by its libraries, is an exception here: barriers that part of a block misses, bytes written outside
+ * of an allocation, arguments of other types than the kernel's, products that cublasLt does not know. An address is that of native memory.
+ *
+ * <p>Two runs in different {@link Order}s must give the same bits: where they do not, blocks or threads depend on each other without a
+ * barrier.
+ */
+public final class HostGpu implements Gpu {
+    /**
+     * In which blocks, warps and lanes run between two barriers.
+     *
+     * @param seed 0: as they are counted, asynchronous copies as late as possible; 1: backwards, copies at once; others: mixed, copies at once
+     */
+    public record Order(int seed) {
+        /** As they are counted. */
+        public static final Order FORWARD = new Order(0);
+        /** The last first. */
+        public static final Order BACKWARD = new Order(1);
+    }
+
+    private static final long MEMORY_BYTES = 8L << 30;
+    /** Odd and small, so that strides over a problem take several turns and end unevenly. */
+    private static final int MULTIPROCESSORS = 3;
+
+    private final HostCompiler compiler;
+    private final Order order;
+    private final int capability;
+    private final HostMemory memory = new HostMemory(MEMORY_BYTES);
+    private final Arena pinned = Arena.ofShared();
+    /** Where works go while a graph is captured. */
+    private @Nullable List<HostWork> captured;
+
+    /** The GPU of capability 9.0 with the order in which things run. */
+    public HostGpu(Order order) {
+        this(order, 90);
+    }
+
+    /**
+     * @param capability ten times the major number and the minor one, as {@link GpuInfo#capability}
+     * @throws UnavailableException when there is no compiler
+     */
+    public HostGpu(Order order, int capability) {
+        this.compiler = HostCompiler.find()
+                .orElseThrow(() ->
+                        new UnavailableException(absence().orElseThrow(), "HostGpu", "skip the test by assumption"));
+        this.order = order;
+        this.capability = capability;
+    }
+
+    /** Why there can be none on this machine; empty when there can. Tests assume that it is empty. */
+    public static Optional<String> absence() {
+        return HostCompiler.absence();
+    }
+
+    @Override
+    public GpuInfo info() {
+        return new GpuInfo(0, "this processor", capability, MULTIPROCESSORS, MEMORY_BYTES, compiler.version());
+    }
+
+    @Override
+    public long freeBytes() {
+        return memory.free();
+    }
+
+    @Override
+    public long allocate(long bytes, String what) {
+        notCapturing("an allocation");
+        return memory.allocate(bytes, what);
+    }
+
+    @Override
+    public void release(long address) {
+        notCapturing("a release");
+        memory.release(address);
+    }
+
+    @Override
+    public MemorySegment pinned(long bytes) {
+        return pinned.allocate(bytes, 256);
+    }
+
+    @Override
+    public void write(long to, MemorySegment from) {
+        notCapturing("a write");
+        memory.at(to, from.byteSize(), "write").copyFrom(from);
+    }
+
+    @Override
+    public void read(long from, MemorySegment to) {
+        notCapturing("a read");
+        to.copyFrom(memory.at(from, to.byteSize(), "read"));
+    }
+
+    @Override
+    public void synchronize() {
+        notCapturing("a synchronization");
+    }
+
+    @Override
+    public Work launch(CudaSource source, String kernel, Grid grid, List<Object> arguments) {
+        int most = capability >= 90 && capability < 120
+                ? 227 << 10
+                : capability == 80 || capability == 87 ? 163 << 10 : 99 << 10;
+        if (grid.sharedBytes() > most) {
+            throw new IllegalArgumentException(kernel + ": " + grid.sharedBytes()
+                    + " bytes of shared memory; compute capability " + capability + " has " + most);
+        }
+        HostLibrary.Bound bound =
+                HostLibrary.of(compiler.compile(source), source).bind(kernel, grid, arguments);
+        return new HostWork(kernel, 0, () -> bound.run(order));
+    }
+
+    @Override
+    public Work product(CudaProduct product) {
+        HostProduct p = new HostProduct(product, memory, capability);
+        return new HostWork(p.name(), p.bytes(), p::run);
+    }
+
+    @Override
+    public Work copy(long from, long to, long bytes) {
+        memory.at(from, bytes, "copy");
+        memory.at(to, bytes, "copy");
+        return new HostWork(
+                "copy", 2 * bytes, () -> memory.at(to, bytes, "copy").copyFrom(memory.at(from, bytes, "copy")));
+    }
+
+    @Override
+    public Work upload(MemorySegment from, long to) {
+        memory.at(to, from.byteSize(), "upload");
+        return new HostWork(
+                "upload",
+                from.byteSize(),
+                () -> memory.at(to, from.byteSize(), "upload").copyFrom(from));
+    }
+
+    @Override
+    public Work download(long from, MemorySegment to) {
+        memory.at(from, to.byteSize(), "download");
+        return new HostWork("download", to.byteSize(), () -> to.copyFrom(memory.at(from, to.byteSize(), "download")));
+    }
+
+    @Override
+    public Work zero(long at, long bytes) {
+        memory.at(at, bytes, "zero");
+        return new HostWork("zero", bytes, () -> memory.at(at, bytes, "zero").fill((byte) 0));
+    }
+
+    @Override
+    public Work graph(List<Work> works) {
+        List<HostWork> kept = new ArrayList<>();
+        notCapturing("the capture of another graph");
+        captured = kept;
+        try {
+            works.forEach(Work::run);
+        } finally {
+            captured = null;
+        }
+        long bytes = kept.stream().mapToLong(HostWork::bytes).sum();
+        return new HostWork("graph of " + kept.size(), bytes, () -> kept.forEach(HostWork::compute));
+    }
+
+    @Override
+    public void close() {
+        try {
+            memory.checkZones("some work");
+        } finally {
+            memory.close();
+            pinned.close();
+        }
+    }
+
+    private void notCapturing(String what) {
+        if (captured != null) {
+            throw new IllegalStateException(what + " while a graph is captured");
+        }
+    }
+
+    /** Runs at once, or goes into the graph that is captured. */
+    private final class HostWork implements Work {
+        private final String name;
+        private final long bytes;
+        private final Runnable computation;
+        private boolean closed;
+
+        HostWork(String name, long bytes, Runnable computation) {
+            this.name = name;
+            this.bytes = bytes;
+            this.computation = computation;
+        }
+
+        @Override
+        public void run() {
+            if (captured != null) {
+                captured.add(this);
+            } else {
+                compute();
+            }
+        }
+
+        void compute() {
+            if (closed) {
+                throw new IllegalStateException(name + " is closed");
+            }
+            computation.run();
+            memory.checkZones(name);
+        }
+
+        @Override
+        public String name() {
+            return name;
+        }
+
+        @Override
+        public long bytes() {
+            return bytes;
+        }
+
+        @Override
+        public void close() {
+            closed = true;
+        }
+    }
+}
