@@ -112,6 +112,16 @@ public final class Broadcast {
         return product;
     }
 
+    /** Lengths of the axes that are left, outermost first; at least one. */
+    public long[] lengths() {
+        return dims.clone();
+    }
+
+    /** The operand's elements from one position of each axis to the next; 0 along those it is repeated along. */
+    public long[] steps(int operand) {
+        return strides[operand].clone();
+    }
+
     /** Length of the outermost axis that is left. */
     public long outerLength() {
         return dims[0];

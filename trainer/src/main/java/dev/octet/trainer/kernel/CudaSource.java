@@ -57,6 +57,21 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
         };
     }
 
+    /** Number of an element type for kernels that are told it when they run ({@code read_number} of the prelude). */
+    public static int code(DType type) {
+        return switch (type) {
+            case F32 -> 0;
+            case BF16 -> 1;
+            case F16 -> 2;
+            case F64 -> 3;
+            case I64 -> 4;
+            case I32 -> 5;
+            case I8 -> 6;
+            case BOOL, U8 -> 7;
+            default -> throw new IllegalStateException(type + " is no type of operands of kernels");
+        };
+    }
+
     private static String text(Class<?> beside, String file) {
         try (InputStream in = beside.getResourceAsStream(file)) {
             if (in == null) {

@@ -15,6 +15,7 @@ import dev.octet.trainer.op.batchnorm.BatchNormalizationCpu;
 import dev.octet.trainer.op.batchnorm.BatchNormalizationReference;
 import dev.octet.trainer.op.binary.Add;
 import dev.octet.trainer.op.binary.BinaryCpu;
+import dev.octet.trainer.op.binary.BinaryCuda;
 import dev.octet.trainer.op.binary.BinaryOp;
 import dev.octet.trainer.op.binary.BinaryReference;
 import dev.octet.trainer.op.binary.Div;
@@ -59,6 +60,7 @@ import dev.octet.trainer.op.gather.GatherCpu;
 import dev.octet.trainer.op.gather.GatherReference;
 import dev.octet.trainer.op.gelu.Gelu;
 import dev.octet.trainer.op.gelu.GeluCpu;
+import dev.octet.trainer.op.gelu.GeluCuda;
 import dev.octet.trainer.op.gelu.GeluReference;
 import dev.octet.trainer.op.loss.KlDivergenceLoss;
 import dev.octet.trainer.op.loss.KlDivergenceLossCpu;
@@ -134,6 +136,7 @@ import dev.octet.trainer.op.unary.Step;
 import dev.octet.trainer.op.unary.Swish;
 import dev.octet.trainer.op.unary.Tanh;
 import dev.octet.trainer.op.unary.UnaryCpu;
+import dev.octet.trainer.op.unary.UnaryCuda;
 import dev.octet.trainer.op.unary.UnaryOp;
 import dev.octet.trainer.op.unary.UnaryReference;
 import dev.octet.trainer.op.update.AdamStep;
@@ -262,8 +265,10 @@ public final class Ops {
                     BatchNormalization::read,
                     new BatchNormalizationReference(),
                     new BatchNormalizationCpu()),
-            OpEntry.onnx("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu()),
-            OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu()),
+            OpEntry.onnx("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu())
+                    .with(new GeluCuda()),
+            OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu())
+                    .with(new GeluCuda()),
             OpEntry.onnx(
                     "LayerNormalization", RowNorm.class, RowNorm::readLayer, new RowNormReference(), new RowNormCpu()),
             OpEntry.octet(
@@ -333,11 +338,13 @@ public final class Ops {
     private Ops() {}
 
     private static <O extends BinaryOp> OpEntry<O> binary(String type, Class<O> op, OpReader<O> reader) {
-        return OpEntry.onnx(type, op, reader, new BinaryReference<>(), new BinaryCpu<>());
+        return OpEntry.onnx(type, op, reader, new BinaryReference<>(), new BinaryCpu<>())
+                .with(new BinaryCuda<>());
     }
 
     private static <O extends UnaryOp> OpEntry<O> unary(String type, Class<O> op, OpReader<O> reader) {
-        return OpEntry.onnx(type, op, reader, new UnaryReference<>(), new UnaryCpu<>());
+        return OpEntry.onnx(type, op, reader, new UnaryReference<>(), new UnaryCpu<>())
+                .with(new UnaryCuda<>());
     }
 
     private static OpEntry<Reduce> reduce(String type, Reduce.Kind kind) {

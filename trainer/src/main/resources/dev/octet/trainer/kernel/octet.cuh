@@ -278,6 +278,64 @@ template <int N> DEVICE void store(e4m3* to, const float (&from)[N]) { store_cod
 template <int N> DEVICE void store(e5m2* to, const float (&from)[N]) { store_codes<e5m2, N>(to, from); }
 DEVICE bool is_aligned(const void* p, int bytes) { return ((u64)p & (bytes - 1)) == 0; }
 
+// Loads and stores the first n of N elements; whole ones at once.
+template <int N, typename T> DEVICE void load_some(const T* from, float (&to)[N], int n) {
+    if (n == N) {
+        load<N>(from, to);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        to[i] = i < n ? widen(from[i]) : 0.0f;
+    }
+}
+template <int N, typename T> DEVICE void store_some(T* to, const float (&from)[N], int n) {
+    if (n == N) {
+        store<N>(to, from);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        if (i < n) {
+            to[i] = narrow<T>(from[i]);
+        }
+    }
+}
+
+// Calls body(first, how many) for every N elements of n, with a grid of any size.
+template <int N, typename Body> DEVICE void for_packs(i64 n, Body body) {
+    i64 step = block_count() * thread_count() * N;
+    for (i64 at = (block_index() * thread_count() + thread_index()) * N; at < n; at += step) {
+        body(at, n - at < N ? (int)(n - at) : N);
+    }
+}
+
+// Elements of a type that is known when the kernel runs, as F64: for operators whose operands differ in type, and for rare types. The
+// numbers are those of CudaSource.code.
+DEVICE double read_number(int type, const void* p, i64 i) {
+    switch (type) {
+    case 0: return ((const f32*)p)[i];
+    case 1: return widen(((const bf16*)p)[i]);
+    case 2: return widen(((const f16*)p)[i]);
+    case 3: return ((const f64*)p)[i];
+    case 4: return (double)((const i64*)p)[i];
+    case 5: return ((const i32*)p)[i];
+    case 6: return ((const i8*)p)[i];
+    default: return ((const u8*)p)[i];
+    }
+}
+DEVICE void write_number(int type, void* p, i64 i, double x) {
+    switch (type) {
+    case 0: ((f32*)p)[i] = (float)x; break;
+    case 1: ((bf16*)p)[i] = narrow<bf16>((float)x); break;
+    case 2: ((f16*)p)[i] = narrow<f16>((float)x); break;
+    case 3: ((f64*)p)[i] = x; break;
+    case 4: ((i64*)p)[i] = (i64)x; break;
+    case 5: ((i32*)p)[i] = (i32)x; break;
+    default: ((u8*)p)[i] = (u8)(i64)x; break;
+    }
+}
+
 // --- sums and maxima -----------------------------------------------------------------------------------------------------------
 
 DEVICE int lane() { return thread_index() % WARP; }
