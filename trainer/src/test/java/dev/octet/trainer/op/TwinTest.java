@@ -4,14 +4,20 @@ import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.device.cuda.CudaOperands;
+import dev.octet.trainer.device.cuda.Gpu;
+import dev.octet.trainer.device.cuda.HostGpu;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.Gemm;
 import dev.octet.trainer.kernel.Op;
@@ -23,6 +29,8 @@ import java.util.List;
 import java.util.SplittableRandom;
 import java.util.function.IntPredicate;
 import java.util.function.IntToDoubleFunction;
+import java.util.function.Supplier;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -32,7 +40,8 @@ import org.junit.jupiter.api.TestFactory;
 
 /**
  * What every operator must do: its reference gradient is the derivative of its reference forward (central differences in F64), and
- * the CPU twin computes what the reference does, in F32 and in BF16, with the same bits for any number of threads.
+ * the CPU twin computes what the reference does, in F32 and in BF16, with the same bits for any number of threads; and the CUDA twin
+ * does, with the same bits in whatever order blocks and threads run.
  */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 public abstract class TwinTest {
@@ -135,24 +144,73 @@ public abstract class TwinTest {
                 }));
     }
 
+    /** The kernels themselves, run on this processor, blocks and threads in one order and in the other. */
+    @TestFactory
+    Stream<DynamicTest> the_cuda_twin_computes_what_the_reference_does() {
+        assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
+        return cudaCases()
+                .map(c -> dynamicTest(c.name(), () -> {
+                    List<double[]> forward = runCuda(c, new HostGpu(HostGpu.Order.FORWARD));
+                    List<double[]> backward = runCuda(c, new HostGpu(HostGpu.Order.BACKWARD));
+                    for (int k = 0; k < forward.size(); k++) {
+                        assertArrayEquals(
+                                forward.get(k),
+                                backward.get(k),
+                                0.0,
+                                "tensor " + k + " depends on the order of threads");
+                    }
+                    check(c, forward);
+                    checkCudaGradients(c, () -> new HostGpu(HostGpu.Order.FORWARD));
+                }));
+    }
+
+    private Stream<Case> cudaCases() {
+        return cases().stream().filter(c -> Ops.of(c.op()).cuda() != null);
+    }
+
+    /** Each gradient alone has the same bits and reads only what was kept; an accumulated one is added to what is there. */
+    private void checkCudaGradients(Case c, Supplier<Gpu> gpus) {
+        List<double @Nullable []> all = cudaGradients(c, gpus.get(), i -> wants(c, i), i -> false);
+        boolean several = all.stream().filter(g -> g != null).count() > 1;
+        for (int i = 0; i < all.size() && several; i++) {
+            int only = i;
+            if (all.get(i) != null) {
+                assertArrayEquals(
+                        all.get(i),
+                        cudaGradients(c, gpus.get(), k -> k == only, k -> false).get(i),
+                        0.0);
+            }
+        }
+        if (IntStream.range(0, all.size()).anyMatch(c.op()::canAccumulate)) {
+            List<double @Nullable []> added =
+                    cudaGradients(c, gpus.get(), i -> wants(c, i), i -> c.op().canAccumulate(i));
+            compareAccumulated(c, all, added);
+        }
+    }
+
     @TestFactory
     Stream<DynamicTest> an_accumulated_gradient_is_added_to_what_is_there() {
         return cases().stream()
                 .map(c -> dynamicTest(c.name(), () -> {
                     List<double @Nullable []> written = cpuGradients(c, i -> wants(c, i), i -> false);
                     List<double @Nullable []> added = cpuGradients(c, i -> wants(c, i), i -> c.op().canAccumulate(i));
-                    for (int i = 0; i < written.size(); i++) {
-                        double[] w = written.get(i);
-                        if (w != null && c.op().canAccumulate(i)) {
-                            double[] expected = weights(i, w.length);
-                            for (int k = 0; k < expected.length; k++) {
-                                expected[k] += w[k];
-                            }
-                            double[] actual = requireNonNull(added.get(i));
-                            compare("gradient of input " + i, k -> actual[k], expected, tolerance(c), 1e-30);
-                        }
-                    }
+                    compareAccumulated(c, written, added);
                 }));
+    }
+
+    private void compareAccumulated(Case c, List<double @Nullable []> written, List<double @Nullable []> added) {
+        for (int i = 0; i < written.size(); i++) {
+            double[] w = written.get(i);
+            if (w != null && c.op().canAccumulate(i)) {
+                double[] expected = weights(i, w.length);
+                for (int k = 0; k < expected.length; k++) {
+                    expected[k] += w[k];
+                }
+                double[] actual = requireNonNull(added.get(i));
+                double step = lastPlace(requireNonNull(c.types().get(i)).dtype());
+                compare("gradient of input " + i, k -> actual[k], expected, tolerance(c) + step, 1e-30);
+            }
+        }
     }
 
     /**
@@ -283,6 +341,11 @@ public abstract class TwinTest {
     }
 
     private void checkCpu(Case c) {
+        check(c, runCpu(c, 2));
+    }
+
+    /** Outputs and wanted gradients against the reference's. */
+    private void check(Case c, List<double[]> got) {
         List<double[]> outputs = outputs(c.op());
         loss(c, c.inputs(), outputs);
         int nodeOutputs = c.op().outputs().size();
@@ -296,7 +359,6 @@ public abstract class TwinTest {
                 types.add(requireNonNull(c.types().get(i)));
             }
         }
-        List<double[]> got = runCpu(c, 2);
         assertEquals(expected.size(), got.size());
         for (int k = 0; k < got.size(); k++) {
             double[] actual = got.get(k);
@@ -384,6 +446,90 @@ public abstract class TwinTest {
             }
             List<double @Nullable []> results = new ArrayList<>();
             gradients.forEach(g -> results.add(g == null ? null : doubles(g)));
+            return results;
+        }
+    }
+
+    /** As {@link #cpuGradients}. */
+    private static List<double @Nullable []> cudaGradients(
+            Case c, Gpu gpu, IntPredicate asked, IntPredicate accumulated) {
+        try (CudaOperands operands = new CudaOperands(gpu)) {
+            List<@Nullable CudaTensor> inputs = new ArrayList<>();
+            List<@Nullable CudaTensor> kept = new ArrayList<>();
+            List<@Nullable CudaTensor> gradients = new ArrayList<>();
+            for (int i = 0; i < c.inputs().size(); i++) {
+                OperandType t = c.types().get(i);
+                double[] x = c.inputs().get(i);
+                CudaTensor input = t == null || x == null ? null : operands.tensor(t, x);
+                inputs.add(input);
+                kept.add(c.op().backwardReadsInput(i, asked) ? input : null);
+                gradients.add(
+                        t == null || !asked.test(i)
+                                ? null
+                                : accumulated.test(i)
+                                        ? operands.tensor(t, weights(i, (int) t.count()))
+                                        : operands.empty(t));
+            }
+            List<@Nullable CudaTensor> outputs = new ArrayList<>();
+            List<CudaTensor> upstream = new ArrayList<>();
+            for (OperandType t : c.op().outputs()) {
+                outputs.add(operands.empty(t));
+                upstream.add(operands.tensor(t, weights(upstream.size(), (int) t.count())));
+            }
+            c.op().saved().forEach(t -> outputs.add(operands.empty(t)));
+            CudaKernel<Op> twin = requireNonNull(Ops.of(c.op()).cuda());
+            List<@Nullable CudaTensor> all = new ArrayList<>(outputs);
+            operands.run(
+                    cuda -> twin.forward(c.op(), new Operands<>(inputs, all, List.of(), List.of(), accumulated), cuda));
+            for (int j = 0; j < c.op().outputs().size(); j++) {
+                if (!c.op().backwardReadsOutput(j)) {
+                    outputs.set(j, null);
+                }
+            }
+            if (gradients.stream().anyMatch(g -> g != null)) {
+                operands.run(cuda ->
+                        twin.backward(c.op(), new Operands<>(kept, outputs, upstream, gradients, accumulated), cuda));
+            }
+            List<double @Nullable []> results = new ArrayList<>();
+            gradients.forEach(g -> results.add(g == null ? null : operands.numbers(g)));
+            return results;
+        }
+    }
+
+    private static List<double[]> runCuda(Case c, Gpu gpu) {
+        try (CudaOperands operands = new CudaOperands(gpu)) {
+            List<@Nullable CudaTensor> inputs = new ArrayList<>();
+            List<@Nullable CudaTensor> gradients = new ArrayList<>();
+            for (int i = 0; i < c.inputs().size(); i++) {
+                OperandType t = c.types().get(i);
+                double[] x = c.inputs().get(i);
+                inputs.add(t == null || x == null ? null : operands.tensor(t, x));
+                gradients.add(t == null || !wants(c, i) ? null : operands.empty(t));
+            }
+            List<CudaTensor> outputs = new ArrayList<>();
+            Stream.concat(c.op().outputs().stream(), c.op().saved().stream())
+                    .forEach(t -> outputs.add(operands.empty(t)));
+            List<CudaTensor> upstream = new ArrayList<>();
+            for (int j = 0; j < c.op().outputs().size(); j++) {
+                OperandType t = c.op().outputs().get(j);
+                upstream.add(operands.tensor(t, weights(j, (int) t.count())));
+            }
+            CudaKernel<Op> twin = requireNonNull(Ops.of(c.op()).cuda());
+            operands.run(cuda ->
+                    twin.forward(c.op(), new Operands<>(inputs, outputs, List.of(), List.of(), i -> false), cuda));
+            List<double[]> results = new ArrayList<>();
+            for (int j = 0; j < c.op().outputs().size(); j++) {
+                results.add(operands.numbers(outputs.get(j)));
+            }
+            if (gradients.stream().anyMatch(g -> g != null)) {
+                operands.run(cuda ->
+                        twin.backward(c.op(), new Operands<>(inputs, outputs, upstream, gradients, i -> false), cuda));
+            }
+            for (CudaTensor g : gradients) {
+                if (g != null) {
+                    results.add(operands.numbers(g));
+                }
+            }
             return results;
         }
     }

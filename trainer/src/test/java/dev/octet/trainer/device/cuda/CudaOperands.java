@@ -1,0 +1,97 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.OperandType;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Consumer;
+
+/** Operands of single twins on a GPU, made from numbers and read as numbers. */
+public final class CudaOperands implements AutoCloseable {
+    private final Gpu gpu;
+    private final List<Long> allocated = new ArrayList<>();
+
+    public CudaOperands(Gpu gpu) {
+        this.gpu = gpu;
+    }
+
+    /** A tensor with these elements, rounded to its type. */
+    public CudaTensor tensor(OperandType type, double[] values) {
+        try (Arena arena = Arena.ofConfined()) {
+            CpuTensor t = cpu(arena, type);
+            for (int i = 0; i < values.length; i++) {
+                t.writeNumber(i, values[i]);
+            }
+            return written(t);
+        }
+    }
+
+    /** Filled with bytes that show when they are read: old contents are meaningless. */
+    public CudaTensor empty(OperandType type) {
+        try (Arena arena = Arena.ofConfined()) {
+            CpuTensor t = cpu(arena, type);
+            t.bytes().fill((byte) 0x77);
+            return written(t);
+        }
+    }
+
+    private static CpuTensor cpu(Arena arena, OperandType type) {
+        return new CpuTensor(
+                type, arena.allocate(Math.max(1, type.byteSize()), 64).asSlice(0, type.byteSize()));
+    }
+
+    private CudaTensor written(CpuTensor t) {
+        long address = gpu.allocate(Math.max(1, t.bytes().byteSize()), "an operand of a test");
+        allocated.add(address);
+        if (t.bytes().byteSize() > 0) {
+            gpu.write(address, t.bytes());
+        }
+        return new CudaTensor(t.type(), address);
+    }
+
+    /** The bytes of a tensor. */
+    public byte[] bytes(CudaTensor t) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment all = arena.allocate(Math.max(1, t.byteSize()), 64).asSlice(0, t.byteSize());
+            if (t.byteSize() > 0) {
+                gpu.read(t.address(), all);
+            }
+            return all.toArray(java.lang.foreign.ValueLayout.JAVA_BYTE);
+        }
+    }
+
+    /** The elements of a tensor. */
+    public double[] numbers(CudaTensor t) {
+        CpuTensor copy = new CpuTensor(t.type(), MemorySegment.ofArray(bytes(t)));
+        double[] all = new double[Math.toIntExact(t.count())];
+        for (int i = 0; i < all.length; i++) {
+            all[i] = copy.readNumber(i);
+        }
+        return all;
+    }
+
+    /** Writes work twice, as programs do, and runs it. */
+    public void run(Consumer<CudaStream> writing) {
+        WorkWriter first = WorkWriter.first(gpu);
+        writing.accept(first);
+        long room = gpu.allocate(Math.max(1, first.bytes()), "workspaces of a test");
+        WorkWriter second = first.second(room, 0, 0);
+        writing.accept(second);
+        second.writeTables();
+        List<Work> works = second.take();
+        works.forEach(Work::run);
+        gpu.synchronize();
+        works.forEach(Work::close);
+        gpu.release(room);
+    }
+
+    @Override
+    public void close() {
+        allocated.forEach(gpu::release);
+        gpu.close();
+    }
+}
