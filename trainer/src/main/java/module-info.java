@@ -6,6 +6,7 @@ module dev.octet.trainer {
     requires com.fasterxml.jackson.databind;
     requires com.fasterxml.jackson.dataformat.yaml;
     requires com.google.protobuf;
+    requires jcuda;
     requires static jdk.incubator.vector;
 
     exports dev.octet.trainer;
@@ -16,6 +17,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.data;
     exports dev.octet.trainer.device;
     exports dev.octet.trainer.device.cpu;
+    exports dev.octet.trainer.device.cuda;
     exports dev.octet.trainer.device.reference;
     exports dev.octet.trainer.hook;
     exports dev.octet.trainer.kernel;

@@ -1,19 +1,20 @@
 package dev.octet.formats.error;
 
 import java.io.Serial;
+import org.jspecify.annotations.Nullable;
 
 /** A device or a native library that was asked for is not there or cannot be used. Exit code 5. */
-public final class UnavailableException extends OctetException {
+public sealed class UnavailableException extends OctetException permits DeviceLostException {
     @Serial
     private static final long serialVersionUID = 1L;
 
     /** What is wrong, where it was found, how to mend it; one line each. */
     public UnavailableException(String what, String where, String fix) {
-        super(what, where, fix, null);
+        this(what, where, fix, null);
     }
 
     /** What is wrong, where it was found, how to mend it; one line each, and what caused it. */
-    public UnavailableException(String what, String where, String fix, Throwable cause) {
+    public UnavailableException(String what, String where, String fix, @Nullable Throwable cause) {
         super(what, where, fix, cause);
     }
 }

@@ -1,6 +1,7 @@
 package dev.octet.trainer.gemm;
 
 import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.file.CacheFolder;
 import dev.octet.trainer.kernel.Gemm;
 
 /** The products there are on this machine. */
@@ -33,7 +34,7 @@ public final class Gemms {
                 return java("-D" + PROPERTY + "=java asks for it");
             }
             try {
-                return new Choice(new OneDnnGemm(OneDnn.load(NativeFiles.cacheFolder())), "");
+                return new Choice(new OneDnnGemm(OneDnn.load(CacheFolder.path())), "");
             } catch (UnavailableException e) {
                 return java(e.what());
             }

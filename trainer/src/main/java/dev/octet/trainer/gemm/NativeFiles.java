@@ -27,18 +27,6 @@ final class NativeFiles {
 
     private NativeFiles() {}
 
-    /** The folder for unpacked libraries: {@code octet.cache}, else the user's folder for caches. */
-    static Path cacheFolder() {
-        String own = System.getProperty("octet.cache", "");
-        if (!own.isEmpty()) {
-            return Path.of(own);
-        }
-        String xdg = System.getenv("XDG_CACHE_HOME");
-        return xdg == null || xdg.isEmpty()
-                ? Path.of(System.getProperty("user.home"), ".cache", "octet")
-                : Path.of(xdg, "octet");
-    }
-
     /** The system and processor as natives' jars spell them: {@code linux-x86_64}. */
     static String platform() {
         String os = System.getProperty("os.name").toLowerCase(Locale.ROOT);

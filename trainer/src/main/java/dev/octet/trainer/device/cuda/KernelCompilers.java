@@ -1,0 +1,58 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.error.UnavailableException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Collectors;
+
+/**
+ * Which compiler there is: the run-time compiler, else nvcc.
+ *
+ * @param compiler empty when there is neither
+ * @param place its file; empty without one
+ * @param tried what was tried before it, or in vain
+ */
+record KernelCompilers(Optional<KernelCompiler> compiler, String place, List<String> tried) {
+    /**
+     * Looks for one.
+     *
+     * @param newestMajor newest CUDA that the driver supports
+     */
+    static KernelCompilers of(int newestMajor) {
+        return of(CudaLibraries.ofSystem(), System.getenv(), newestMajor);
+    }
+
+    static KernelCompilers of(CudaLibraries libraries, Map<String, String> environment, int newestMajor) {
+        List<String> tried = new ArrayList<>();
+        switch (libraries.find(CudaLibrary.NVRTC, newestMajor)) {
+            case LibrarySearch.Found f -> {
+                try {
+                    return new KernelCompilers(
+                            Optional.of(Nvrtc.of(f.loaded())), f.loaded().path(), List.of());
+                } catch (UnavailableException e) {
+                    tried.add(e.what() + ": " + e.where());
+                }
+            }
+            case LibrarySearch.Absent a -> tried.add(a.what() + ": " + a.where());
+        }
+        List<Path> places = Nvcc.places(environment, Path.of("/"));
+        Optional<Nvcc> nvcc = Nvcc.find(places);
+        if (nvcc.isPresent()) {
+            return new KernelCompilers(
+                    nvcc.map(KernelCompiler.class::cast), nvcc.get().program().toString(), tried);
+        }
+        tried.add("nvcc was not found: tried "
+                + places.stream().map(Path::toString).distinct().collect(Collectors.joining(", ")));
+        return new KernelCompilers(Optional.empty(), "", tried);
+    }
+
+    /** In one line, for people. */
+    String text() {
+        return compiler.map(c -> c.version() + ", " + place)
+                .or(() -> PrebuiltKernels.version().map(v -> "none; kernels that came with Octet, compiled by " + v))
+                .orElse("none");
+    }
+}

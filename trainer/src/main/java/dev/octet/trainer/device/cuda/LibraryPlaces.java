@@ -1,0 +1,165 @@
+package dev.octet.trainer.device.cuda;
+
+import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Where CUDA's libraries are looked for, in this order: {@code OCTET_CUDA_HOME}, {@code CUDA_HOME}, where the system's loader looks ({@code
+ * LD_LIBRARY_PATH}, its cache), the usual folders, the packages of pip.
+ */
+record LibraryPlaces(List<Place> places) {
+    /** The variable that comes first. */
+    static final String OWN = "OCTET_CUDA_HOME";
+
+    /** Where libraries lie below an installation, or in the folder itself. */
+    private static final List<String> BELOW = List.of("lib64", "lib", "targets/x86_64-linux/lib", "");
+
+    private static final List<String> USUAL = List.of(
+            "usr/local/cuda/lib64",
+            "usr/local/cuda-*/lib64",
+            "usr/lib/x86_64-linux-gnu",
+            "usr/lib64",
+            "opt/cuda/lib64",
+            "opt/cuda-*/lib64",
+            // where containers and the Linux of Windows get the driver's libraries from outside
+            "usr/local/nvidia/lib64",
+            "usr/lib/wsl/lib");
+
+    private static final List<String> PYTHONS = List.of(
+            "usr/local/lib/python3*/dist-packages",
+            "usr/local/lib/python3*/site-packages",
+            "usr/lib/python3*/site-packages",
+            "usr/lib/python3/dist-packages",
+            "opt/conda/lib/python3*/site-packages");
+
+    /** Below a folder of Python packages. */
+    private static final String PIP = "nvidia/*/lib";
+
+    /**
+     * A folder, or what the loader searches.
+     *
+     * @param origin why it is looked at: a variable, or how such a place is called
+     * @param folder null for the loader
+     */
+    record Place(String origin, @Nullable Path folder) {
+        @Override
+        public String toString() {
+            return folder == null ? origin : folder.toString();
+        }
+    }
+
+    /** The places of this system. */
+    static LibraryPlaces ofSystem() {
+        return of(System.getenv(), Path.of("/"));
+    }
+
+    /** The places of a system that lies in a folder. */
+    static LibraryPlaces of(Map<String, String> environment, Path root) {
+        List<Place> places = new ArrayList<>();
+        for (String variable : List.of(OWN, "CUDA_HOME")) {
+            folder(environment, variable)
+                    .ifPresent(home -> BELOW.forEach(below -> {
+                        Path folder = below.isEmpty() ? home : home.resolve(below);
+                        if (Files.isDirectory(folder)) {
+                            places.add(new Place(variable, folder));
+                        } else if (below.isEmpty()) {
+                            places.add(new Place(variable, home));
+                        }
+                    }));
+        }
+        places.add(new Place("the system's loader", null));
+        USUAL.forEach(p -> matching(root, p).forEach(f -> places.add(new Place("usual folder", f))));
+        pythons(environment, root)
+                .forEach(site -> matching(site, PIP).forEach(f -> places.add(new Place("package of pip", f))));
+        return new LibraryPlaces(places.stream().distinct().toList());
+    }
+
+    /** The installation that holds {@code bin/nvcc}, in the order of the search, without the loader. */
+    static List<Path> homes(Map<String, String> environment, Path root) {
+        List<Path> homes = new ArrayList<>();
+        folder(environment, OWN).ifPresent(homes::add);
+        folder(environment, "CUDA_HOME").ifPresent(homes::add);
+        for (String usual : List.of("usr/local/cuda", "usr/local/cuda-*", "opt/cuda", "opt/cuda-*")) {
+            homes.addAll(matching(root, usual));
+        }
+        return homes;
+    }
+
+    /** What was not set, for messages. */
+    static String hint(Map<String, String> environment) {
+        return folder(environment, OWN).isEmpty() ? OWN + " is not set" : OWN + "=" + environment.get(OWN);
+    }
+
+    private static List<Path> pythons(Map<String, String> environment, Path root) {
+        List<Path> sites = new ArrayList<>();
+        for (String variable : List.of("VIRTUAL_ENV", "CONDA_PREFIX")) {
+            folder(environment, variable).ifPresent(e -> sites.addAll(matching(e, "lib/python3*/site-packages")));
+        }
+        folder(environment, "HOME").ifPresent(h -> sites.addAll(matching(h, ".local/lib/python3*/site-packages")));
+        PYTHONS.forEach(p -> sites.addAll(matching(root, p)));
+        return sites;
+    }
+
+    private static Optional<Path> folder(Map<String, String> environment, String variable) {
+        String value = environment.getOrDefault(variable, "");
+        try {
+            return value.isEmpty() ? Optional.empty() : Optional.of(Path.of(value));
+        } catch (InvalidPathException e) {
+            return Optional.empty();
+        }
+    }
+
+    /** Folders that exist below {@code from}, a star standing for anything within one name; the highest name first, as it is the newest version. */
+    private static List<Path> matching(Path from, String pattern) {
+        List<Path> found = List.of(from);
+        for (String part : pattern.split("/")) {
+            List<Path> next = new ArrayList<>();
+            for (Path folder : found) {
+                next.addAll(part.contains("*") ? children(folder, part) : List.of(folder.resolve(part)));
+            }
+            found = next;
+        }
+        return found.stream().filter(Files::isDirectory).toList();
+    }
+
+    private static List<Path> children(Path folder, String glob) {
+        List<Path> children = new ArrayList<>();
+        if (!Files.isDirectory(folder)) {
+            return children;
+        }
+        try (DirectoryStream<Path> stream = Files.newDirectoryStream(folder, glob)) {
+            stream.forEach(children::add);
+        } catch (IOException | DirectoryIteratorException e) {
+            return children; // a folder that cannot be read holds nothing that could be loaded
+        }
+        children.sort(Comparator.comparing(Path::toString, LibraryPlaces::compareVersions)
+                .reversed());
+        return children;
+    }
+
+    /** {@code cuda-12.10} is newer than {@code cuda-12.9}: runs of digits count as numbers. */
+    static int compareVersions(String a, String b) {
+        String[] left = a.split("(?<=\\D)(?=\\d)|(?<=\\d)(?=\\D)");
+        String[] right = b.split("(?<=\\D)(?=\\d)|(?<=\\d)(?=\\D)");
+        for (int i = 0; i < Math.min(left.length, right.length); i++) {
+            boolean numbers = left[i].matches("\\d{1,9}") && right[i].matches("\\d{1,9}");
+            int order = numbers
+                    ? Integer.compare(Integer.parseInt(left[i]), Integer.parseInt(right[i]))
+                    : left[i].compareTo(right[i]);
+            if (order != 0) {
+                return order;
+            }
+        }
+        return Integer.compare(left.length, right.length);
+    }
+}

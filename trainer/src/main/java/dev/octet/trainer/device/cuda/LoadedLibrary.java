@@ -1,0 +1,48 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.error.UnavailableException;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+
+/**
+ * A library in this process; it is never unloaded.
+ *
+ * @param path its file, or only the name where the system does not tell
+ * @param major version in its name
+ */
+record LoadedLibrary(CudaLibrary library, String path, int major, SymbolLookup symbols) {
+    /**
+     * A function that returns a status.
+     *
+     * @throws UnavailableException when the library lacks it
+     */
+    MethodHandle function(String name, MemoryLayout... arguments) {
+        return handle(name, FunctionDescriptor.of(ValueLayout.JAVA_INT, arguments));
+    }
+
+    /**
+     * A function of any kind.
+     *
+     * @throws UnavailableException when the library lacks it
+     */
+    MethodHandle handle(String name, FunctionDescriptor descriptor) {
+        return Linker.nativeLinker()
+                .downcallHandle(
+                        symbols.find(name)
+                                .orElseThrow(() -> new UnavailableException(
+                                        library.file(major) + " has no function " + name
+                                                + ", so it is not what its name says",
+                                        path,
+                                        library.remedy())),
+                        descriptor);
+    }
+
+    /** A downcall declares {@code Throwable} but throws only what is wrong with its arguments. */
+    static IllegalStateException unexpected(Throwable e) {
+        return new IllegalStateException("a call of a native library failed", e);
+    }
+}
