@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -113,20 +114,45 @@ final class CudaLibraries {
         if (folder != null && !Files.exists(folder.resolve(name))) {
             return null;
         }
-        String file = folder == null ? name : folder.resolve(name).toString();
-        try {
-            SymbolLookup symbols = opener.open(file);
-            return new LoadedLibrary(library, folder == null ? loadedFrom(name) : file, major, symbols);
-        } catch (IllegalArgumentException e) {
-            if (folder != null) {
-                tried.add(new Try(folder.toString(), name, whyNot(folder.resolve(name)), true));
+        if (folder == null) {
+            return opened(name)
+                    .map(f -> new LoadedLibrary(library, loadedFrom(name), major, f))
+                    .orElse(null);
+        }
+        Path file = folder.resolve(name);
+        String reason = defect(file);
+        if (reason.isEmpty()) {
+            loadCompanions(library, major, folder);
+            Optional<SymbolLookup> symbols = opened(file.toString());
+            if (symbols.isPresent()) {
+                return new LoadedLibrary(library, file.toString(), major, symbols.get());
             }
-            return null;
+            // the JDK does not pass the loader's words on
+            reason = "the system's loader refuses it; ldd on it tells why";
+        }
+        tried.add(new Try(folder.toString(), name, reason, true));
+        return null;
+    }
+
+    private Optional<SymbolLookup> opened(String file) {
+        try {
+            return Optional.of(opener.open(file));
+        } catch (IllegalArgumentException e) {
+            return Optional.empty();
         }
     }
 
-    /** The JDK does not tell the loader's reason; the usual one shows in the first bytes. */
-    private static String whyNot(Path file) {
+    /** The compiler opens a file with its built-in functions by its bare name, which succeeds if it was opened before by its path. */
+    private void loadCompanions(CudaLibrary library, int major, Path folder) {
+        if (library == CudaLibrary.NVRTC) {
+            for (Path companion : LibraryPlaces.children(folder, "libnvrtc-builtins.so." + major + ".*")) {
+                opened(companion.toString());
+            }
+        }
+    }
+
+    /** What is wrong with a file, as its first bytes tell; empty if nothing. */
+    private static String defect(Path file) {
         try (InputStream in = Files.newInputStream(file)) {
             byte[] head = in.readNBytes(20);
             boolean elf = head.length == 20 && head[0] == 0x7f && head[1] == 'E' && head[2] == 'L' && head[3] == 'F';
@@ -134,9 +160,7 @@ final class CudaLibraries {
                 return "not a shared library";
             }
             // e_ident[EI_CLASS] 2: 64 bits; e_machine 62: x86-64
-            return head[4] == 2 && head[18] == 62
-                    ? "the system's loader refuses it; ldd on it tells why"
-                    : "made for another processor";
+            return head[4] == 2 && head[18] == 62 ? "" : "made for another processor";
         } catch (IOException e) {
             return "cannot be read: " + e;
         }

@@ -111,9 +111,13 @@ record LibraryPlaces(List<Place> places) {
     }
 
     private static Optional<Path> folder(Map<String, String> environment, String variable) {
-        String value = environment.getOrDefault(variable, "");
+        return path(environment.getOrDefault(variable, ""));
+    }
+
+    /** The path that a text is; empty for an empty text and for one that is none. */
+    static Optional<Path> path(String text) {
         try {
-            return value.isEmpty() ? Optional.empty() : Optional.of(Path.of(value));
+            return text.isEmpty() ? Optional.empty() : Optional.of(Path.of(text));
         } catch (InvalidPathException e) {
             return Optional.empty();
         }
@@ -132,7 +136,8 @@ record LibraryPlaces(List<Place> places) {
         return found.stream().filter(Files::isDirectory).toList();
     }
 
-    private static List<Path> children(Path folder, String glob) {
+    /** Files and folders of a folder whose names match, the highest version first. */
+    static List<Path> children(Path folder, String glob) {
         List<Path> children = new ArrayList<>();
         if (!Files.isDirectory(folder)) {
             return children;

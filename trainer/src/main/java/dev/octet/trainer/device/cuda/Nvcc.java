@@ -6,7 +6,6 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -41,14 +40,8 @@ final class Nvcc implements KernelCompiler {
     static List<Path> places(Map<String, String> environment, Path root) {
         List<Path> places = new ArrayList<>();
         LibraryPlaces.homes(environment, root).forEach(h -> places.add(h.resolve("bin")));
-        for (String folder : environment.getOrDefault("PATH", "").split(File.pathSeparator)) {
-            try {
-                if (!folder.isEmpty()) {
-                    places.add(Path.of(folder));
-                }
-            } catch (InvalidPathException e) {
-                continue; // nothing can lie there
-            }
+        for (String folder : environment.getOrDefault("PATH", "").split(File.pathSeparator, -1)) {
+            LibraryPlaces.path(folder).ifPresent(places::add);
         }
         return places;
     }

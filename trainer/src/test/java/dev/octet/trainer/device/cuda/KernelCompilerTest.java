@@ -1,0 +1,168 @@
+package dev.octet.trainer.device.cuda;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.trainer.kernel.CudaSource;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Every kernel compiles for every kind of GPU, and what does not compile says why. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class KernelCompilerTest {
+    private static final CudaSource GOOD = CudaSource.of(KernelCompilerTest.class, "good.cu");
+    private static final CudaSource BAD = CudaSource.of(KernelCompilerTest.class, "bad.cu");
+    private static final List<Integer> CAPABILITIES = List.of(89, 90, 100);
+
+    @Test
+    void every_source_compiles_for_ada_hopper_and_blackwell() throws IOException {
+        KernelCompiler compiler = Installed.compiler();
+        record Job(CudaSource source, int capability) {}
+        List<Integer> known =
+                CAPABILITIES.stream().filter(compiler.architectures()::contains).toList();
+        if (known.size() < CAPABILITIES.size()) {
+            System.out.println(compiler.version() + " knows only " + known + " of " + CAPABILITIES);
+        }
+        List<Job> jobs = new ArrayList<>();
+        for (CudaSource source : CudaSources.all()) {
+            known.forEach(c -> jobs.add(new Job(source, c)));
+        }
+        // each compilation takes half a second of one core
+        List<String> refused = jobs.parallelStream()
+                .flatMap(job -> {
+                    try {
+                        byte[] code = compiler.compile(job.source(), new Architecture(job.capability(), false));
+                        assertEquals("\u007fELF", new String(code, 0, 4, StandardCharsets.ISO_8859_1));
+                        return Stream.empty();
+                    } catch (CompileException e) {
+                        return Stream.of(job + "\n" + e.getMessage());
+                    }
+                })
+                .map(Object::toString)
+                .toList();
+        assertEquals(List.of(), refused);
+        assertFalse(known.isEmpty(), compiler.version() + " knows none of the GPUs Octet is for");
+    }
+
+    @Test
+    void both_compilers_make_machine_code_and_ptx() throws CompileException {
+        for (KernelCompiler compiler : Installed.compilers()) {
+            byte[] cubin = compiler.compile(GOOD, new Architecture(90, false));
+            assertEquals("\u007fELF", new String(cubin, 0, 4, StandardCharsets.ISO_8859_1), compiler.version());
+            String ptx = new String(compiler.compile(GOOD, new Architecture(89, true)), StandardCharsets.UTF_8);
+            assertTrue(ptx.contains(".target sm_89"), ptx);
+            assertTrue(ptx.contains(".entry add_one"), ptx);
+        }
+    }
+
+    @Test
+    void macros_reach_the_source() throws CompileException {
+        for (KernelCompiler compiler : Installed.compilers()) {
+            String ptx = new String(
+                    compiler.compile(GOOD.define("NAME", "add_two"), new Architecture(89, true)),
+                    StandardCharsets.UTF_8);
+            assertTrue(ptx.contains(".entry add_two"), ptx);
+        }
+    }
+
+    @Test
+    void an_error_shows_the_log_and_the_line_of_the_source() {
+        for (KernelCompiler compiler : Installed.compilers()) {
+            CompileException e =
+                    assertThrows(CompileException.class, () -> compiler.compile(BAD, new Architecture(90, false)));
+            assertTrue(e.getMessage().contains("bad.cu(5): error: "), e.getMessage());
+            assertTrue(e.getMessage().contains("    5 |     at[0] = undeclared;"), e.getMessage());
+            UnavailableException told = e.unavailable();
+            assertTrue(
+                    told.what().startsWith("kernel source bad.cu does not compile: bad.cu(5): error: "), told.what());
+            assertTrue(told.what().contains("at[0] = undeclared;"), told.what());
+            assertEquals(compiler.version() + " for sm_90a", told.where());
+        }
+    }
+
+    @Test
+    void a_gpu_newer_than_the_compiler_gets_the_newest_ptx_it_knows() {
+        Set<Integer> known = Set.of(80, 89, 90);
+        assertEquals(Optional.of(new Architecture(90, false)), Architecture.of(90, known));
+        assertEquals(Optional.of(new Architecture(90, true)), Architecture.of(100, known));
+        assertEquals(Optional.of(new Architecture(80, true)), Architecture.of(86, known));
+        assertEquals(Optional.empty(), Architecture.of(75, known));
+        assertEquals("sm_90a", new Architecture(90, false).option());
+        assertEquals("compute_90", new Architecture(90, true).option());
+        assertEquals("sm_100", new Architecture(100, false).option());
+    }
+
+    @Test
+    void variants_of_a_source_are_named_in_its_comments() {
+        assertEquals(
+                List.of(
+                        GOOD.define("NAME", "add_one"),
+                        GOOD.define("NAME", "add_three").define("BY", 3)),
+                CudaSources.variants(GOOD));
+        assertEquals(List.of(BAD), CudaSources.variants(BAD));
+    }
+
+    @Test
+    void packaging_leaves_ptx_that_is_found_by_what_it_was_made_from(@TempDir Path classes) throws IOException {
+        KernelCompiler compiler = Installed.compiler();
+        PrebuiltKernelsBuild.build(compiler, List.of(GOOD), classes);
+        Path folder = classes.resolve("dev/octet/trainer/device/cuda/kernels");
+        byte[] ptx = Files.readAllBytes(folder.resolve(PrebuiltKernels.name(GOOD, 90)));
+        assertTrue(new String(ptx, StandardCharsets.UTF_8).contains(".target sm_90"));
+        assertEquals(compiler.version() + "\n", Files.readString(folder.resolve("version.txt")));
+    }
+
+    @Test
+    void without_a_compiler_the_message_says_all_that_was_tried(@TempDir Path folder) {
+        KernelCompilers none = new KernelCompilers(Optional.empty(), "", List.of("libnvrtc: here", "nvcc: there"));
+        Kernels kernels = new Kernels(none, new KernelCache(folder), 90);
+        UnavailableException e = assertThrows(UnavailableException.class, () -> kernels.load(BAD));
+        assertEquals("libnvrtc: here; nvcc: there", e.where());
+        assertTrue(e.what().contains("no compiler was found, and no PTX of it came with this Octet"), e.what());
+    }
+
+    @Test
+    void kernels_are_compiled_once(@TempDir Path folder) {
+        int[] compiled = {0};
+        KernelCompiler counting = new KernelCompiler() {
+            @Override
+            public String version() {
+                return "counting 1";
+            }
+
+            @Override
+            public Set<Integer> architectures() {
+                return Set.of(90);
+            }
+
+            @Override
+            public byte[] compile(CudaSource source, Architecture architecture) {
+                compiled[0]++;
+                return new byte[] {1, 2, 3};
+            }
+        };
+        for (int i = 0; i < 2; i++) {
+            // two processes, as it were
+            Kernels kernels = new Kernels(
+                    new KernelCompilers(Optional.of(counting), "here", List.of()), new KernelCache(folder), 90);
+            assertArrayEquals(new byte[] {1, 2, 3}, kernels.load(GOOD));
+            assertArrayEquals(new byte[] {1, 2, 3}, kernels.load(GOOD.define("BY", 2)));
+        }
+        assertEquals(2, compiled[0]);
+    }
+}
