@@ -3,7 +3,6 @@ package dev.octet.trainer.device.cuda;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.trainer.kernel.CudaSource;
 import java.io.Serial;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -28,7 +27,7 @@ final class CompileException extends Exception {
 
     private static String withLines(CudaSource source, String log) {
         StringBuilder text = new StringBuilder();
-        for (String line : log.strip().split("\n")) {
+        for (String line : log.strip().lines().toList()) {
             text.append(line).append('\n');
             Matcher m = PLACE.matcher(line);
             if (m.matches()) {
@@ -48,10 +47,14 @@ final class CompileException extends Exception {
         return text.toString();
     }
 
+    /** The compiler's log with lines of the source. */
+    String log() {
+        return String.valueOf(getMessage());
+    }
+
     /** The first error with its line for the user, all of the log as the cause. */
     UnavailableException unavailable() {
-        List<String> lines =
-                new ArrayList<>(String.valueOf(getMessage()).lines().toList());
+        List<String> lines = log().lines().toList();
         int error = 0;
         while (error < lines.size() - 1 && !lines.get(error).contains("error")) {
             error++;

@@ -118,7 +118,7 @@ class CudaLibrariesTest {
         assertTrue(e.where().contains(root.resolve("nowhere").toString()), e.where());
         assertTrue(e.where().contains("the system's loader"), e.where());
         assertTrue(e.fix().contains("OCTET_CUDA_HOME"), e.fix());
-        assertEquals(3, e.getMessage().lines().count());
+        assertEquals(3, String.valueOf(e.getMessage()).lines().count());
     }
 
     @Test

@@ -50,7 +50,7 @@ class KernelCompilerTest {
                         assertEquals("\u007fELF", new String(code, 0, 4, StandardCharsets.ISO_8859_1));
                         return Stream.empty();
                     } catch (CompileException e) {
-                        return Stream.of(job + "\n" + e.getMessage());
+                        return Stream.of(job + "\n" + e.log());
                     }
                 })
                 .map(Object::toString)
@@ -85,8 +85,8 @@ class KernelCompilerTest {
         for (KernelCompiler compiler : Installed.compilers()) {
             CompileException e =
                     assertThrows(CompileException.class, () -> compiler.compile(BAD, new Architecture(90, false)));
-            assertTrue(e.getMessage().contains("bad.cu(5): error: "), e.getMessage());
-            assertTrue(e.getMessage().contains("    5 |     at[0] = undeclared;"), e.getMessage());
+            assertTrue(e.log().contains("bad.cu(5): error: "), e.log());
+            assertTrue(e.log().contains("    5 |     at[0] = undeclared;"), e.log());
             UnavailableException told = e.unavailable();
             assertTrue(
                     told.what().startsWith("kernel source bad.cu does not compile: bad.cu(5): error: "), told.what());
