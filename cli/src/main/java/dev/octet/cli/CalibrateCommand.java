@@ -103,7 +103,7 @@ final class CalibrateCommand implements Command {
         long memory = memory(arguments);
         boolean resumed = prepare(arguments, output);
         try (ModelSource source = ModelSource.open(model);
-                Converter converter = Converter.of(source.model());
+                Converter converter = source.converter();
                 Dataset samples = DataFlags.open(arguments, data, model, InputSpec.of(converter.source()));
                 Progress progress = arguments.progress(screen)) {
             Optional<ModelSource.HuggingFace> checkpoint = source.huggingFace();

@@ -40,7 +40,7 @@ final class ConvertToOnnx {
         int opset = arguments.choice(OPSET, OPSETS, USUAL_OPSET);
         Path output = output(arguments);
         try (ModelSource source = ModelSource.open(arguments.operand(0));
-                Converter converter = Converter.of(source.model())) {
+                Converter converter = source.converter()) {
             GraphModel model = converter.standard(opset);
             if (!arguments.has(Flags.DRY_RUN)) {
                 ModelFile.save(Model.of(model), output);

@@ -94,7 +94,7 @@ final class EvaluateCommand implements Command {
         Gates gates = Gates.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
         try (ModelSource first = ModelSource.open(reference, ModelSource.Activations.AS_CONSUMERS);
                 ModelSource second = ModelSource.open(candidate, ModelSource.Activations.AS_CONSUMERS);
-                Converter converter = Converter.of(first.model());
+                Converter converter = first.converter();
                 Dataset samples = DataFlags.open(arguments, data, reference, InputSpec.of(converter.source()));
                 Progress progress = arguments.progress(screen)) {
             EvaluationOptions options = EvaluationOptions.defaults()
@@ -177,7 +177,7 @@ final class EvaluateCommand implements Command {
         if (candidate.huggingFace().isEmpty()) {
             return LayerErrors.compare(converter, runnable, graph.get(), samples, options);
         }
-        try (Converter second = Converter.of(candidate.model())) {
+        try (Converter second = candidate.converter()) {
             return LayerErrors.compare(converter, runnable, candidate.runnable(second), samples, options);
         }
     }

@@ -6,7 +6,6 @@ import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -121,14 +120,8 @@ final class GradientCommand implements Command {
         try (Device device = device(arguments);
                 ModelSource model = ModelSource.open(arguments.operand(0));
                 ModelFile file = ModelFile.open(goldenPath)) {
-            if (model.model().graph().isEmpty()) {
-                throw new UnsupportedModelException(
-                        "the model has no graph",
-                        model.path().toString(),
-                        "give an ONNX file; tensors alone do not say what is computed");
-            }
             Golden read = Golden.of(file.model().tensors(), goldenPath.toString());
-            try (Converter converter = Converter.of(model.model())) {
+            try (Converter converter = model.converter()) {
                 GraphModel canonical = converter.canonical();
                 Golden golden = read.withInputs(
                         Feed.withTokenTypes(read.inputs(), canonical.graph().inputs()));

@@ -109,7 +109,7 @@ final class InspectCommand implements Command {
             if (graph.isEmpty()) {
                 return withoutGraph(file, "there is no config.json beside the tensors");
             }
-            try (Converter converter = Converter.of(source.model())) {
+            try (Converter converter = source.converter()) {
                 GraphModel canonical = converter.canonical();
                 return new Answer(
                         Inspection.of(file, graph, Optional.of(canonical)),

@@ -6,7 +6,6 @@ import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.Shard;
-import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.trainer.step.GraphSource;
@@ -21,13 +20,7 @@ record OpenedModel(ModelSource file, Converter converter, GraphModel canonical) 
         ModelSource file = ModelSource.open(path);
         boolean opened = false;
         try {
-            if (file.model().graph().isEmpty()) {
-                throw new UnsupportedModelException(
-                        "the model has tensors but no graph: what they compute is not known",
-                        path.toString(),
-                        "give an .onnx export of it");
-            }
-            Converter converter = Converter.of(file.model());
+            Converter converter = file.converter();
             opened = true;
             return new OpenedModel(file, converter, converter.canonical());
         } finally {

@@ -148,7 +148,7 @@ final class QuantizeCommand implements Command {
         List<Pattern> keep = CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP);
         boolean compensated = compensated(arguments);
         try (ModelSource source = ModelSource.open(model);
-                Converter converter = Converter.of(source.model())) {
+                Converter converter = source.converter()) {
             Plan plan = converter.plan(recipe, keep);
             long originalBytes = Inspection.fileBytes(model);
             if (arguments.has(Flags.DRY_RUN)) {

@@ -11,6 +11,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.TreeMap;
@@ -86,6 +87,18 @@ class GradientCommandTest {
         assertEquals(ExitCode.CHECK_FAILED, run.code());
         assertTrue(run.out().contains("of grad.b, above 1.00e-05"), run.out());
         assertEquals(ExitCode.OK, gradient(MODEL, file, "--tolerance", "1e-2").code());
+    }
+
+    /** Every verb that needs a graph says the same of tensors without one. */
+    @Test
+    void tensors_without_a_graph_are_refused_with_what_would_give_them_one() throws IOException {
+        Path bare = folder.resolve("bare.safetensors");
+        Files.copy(MODELS.resolve("tiny-hf/llama/model.safetensors"), bare);
+        CommandLine run = gradient(bare.toString(), GOLDEN);
+        assertEquals(ExitCode.INPUT, run.code(), run.err());
+        assertTrue(run.err().contains("no graph: what they compute is not known"), run.err());
+        assertTrue(run.err().contains("where: " + bare), run.err());
+        assertTrue(run.err().contains("put config.json beside it"), run.err());
     }
 
     @Test

@@ -95,11 +95,16 @@ public final class Converter implements AutoCloseable {
      * @throws dev.octet.formats.error.MalformedModelException when the graph contradicts itself
      */
     public static Converter of(Model model) {
+        return of(model, model.tensors().size() + " tensors");
+    }
+
+    /** The same for a model of a file, which a failure names. */
+    static Converter of(Model model, String where) {
         GraphModel source = model.graph()
                 .orElseThrow(() -> new UnsupportedModelException(
-                        "the model has tensors but no graph",
-                        model.tensors().size() + " tensors",
-                        "give an .onnx file; checkpoints without a graph cannot be rewritten yet"));
+                        "the model has tensors but no graph: what they compute is not known",
+                        where,
+                        "put config.json beside it, as Hugging Face has it, or give an .onnx export of it"));
         PassLog log = new PassLog();
         GraphModel m = ImportPasses.apply(source, log);
         m = new FusePatterns().apply(m, log);

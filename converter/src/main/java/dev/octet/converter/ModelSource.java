@@ -30,7 +30,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A model with its graph, wherever the graph comes from: an ONNX file has one, that of a Hugging Face checkpoint follows from its
- * {@code config.json}. What {@link Converter#of(Model)} is given.
+ * {@code config.json}. {@link #converter()} takes it further.
  *
  * <p>Owns the mapped memory: the tensors of {@link #model()} die with {@link #close()}. Opening a checkpoint reads headers and
  * configuration only, unless it is quantised: then its weights are dequantised to F32 at once.
@@ -204,6 +204,16 @@ public final class ModelSource implements AutoCloseable {
         return model;
     }
 
+    /**
+     * The model imported, as {@link Converter#of(Model)} does it. It reads from this source, which must stay open as long.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when there is no graph, or of an opset that Octet cannot upgrade
+     * @throws dev.octet.formats.error.MalformedModelException when the graph contradicts itself
+     */
+    public Converter converter() {
+        return Converter.of(model, path().toString());
+    }
+
     /** What a Hugging Face checkpoint says of itself; empty for an ONNX file. */
     public Optional<HuggingFace> huggingFace() {
         return Optional.ofNullable(huggingFace);
@@ -222,7 +232,7 @@ public final class ModelSource implements AutoCloseable {
         if (huggingFace == null) {
             return OnnxRuntimeSession.open(path(), SessionSettings.defaults().withThreads(threads));
         }
-        try (Converter converter = Converter.of(model)) {
+        try (Converter converter = converter()) {
             return GraphSession.open(runnable(converter), new SessionSettings(threads, false));
         }
     }

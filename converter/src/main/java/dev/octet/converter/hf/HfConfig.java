@@ -38,6 +38,11 @@ record HfConfig(ObjectNode json, String where) {
         return number(1, MAX_SIZE, keys);
     }
 
+    /** A whole number from 0 to {@link #MAX_SIZE}, where the key is there. */
+    Optional<Integer> count(String key) {
+        return number(0, MAX_SIZE, key);
+    }
+
     /** Number of layers. */
     int layers(String... keys) {
         return number(1, MAX_LAYERS, keys).orElseThrow(() -> missing(keys));

@@ -45,17 +45,19 @@ record RotaryDecoder(
                         "num_attention_heads"));
     }
 
-    /** {@code sliding_window}: none where it is {@code null}, 4096 where the key is absent (MistralConfig, Qwen2Config). */
+    /** {@code sliding_window}: none where it is {@code null}, 4096 where the key is absent (MistralConfig, Qwen2Config, Qwen3Config). */
     static Optional<Integer> window(HfConfig config) {
         return config.json().has("sliding_window") ? config.optionalSize("sliding_window") : Optional.of(4096);
     }
 
-    /** Windows of Qwen2 and Qwen3: by {@code layer_types}, or from {@code max_window_layers} on; none unless {@code use_sliding_window}. */
+    /**
+     * Windows of Qwen2 and Qwen3: by {@code layer_types}, or from {@code max_window_layers} on, 0 for all of them; none unless
+     * {@code use_sliding_window}. Defaults are those of Qwen2Config and Qwen3Config.
+     */
     static IntFunction<Optional<Integer>> qwenWindow(HfConfig config) {
-        Optional<Integer> window =
-                config.flag(false, "use_sliding_window") ? config.optionalSize("sliding_window") : Optional.empty();
+        Optional<Integer> window = config.flag(false, "use_sliding_window") ? window(config) : Optional.empty();
         List<String> types = config.texts("layer_types");
-        int from = config.sizeOr(28, "max_window_layers");
+        int from = config.count("max_window_layers").orElse(28);
         if (!types.isEmpty() && types.size() != config.layers("num_hidden_layers")) {
             throw config.malformed("layer_types names " + types.size() + " layers, num_hidden_layers is "
                     + config.layers("num_hidden_layers"));

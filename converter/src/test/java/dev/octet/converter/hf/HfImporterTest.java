@@ -28,8 +28,12 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
+import java.util.function.IntFunction;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -257,6 +261,47 @@ class HfImporterTest {
                     String.format("%08x", Float.floatToRawIntBits(frequencies[places[i]])),
                     "pair " + places[i]);
         }
+    }
+
+    /** Expected: {@code layer_types} and {@code sliding_window} of transformers' Qwen2Config and Qwen3Config (5.18.0); 0 for none. */
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "{}|0 0 0",
+                "{'sliding_window': 8}|0 0 0",
+                "{'use_sliding_window': true}|0 0 0",
+                "{'use_sliding_window': true, 'max_window_layers': 2}|0 0 4096",
+                "{'use_sliding_window': true, 'max_window_layers': 0}|4096 4096 4096",
+                "{'use_sliding_window': true, 'max_window_layers': 0, 'sliding_window': 8}|8 8 8",
+                "{'use_sliding_window': true, 'max_window_layers': 0, 'sliding_window': null}|0 0 0",
+                "{'use_sliding_window': false, 'max_window_layers': 0, 'sliding_window': 8}|0 0 0",
+                "{'use_sliding_window': true, 'layer_types': ['full_attention', 'sliding_attention',"
+                        + " 'full_attention']}|0 4096 0"
+            })
+    void qwen_has_the_windows_that_transformers_gives_it(String keys, String expected) throws IOException {
+        ObjectNode json = (ObjectNode) JSON.readTree(keys.replace('\'', '"'));
+        json.put("num_hidden_layers", 3);
+        IntFunction<Optional<Integer>> windows = RotaryDecoder.qwenWindow(new HfConfig(json, "config.json"));
+        String found = IntStream.range(0, 3)
+                .mapToObj(i -> String.valueOf(windows.apply(i).orElse(0)))
+                .collect(Collectors.joining(" "));
+        assertEquals(expected, found);
+    }
+
+    @Test
+    void qwen_with_no_full_layers_has_a_window_in_each() throws IOException {
+        Spoiled s = spoiled("qwen2", c -> {
+            c.config()
+                    .put("use_sliding_window", true)
+                    .put("max_window_layers", 0)
+                    .put("sliding_window", 3);
+            c.config().remove("layer_types");
+        });
+        assertEquals(List.of(), GraphCheck.check(s.open().model()));
+        String told =
+                spoiled("qwen2", c -> c.config().put("max_window_layers", -1)).refusal(MalformedModelException.class);
+        assertTrue(told.contains("max_window_layers is -1, not between 0 and"), told);
     }
 
     @Test
