@@ -1,10 +1,14 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Node;
 import dev.octet.formats.npy.NpzWriter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -13,7 +17,9 @@ import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.TreeMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -69,6 +75,45 @@ class QuantizeFolderTest {
                 .path("cosine_mean")
                 .asDouble();
         assertTrue(cosine > 0.98 && cosine < 1, "FP8 of random weights: " + compared);
+    }
+
+    /** Those of {@code octet calibrate DIR} are named by modules, the graph's values are not. */
+    @ParameterizedTest
+    @ValueSource(strings = {"models/tiny-hf/gpt2", "models/tiny-hf/llama", "models/tiny-hf/qwen2"})
+    void statistics_of_the_folder_give_the_file_that_its_samples_give(String name) throws IOException {
+        String model = TESTDATA.resolve(name).toString();
+        String data = tokens(8, 12, 100).toString();
+        String statistics = folder.resolve("stats").toString();
+        ok("calibrate", model, "-o", statistics, "--calibration", data, "--json", "--quiet");
+        Path once = folder.resolve("once.onnx");
+        ok("quantize", model, "-o", once.toString(), "--target", "onnxruntime", "--statistics", statistics, "--json");
+        Path direct = folder.resolve("direct.onnx");
+        String[] words = {"quantize", model, "-o", direct.toString(), "--target", "onnxruntime", "--calibration", data};
+        CommandLine run = CommandLine.run(words);
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        Map<String, Float> expected = scales(direct);
+        Map<String, Float> found = scales(once);
+        assertEquals(expected.keySet(), found.keySet());
+        // calibrate computes node by node, quantize with ONNX Runtime's fusions: sums in another order
+        expected.forEach((value, scale) -> assertEquals(scale, requireNonNull(found.get(value)), 1e-6f * scale, value));
+    }
+
+    /** Scales of what Linears read, by value. */
+    private static Map<String, Float> scales(Path file) throws IOException {
+        try (ModelFile model = ModelFile.open(file)) {
+            Graph graph = model.model().graph().orElseThrow().graph();
+            Map<String, Float> scales = new TreeMap<>();
+            for (Node n : graph.nodes()) {
+                if (n.is("QuantizeLinear")) {
+                    Tensor scale = requireNonNull(graph.initializers().get(n.input(1)))
+                            .tensor()
+                            .orElseThrow();
+                    scales.put(n.output(0), scale.bytes().get(Tensor.F32_LE, 0));
+                }
+            }
+            assertTrue(scales.size() > 4, scales.toString());
+            return scales;
+        }
     }
 
     @Test

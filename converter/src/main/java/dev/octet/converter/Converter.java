@@ -241,7 +241,8 @@ public final class Converter implements AutoCloseable {
     /**
      * Carries a plan out.
      *
-     * @param statistics of {@link Plan#taps()}; may be null for a recipe that needs none
+     * @param statistics of {@link Plan#taps()}, or of a checkpoint's modules as {@link #calibrateModules} takes them; may be null for a
+     *     recipe that needs none
      * @throws InvalidDataException when statistics are missing, incomplete or of another plan
      */
     public Conversion convert(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
@@ -345,7 +346,7 @@ public final class Converter implements AutoCloseable {
         return conversion.withComparison(layers);
     }
 
-    private static ActivationScales solve(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
+    private ActivationScales solve(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
         if (!plan.recipe().needsStatistics()) {
             return new ActivationScales(plan, Map.of());
         }
@@ -361,7 +362,7 @@ public final class Converter implements AutoCloseable {
                     "statistics of " + statistics.tensors().size() + " values",
                     "run the calibration again with the same output: it continues where it stopped");
         }
-        return ActivationScales.solve(plan, statistics, options.calibrator());
+        return ActivationScales.solve(plan, ModuleTaps.withValues(canonical, statistics), options.calibrator());
     }
 
     /** What the file says of how it was made; the keys are documented in docs/metadata.md. */

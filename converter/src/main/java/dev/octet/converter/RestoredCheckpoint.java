@@ -9,6 +9,7 @@ import dev.octet.converter.restore.Restoration;
 import dev.octet.converter.restore.RestorationProof;
 import dev.octet.converter.restore.WidenedConstants;
 import dev.octet.converter.restore.WindowReader;
+import dev.octet.converter.trained.WholeFolder;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.UnsupportedModelException;
@@ -25,8 +26,8 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
-import java.util.stream.Stream;
 
 /**
  * An ONNX model as the Hugging Face checkpoint it was exported from: configuration, tensors under transformers' names, as transformers
@@ -140,34 +141,18 @@ public final class RestoredCheckpoint implements AutoCloseable {
     }
 
     /**
-     * Writes {@code config.json} and {@code model.safetensors}, or shards of 5 GB with their index.
+     * Writes {@code config.json} and {@code model.safetensors}, or shards of 5 GB with their index: whole or not at all.
      *
-     * @param folder made if it is not there; files of the same names are replaced
-     * @throws IOException when there is no space or no permission
+     * @param folder made if it is not there; a model that is in it gives way when this one is complete, other files stay
+     * @throws IOException when there is no space or no permission; what was there is there still
      */
     public void save(Path folder) throws IOException {
-        boolean made = !Files.exists(folder);
-        boolean done = false;
-        Files.createDirectories(folder);
-        try {
+        Files.createDirectories(Objects.requireNonNull(folder.toAbsolutePath().getParent()));
+        WholeFolder.write(folder, made -> {
             SafetensorsWriter.writeFolder(
-                    folder, restoration.tensors(), Map.of("format", "pt"), SafetensorsWriter.DEFAULT_SHARD_BYTES);
-            ModelConfig.write(folder.resolve(ModelConfig.FILE_NAME), restoration.config());
-            done = true;
-        } finally {
-            if (made && !done) {
-                deleteIfEmpty(folder);
-            }
-        }
-    }
-
-    private static void deleteIfEmpty(Path folder) throws IOException {
-        try (Stream<Path> files = Files.list(folder)) {
-            if (files.findAny().isPresent()) {
-                return;
-            }
-        }
-        Files.deleteIfExists(folder);
+                    made, restoration.tensors(), Map.of("format", "pt"), SafetensorsWriter.DEFAULT_SHARD_BYTES);
+            ModelConfig.write(made.resolve(ModelConfig.FILE_NAME), restoration.config());
+        });
     }
 
     @Override

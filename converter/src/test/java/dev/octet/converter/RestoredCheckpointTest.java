@@ -1,5 +1,6 @@
 package dev.octet.converter;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -30,6 +31,7 @@ import dev.octet.formats.tensor.TensorSpec;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -99,14 +101,34 @@ class RestoredCheckpointTest {
         String name = architecture + "_eager_script17";
         try (ModelFile file = TinyModels.open(name);
                 RestoredCheckpoint restored = RestoredCheckpoint.of(file, Optional.empty())) {
-            restored.save(folder);
+            restored.save(folder.resolve("deep/restored"));
         }
-        try (ModelSource source = ModelSource.open(folder);
+        try (ModelSource source = ModelSource.open(folder.resolve("deep/restored"));
                 Converter converter = Converter.of(source.model());
                 ModelFile golden = TinyModels.golden(name)) {
             float[] logits = golden.model().tensor("out.logits").toFloats();
             float[] computed = logits(converter.standard(21), golden.model());
             assertTrue(TinyModels.relativeError(computed, logits) < 1e-5);
+        }
+    }
+
+    @Test
+    void a_save_that_fails_half_way_leaves_the_folder_that_was_there() throws IOException {
+        Path out = folder.resolve("out");
+        RestoredCheckpoint orphan;
+        try (ModelFile file = TinyModels.open("llama_eager_script17")) {
+            orphan = RestoredCheckpoint.of(file, Optional.empty());
+            orphan.save(out);
+        }
+        byte[] tensors = Files.readAllBytes(out.resolve("model.safetensors"));
+        byte[] config = Files.readAllBytes(out.resolve("config.json"));
+        try (orphan) {
+            assertThrows(IllegalStateException.class, () -> orphan.save(out), "its file is closed");
+        }
+        assertArrayEquals(tensors, Files.readAllBytes(out.resolve("model.safetensors")));
+        assertArrayEquals(config, Files.readAllBytes(out.resolve("config.json")));
+        try (Stream<Path> all = Files.list(folder)) {
+            assertEquals(List.of(out), all.toList(), "nothing half-written is left");
         }
     }
 

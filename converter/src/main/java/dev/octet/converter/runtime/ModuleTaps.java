@@ -4,9 +4,13 @@ import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.TensorStatistics;
 import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /**
@@ -48,6 +52,23 @@ public final class ModuleTaps {
             }
         }
         return taps.stream().filter(t -> !twice.contains(t.name())).toList();
+    }
+
+    /**
+     * Statistics of a checkpoint's modules with those of the values that the modules read under the values' names, too: what a plan of
+     * the graph asks for. Others, which are named by values, come back as they are.
+     *
+     * @param canonical of the checkpoint that they were taken of
+     */
+    public static Statistics withValues(GraphModel canonical, Statistics statistics) {
+        Map<String, TensorStatistics> all = new LinkedHashMap<>(statistics.tensors());
+        for (Tap tap : of(canonical)) {
+            TensorStatistics known = statistics.tensors().get(tap.name());
+            if (known != null) {
+                all.putIfAbsent(tap.value(), known);
+            }
+        }
+        return new Statistics(statistics.octetVersion(), statistics.modelDigest(), statistics.data(), all);
     }
 
     private static String module(String weight) {

@@ -23,7 +23,6 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
@@ -33,7 +32,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -109,7 +107,7 @@ public final class HuggingFaceFolder {
     }
 
     /**
-     * Writes the folder: made beside {@code output} under another name, which it takes when it is complete.
+     * Writes the folder, whole or not at all, see {@link WholeFolder}.
      *
      * @param shardBytes largest file of tensors
      * @param force overwrite the model that is in {@code output}
@@ -124,8 +122,7 @@ public final class HuggingFaceFolder {
         }
         refuseInPlace(output);
         Written written = plan();
-        try (MastersFolder folder = MastersFolder.beside(output)) {
-            Path made = folder.path();
+        WholeFolder.write(output, made -> {
             SafetensorsWriter.writeFolder(
                     made, specs(new ArrayList<>()), Map.of("format", "pt"), shardBytes, this::content);
             CarriedFiles.of(
@@ -133,8 +130,7 @@ public final class HuggingFaceFolder {
                             source.shards().stream().map(Shard::name).collect(Collectors.toSet()))
                     .copyTo(made);
             writeConfig(made.resolve(ModelConfig.FILE_NAME));
-            place(made, output);
-        }
+        });
         return written;
     }
 
@@ -144,43 +140,6 @@ public final class HuggingFaceFolder {
                     "the output is the model that the run was started with",
                     output.toString(),
                     "write to a folder beside it; nothing is rewritten in place");
-        }
-    }
-
-    /** Gives the finished folder its name; into a folder that is there its files go one by one, the configuration last. */
-    private static void place(Path made, Path output) throws IOException {
-        if (!Files.exists(output)) {
-            Files.move(made, output, StandardCopyOption.ATOMIC_MOVE);
-            return;
-        }
-        removeModel(output);
-        List<Path> files;
-        try (Stream<Path> all = Files.walk(made)) {
-            files = all.filter(Files::isRegularFile)
-                    .sorted(Comparator.comparing(f -> f.endsWith(ModelConfig.FILE_NAME)))
-                    .toList();
-        }
-        for (Path file : files) {
-            Path to = output.resolve(made.relativize(file).toString());
-            Files.createDirectories(to.resolveSibling(""));
-            Files.move(file, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        }
-    }
-
-    private static void removeModel(Path folder) throws IOException {
-        List<Path> earlier;
-        try (Stream<Path> files = Files.list(folder)) {
-            earlier = files.filter(f -> {
-                        String name = String.valueOf(f.getFileName());
-                        return name.endsWith(".safetensors")
-                                || name.endsWith(".safetensors.index.json")
-                                || name.equals(ModelConfig.FILE_NAME)
-                                || name.equals("hf_quant_config.json");
-                    })
-                    .toList();
-        }
-        for (Path file : earlier) {
-            Files.delete(file);
         }
     }
 
