@@ -72,6 +72,11 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
         };
     }
 
+    /** Name of an element type in kernels, as {@code octet.cuh} has it: {@code f32}, {@code i64}, {@code e4m3}; {@code boolean} for BOOL. */
+    public static String type(DType type) {
+        return type == DType.BOOL ? "boolean" : suffix(type);
+    }
+
     private static String text(Class<?> beside, String file) {
         try (InputStream in = beside.getResourceAsStream(file)) {
             if (in == null) {

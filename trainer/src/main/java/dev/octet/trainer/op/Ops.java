@@ -6,6 +6,7 @@ import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpReader;
 import dev.octet.trainer.op.accumulate.Accumulate;
 import dev.octet.trainer.op.accumulate.AccumulateCpu;
+import dev.octet.trainer.op.accumulate.AccumulateCuda;
 import dev.octet.trainer.op.accumulate.AccumulateReference;
 import dev.octet.trainer.op.attention.Attention;
 import dev.octet.trainer.op.attention.AttentionCpu;
@@ -35,6 +36,7 @@ import dev.octet.trainer.op.box.Slice;
 import dev.octet.trainer.op.box.Split;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.cast.CastCpu;
+import dev.octet.trainer.op.cast.CastCuda;
 import dev.octet.trainer.op.cast.CastReference;
 import dev.octet.trainer.op.comparison.Comparison;
 import dev.octet.trainer.op.conv.Conv;
@@ -57,6 +59,7 @@ import dev.octet.trainer.op.fp8.QuantizeFp8DelayedReference;
 import dev.octet.trainer.op.fp8.QuantizeFp8Reference;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gather.GatherCpu;
+import dev.octet.trainer.op.gather.GatherCuda;
 import dev.octet.trainer.op.gather.GatherReference;
 import dev.octet.trainer.op.gelu.Gelu;
 import dev.octet.trainer.op.gelu.GeluCpu;
@@ -64,21 +67,27 @@ import dev.octet.trainer.op.gelu.GeluCuda;
 import dev.octet.trainer.op.gelu.GeluReference;
 import dev.octet.trainer.op.loss.KlDivergenceLoss;
 import dev.octet.trainer.op.loss.KlDivergenceLossCpu;
+import dev.octet.trainer.op.loss.KlDivergenceLossCuda;
 import dev.octet.trainer.op.loss.KlDivergenceLossReference;
 import dev.octet.trainer.op.loss.MixedLoss;
 import dev.octet.trainer.op.loss.MixedLossCpu;
+import dev.octet.trainer.op.loss.MixedLossCuda;
 import dev.octet.trainer.op.loss.MixedLossReference;
 import dev.octet.trainer.op.loss.NegativeLogLikelihoodLoss;
 import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossCpu;
+import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossCuda;
 import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossReference;
 import dev.octet.trainer.op.loss.RowLoss;
 import dev.octet.trainer.op.loss.RowLossCpu;
+import dev.octet.trainer.op.loss.RowLossCuda;
 import dev.octet.trainer.op.loss.RowLossReference;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLoss;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossCpu;
+import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossCuda;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossReference;
 import dev.octet.trainer.op.norm.RowNorm;
 import dev.octet.trainer.op.norm.RowNormCpu;
+import dev.octet.trainer.op.norm.RowNormCuda;
 import dev.octet.trainer.op.norm.RowNormReference;
 import dev.octet.trainer.op.pick.Pick;
 import dev.octet.trainer.op.pick.PickCpu;
@@ -106,12 +115,15 @@ import dev.octet.trainer.op.repeat.RepeatCpu;
 import dev.octet.trainer.op.repeat.RepeatReference;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.rotary.RotaryEmbeddingCpu;
+import dev.octet.trainer.op.rotary.RotaryEmbeddingCuda;
 import dev.octet.trainer.op.rotary.RotaryEmbeddingReference;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.softmax.SoftmaxCpu;
+import dev.octet.trainer.op.softmax.SoftmaxCuda;
 import dev.octet.trainer.op.softmax.SoftmaxReference;
 import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.transpose.TransposeCpu;
+import dev.octet.trainer.op.transpose.TransposeCuda;
 import dev.octet.trainer.op.transpose.TransposeReference;
 import dev.octet.trainer.op.trilu.Trilu;
 import dev.octet.trainer.op.trilu.TriluCpu;
@@ -153,6 +165,7 @@ import dev.octet.trainer.op.update.SquareSumCpu;
 import dev.octet.trainer.op.update.SquareSumReference;
 import dev.octet.trainer.op.view.View;
 import dev.octet.trainer.op.view.ViewCpu;
+import dev.octet.trainer.op.view.ViewCuda;
 import dev.octet.trainer.op.view.ViewReference;
 import dev.octet.trainer.op.where.Where;
 import dev.octet.trainer.op.where.WhereCpu;
@@ -170,7 +183,8 @@ public final class Ops {
             unary("Abs", Abs.class, s -> new Abs(s.input(0))),
             binary("Add", Add.class, s -> new Add(Pair.read(s))),
             binary("And", Comparison.class, Comparison.Kind.And.reader()),
-            OpEntry.onnx("Cast", Cast.class, Cast::read, new CastReference(), new CastCpu()),
+            OpEntry.onnx("Cast", Cast.class, Cast::read, new CastReference(), new CastCpu())
+                    .with(new CastCuda()),
             unary("Ceil", Step.class, Step.Kind.Ceil.reader()),
             unary("Clip", Clip.class, Clip::read),
             unary("Cos", Cos.class, s -> new Cos(s.input(0))),
@@ -240,16 +254,19 @@ public final class Ops {
             OpEntry.onnx("GatherND", Pick.class, Pick::tuples, new PickReference(), new PickCpu()),
             OpEntry.onnx("ScatterElements", Scatter.class, Scatter::elements, new ScatterReference(), new ScatterCpu()),
             OpEntry.onnx("ScatterND", Scatter.class, Scatter::tuples, new ScatterReference(), new ScatterCpu()),
-            OpEntry.onnx("Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu()),
-            OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu()),
+            OpEntry.onnx("Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu())
+                    .with(new GatherCuda()),
+            OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu())
+                    .with(new TransposeCuda()),
             // --- matrix products, convolution, attention
             OpEntry.onnx("Attention", Attention.class, Attention::read, new AttentionReference(), new AttentionCpu()),
             OpEntry.onnx(
-                    "RotaryEmbedding",
-                    RotaryEmbedding.class,
-                    RotaryEmbedding::read,
-                    new RotaryEmbeddingReference(),
-                    new RotaryEmbeddingCpu()),
+                            "RotaryEmbedding",
+                            RotaryEmbedding.class,
+                            RotaryEmbedding::read,
+                            new RotaryEmbeddingReference(),
+                            new RotaryEmbeddingCpu())
+                    .with(new RotaryEmbeddingCuda()),
             OpEntry.onnx("Conv", Conv.class, Conv::read, new ConvReference(), new ConvCpu()),
             OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu()),
             OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu()),
@@ -270,44 +287,63 @@ public final class Ops {
             OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu())
                     .with(new GeluCuda()),
             OpEntry.onnx(
-                    "LayerNormalization", RowNorm.class, RowNorm::readLayer, new RowNormReference(), new RowNormCpu()),
+                            "LayerNormalization",
+                            RowNorm.class,
+                            RowNorm::readLayer,
+                            new RowNormReference(),
+                            new RowNormCpu())
+                    .with(new RowNormCuda()),
             OpEntry.octet(
-                    "LayerNormalization", RowNorm.class, RowNorm::readLayer, new RowNormReference(), new RowNormCpu()),
-            OpEntry.onnx("RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu()),
-            OpEntry.octet(
-                    "RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu()),
-            OpEntry.onnx("LogSoftmax", Softmax.class, Softmax::readLogarithm, new SoftmaxReference(), new SoftmaxCpu()),
-            OpEntry.onnx("Softmax", Softmax.class, Softmax::read, new SoftmaxReference(), new SoftmaxCpu()),
+                            "LayerNormalization",
+                            RowNorm.class,
+                            RowNorm::readLayer,
+                            new RowNormReference(),
+                            new RowNormCpu())
+                    .with(new RowNormCuda()),
+            OpEntry.onnx("RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu())
+                    .with(new RowNormCuda()),
+            OpEntry.octet("RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu())
+                    .with(new RowNormCuda()),
+            OpEntry.onnx("LogSoftmax", Softmax.class, Softmax::readLogarithm, new SoftmaxReference(), new SoftmaxCpu())
+                    .with(new SoftmaxCuda()),
+            OpEntry.onnx("Softmax", Softmax.class, Softmax::read, new SoftmaxReference(), new SoftmaxCpu())
+                    .with(new SoftmaxCuda()),
             // --- losses
             OpEntry.onnx(
-                    "NegativeLogLikelihoodLoss",
-                    NegativeLogLikelihoodLoss.class,
-                    NegativeLogLikelihoodLoss::read,
-                    new NegativeLogLikelihoodLossReference(),
-                    new NegativeLogLikelihoodLossCpu()),
+                            "NegativeLogLikelihoodLoss",
+                            NegativeLogLikelihoodLoss.class,
+                            NegativeLogLikelihoodLoss::read,
+                            new NegativeLogLikelihoodLossReference(),
+                            new NegativeLogLikelihoodLossCpu())
+                    .with(new NegativeLogLikelihoodLossCuda()),
             OpEntry.octet(
-                    "KlDivergenceLoss",
-                    KlDivergenceLoss.class,
-                    KlDivergenceLoss::read,
-                    new KlDivergenceLossReference(),
-                    new KlDivergenceLossCpu()),
-            OpEntry.octet("MixedLoss", MixedLoss.class, MixedLoss::read, new MixedLossReference(), new MixedLossCpu()),
+                            "KlDivergenceLoss",
+                            KlDivergenceLoss.class,
+                            KlDivergenceLoss::read,
+                            new KlDivergenceLossReference(),
+                            new KlDivergenceLossCpu())
+                    .with(new KlDivergenceLossCuda()),
+            OpEntry.octet("MixedLoss", MixedLoss.class, MixedLoss::read, new MixedLossReference(), new MixedLossCpu())
+                    .with(new MixedLossCuda()),
             rowLoss(RowLoss.Kind.COSINE, RowLoss::readCosine),
             rowLoss(RowLoss.Kind.MEAN_SQUARED_ERROR, RowLoss::readSquared),
             OpEntry.onnx(
-                    "SoftmaxCrossEntropyLoss",
-                    SoftmaxCrossEntropyLoss.class,
-                    SoftmaxCrossEntropyLoss::read,
-                    new SoftmaxCrossEntropyLossReference(),
-                    new SoftmaxCrossEntropyLossCpu()),
+                            "SoftmaxCrossEntropyLoss",
+                            SoftmaxCrossEntropyLoss.class,
+                            SoftmaxCrossEntropyLoss::read,
+                            new SoftmaxCrossEntropyLossReference(),
+                            new SoftmaxCrossEntropyLossCpu())
+                    .with(new SoftmaxCrossEntropyLossCuda()),
             OpEntry.octet(
-                    "SoftmaxCrossEntropyLoss",
-                    SoftmaxCrossEntropyLoss.class,
-                    SoftmaxCrossEntropyLoss::readLast,
-                    new SoftmaxCrossEntropyLossReference(),
-                    new SoftmaxCrossEntropyLossCpu()),
+                            "SoftmaxCrossEntropyLoss",
+                            SoftmaxCrossEntropyLoss.class,
+                            SoftmaxCrossEntropyLoss::readLast,
+                            new SoftmaxCrossEntropyLossReference(),
+                            new SoftmaxCrossEntropyLossCpu())
+                    .with(new SoftmaxCrossEntropyLossCuda()),
             // --- made by programs: casts, quantisers, updates
-            OpEntry.made("Accumulate", Accumulate.class, new AccumulateReference(), new AccumulateCpu()),
+            OpEntry.made("Accumulate", Accumulate.class, new AccumulateReference(), new AccumulateCpu())
+                    .with(new AccumulateCuda()),
             OpEntry.made("AmaxUpdate", AmaxUpdate.class, new AmaxUpdateReference(), new AmaxUpdateCpu()),
             OpEntry.made("Fp8Linear", Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu()),
             OpEntry.made("QuantizeFp8", QuantizeFp8.class, new QuantizeFp8Reference(), new QuantizeFp8Cpu()),
@@ -356,7 +392,8 @@ public final class Ops {
     }
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {
-        return OpEntry.onnx(type, View.class, reader, new ViewReference(), new ViewCpu());
+        return OpEntry.onnx(type, View.class, reader, new ViewReference(), new ViewCpu())
+                .with(new ViewCuda());
     }
 
     private static OpEntry<Pool> pool(String type, OpReader<Pool> reader) {
@@ -364,7 +401,8 @@ public final class Ops {
     }
 
     private static OpEntry<RowLoss> rowLoss(RowLoss.Kind kind, OpReader<RowLoss> reader) {
-        return OpEntry.octet(kind.type(), RowLoss.class, reader, new RowLossReference(), new RowLossCpu());
+        return OpEntry.octet(kind.type(), RowLoss.class, reader, new RowLossReference(), new RowLossCpu())
+                .with(new RowLossCuda());
     }
 
     /** Operators of nodes that can be trained, by the alphabet. */

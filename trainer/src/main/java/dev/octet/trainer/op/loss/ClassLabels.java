@@ -8,6 +8,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
 import java.util.function.IntToLongFunction;
 import org.jspecify.annotations.Nullable;
@@ -174,6 +175,14 @@ public record ClassLabels(
                 ignoreIndex == null
                         ? "correct the labels"
                         : "correct the labels, or use " + ignoreIndex + " for positions that do not count");
+    }
+
+    /** How labels are read, as the last arguments of CUDA kernels. */
+    void addRule(List<Object> arguments) {
+        arguments.add(classes);
+        arguments.add((long) sequence);
+        arguments.add(ignoreIndex == null ? 0 : 1);
+        arguments.add(ignoreIndex == null ? 0L : (long) ignoreIndex);
     }
 
     /** Where the scores of a position begin; the next class is {@link #inner} elements on. */

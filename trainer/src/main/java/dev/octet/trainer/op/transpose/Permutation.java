@@ -58,6 +58,39 @@ final class Permutation {
                 axes.stream().mapToLong(a -> a[1]).toArray());
     }
 
+    /** How many axes the result has. */
+    int rank() {
+        return dims.length;
+    }
+
+    /** Length of an axis of the result. */
+    long dim(int axis) {
+        return dims[axis];
+    }
+
+    /** Elements of the source from one position of an axis of the result to the next. */
+    long step(int axis) {
+        return steps[axis];
+    }
+
+    /** Elements of the result from one position of an axis to the next. */
+    long stride(int axis) {
+        long stride = 1;
+        for (int d = axis + 1; d < dims.length; d++) {
+            stride *= dims[d];
+        }
+        return stride;
+    }
+
+    /** The result's axis along which the source is contiguous. */
+    int contiguous() {
+        int axis = 0;
+        while (steps[axis] != 1) {
+            axis++;
+        }
+        return axis;
+    }
+
     void run(CpuTensor from, CpuTensor to, Parallel parallel) {
         if (to.count() == 0) {
             return;
@@ -112,16 +145,8 @@ final class Permutation {
 
     private void turnBlocks(CpuTensor from, CpuTensor to, Parallel parallel) {
         int last = dims.length - 1;
-        int contiguous = 0; // the result's axis along which the source is contiguous
-        while (steps[contiguous] != 1) {
-            contiguous++;
-        }
-        int unit = contiguous;
-        long toStride = 1;
-        for (int d = unit + 1; d <= last; d++) {
-            toStride *= dims[d];
-        }
-        long rowStride = toStride;
+        int unit = contiguous();
+        long rowStride = stride(unit);
         long strips = Math.ceilDiv(dims[unit], (long) BLOCK);
         long others = to.count() / dims[unit] / dims[last];
         long grain = Math.max(1, CpuContext.GRAIN / (BLOCK * dims[last]));

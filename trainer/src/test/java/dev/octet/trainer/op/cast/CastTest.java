@@ -18,6 +18,21 @@ class CastTest extends TwinTest {
         List<Case> cases = new ArrayList<>();
         cases.add(Case.normal("to f64", new Cast(f32(7), DType.F64), f32(7)));
         cases.add(Case.normal("tiles", new Cast(f32(5001), DType.F64), f32(5001)));
+        for (DType from : List.of(DType.BF16, DType.F16, DType.F64)) {
+            for (DType to : List.of(DType.F32, DType.BF16, DType.F16)) {
+                cases.add(Case.normal(
+                        from + " to " + to,
+                        new Cast(f32(1003).as(from), to),
+                        f32(1003).as(from)));
+            }
+        }
+        for (DType from : List.of(DType.I32, DType.I8, DType.U8, DType.BOOL)) {
+            OperandType x = new OperandType(from, Shape.of(4));
+            for (DType to : List.of(DType.I64, DType.BOOL, DType.F32)) {
+                cases.add(
+                        new Case(from + " to " + to, new Cast(x, to), List.of(x), List.of(new double[] {0, 1, 1, 0})));
+            }
+        }
         OperandType i64 = new OperandType(DType.I64, Shape.of(4));
         double[] whole = {0, -3, 1, 77};
         for (DType to : List.of(DType.I32, DType.BOOL, DType.F32, DType.BF16, DType.F16)) {

@@ -49,6 +49,12 @@ class GatherTest extends TwinTest {
                 of("no indices", f32(4, 3), 0, i64(0)),
                 of("long rows", f32(50, 2500), 0, i64(3, 40), ids(120, 50)),
                 of("many ids", f32(300, 64), 0, i64(4000), ids(4000, 300)),
+                of("narrow rows", f32(90, 24).as(DType.BF16), 0, i64(700), ids(700, 90)),
+                of("odd narrow rows", f32(90, 7).as(DType.F16), 0, i64(70), ids(70, 90)),
+                of("rows of three digits", f32(70_000, 2), 0, i64(2500), ids(2500, 70_000)),
+                of("one row everywhere", f32(2, 8), 0, i64(1300), new double[1300]),
+                of("short indices", f32(9, 4), 0, new OperandType(DType.I32, Shape.of(5)), 8, -9, 3, 3, -1),
+                of("truth values", new OperandType(DType.BOOL, Shape.of(5, 3)), 0, i64(3), 4, 0, 4),
                 of("many ids of a middle axis", f32(3, 30, 64), 1, i64(400), ids(400, 30)));
     }
 

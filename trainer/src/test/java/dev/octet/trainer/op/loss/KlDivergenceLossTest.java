@@ -18,6 +18,8 @@ class KlDivergenceLossTest extends TwinTest {
             cases.add(of("one row", f32(7), temperature, false, null, null));
             cases.add(of("many", f32(67, 1001), temperature, false, null, null));
         }
+        cases.add(of("BF16", f32(5, 1536).as(DType.BF16), 2, false, null, null));
+        cases.add(of("F16", f32(9, 77).as(DType.F16), 2, false, null, null));
         // classes out of range are refused, so what is ignored is told from labels that count
         cases.add(of("labels", f32(2, 3, 4), 2, false, new double[] {0, -100, 3, -100, -100, 1}, null));
         // the first label of a sequence belongs to no position: one that is no class does no harm there

@@ -18,6 +18,8 @@ class RowLossTest extends TwinTest {
             cases.add(of(kind, f32(3, 4, 5), true));
             cases.add(of(kind, f32(11), false));
             cases.add(of(kind, f32(40, 1001), true));
+            cases.add(of(kind, f32(6, 1536).as(DType.BF16), true));
+            cases.add(of(kind, f32(21, 40).as(DType.F16), false));
         }
         return cases;
     }

@@ -56,6 +56,20 @@ class SoftmaxCrossEntropyLossTest extends TwinTest {
         return new Case(name, drawn.op(), types, inputs);
     }
 
+    private static Case narrow(DType type, int rows, int classes, boolean logarithms) {
+        OperandType x = f32(rows, classes).as(type);
+        ClassLabels c = ClassLabels.of(x, 1, null, Reduction.MEAN);
+        String name = type + " [" + rows + ", " + classes + "]" + (logarithms ? ", logarithms" : "");
+        Case drawn = Case.normal(name, new SoftmaxCrossEntropyLoss(c, logarithms), x);
+        double[] labels = new double[rows];
+        Arrays.setAll(labels, i -> (i * 37 + classes - 1) % classes);
+        return new Case(
+                name,
+                drawn.op(),
+                List.of(x, new OperandType(DType.I64, c.positions())),
+                List.of(requireNonNull(drawn.inputs().getFirst()), labels));
+    }
+
     @Override
     protected List<Case> cases() {
         List<Case> cases = new ArrayList<>(variants("softmax", SoftmaxCrossEntropyLoss::new));
@@ -69,6 +83,12 @@ class SoftmaxCrossEntropyLossTest extends TwinTest {
                     drawn.op(),
                     List.of(f32(2, 4, 5), new OperandType(DType.I64, c.positions())),
                     List.of(requireNonNull(drawn.inputs().getFirst()), labels)));
+        }
+        for (DType type : List.of(DType.BF16, DType.F16)) {
+            for (boolean logarithms : new boolean[] {false, true}) {
+                cases.add(narrow(type, 5, 5003, logarithms)); // rows that begin at odd addresses, one to a block
+                cases.add(narrow(type, 19, 61, logarithms));
+            }
         }
         // the loss is NaN and the gradient zero; too large for finite differences, which know nothing of NaN
         ClassLabels none = ClassLabels.of(f32(2, 701), 1, -100L, Reduction.MEAN);

@@ -14,6 +14,12 @@ class RowNormTest extends TwinTest {
         return RowNorm.of(x, DType.F32, false, x.shape().rank() - 1, 1e-6f, 1);
     }
 
+    /** x in one type, the result in another, weights F32. */
+    private static Case narrow(String name, OperandType x, DType result) {
+        OperandType w = f32(x.shape().dim(1));
+        return Case.normal(name, RowNorm.of(x, result, true, 1, 1e-5f, 1), x, w, w);
+    }
+
     @Override
     protected List<Case> cases() {
         return List.of(
@@ -25,6 +31,13 @@ class RowNormTest extends TwinTest {
                 Case.normal("layer, one row", layer(0, 1, f32(11)), f32(11), f32(11), f32(11)),
                 Case.normal("layer, many rows", layer(1, 1, f32(5000, 17)), f32(5000, 17), f32(17), f32(17)),
                 Case.normal("layer, long rows", layer(1, 1, f32(5, 5003)), f32(5, 5003), f32(5003), f32(5003)),
+                narrow("BF16, rows of a warp", f32(37, 768).as(DType.BF16), DType.BF16),
+                narrow(
+                        "BF16 to F32, rows of a warp forward and of a block backward",
+                        f32(5, 1280).as(DType.BF16),
+                        DType.F32),
+                narrow("F16, rows of a block", f32(3, 4096).as(DType.F16), DType.F16),
+                narrow("rows beyond registers", f32(3, 8200), DType.BF16),
                 Case.normal("rms", rms(f32(3, 7)), f32(3, 7), f32(7)),
                 Case.normal("rms, many rows", rms(f32(3, 700, 31)), f32(3, 700, 31), f32(31)));
     }

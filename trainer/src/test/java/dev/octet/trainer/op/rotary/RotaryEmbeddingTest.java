@@ -29,6 +29,14 @@ class RotaryEmbeddingTest extends TwinTest {
                     order,
                     Attribute.of("rotary_embedding_dim", 4)));
             all.add(positions("positions" + how, f32(2, 3, 4, 6), f32(9, 3), order));
+            all.add(rotary(
+                    "BF16" + how, f32(2, 4, 18).as(DType.BF16), f32(2, 4, 3), order, Attribute.of("num_heads", 3)));
+            all.add(rotary(
+                    "F16, part of a head" + how,
+                    f32(2, 3, 20, 96).as(DType.F16),
+                    f32(1, 20, 32),
+                    order,
+                    Attribute.of("rotary_embedding_dim", 64)));
             all.add(rotary("long" + how, f32(2, 5, 130, 64), f32(1, 130, 32), order));
         }
         return all;

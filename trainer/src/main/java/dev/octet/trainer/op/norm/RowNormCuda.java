@@ -1,0 +1,178 @@
+package dev.octet.trainer.op.norm;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Frame;
+
+/**
+ * Rows lie in registers: x is read once forward, x and dy once backward. Forward, a warp has a row of up to 2048 elements, a block one of up to
+ * 8192; backward, where a thread also holds its columns' part of dw and db, a warp has one of up to 1024. Longer rows are read again.
+ *
+ * <p>dw and db are summed in two stages: at most 512 pieces of rows, chosen by the number of rows alone, then the pieces in order; so the
+ * bits are the same on every GPU.
+ */
+public final class RowNormCuda implements CudaKernel<RowNorm> {
+    /** As in the source. */
+    private static final int THREADS = 256;
+
+    private static final int WARP = 32;
+    private static final int COLUMNS = 32;
+
+    /** Pieces of rows at most: about four blocks for each multiprocessor of a large GPU. */
+    private static final int PIECES = 512;
+
+    /** Threads of a row, and elements of it in registers of each; none where the row is too long. */
+    private record Layout(int group, int elements) {
+        static Layout forward(int size) {
+            if (size <= WARP * 64) {
+                return new Layout(WARP, size <= WARP * 32 ? 32 : 64);
+            }
+            return new Layout(THREADS, 32);
+        }
+
+        static Layout backward(int size) {
+            if (size <= WARP * 32) {
+                return new Layout(WARP, 32);
+            }
+            return new Layout(THREADS, size <= THREADS * 8 ? 8 : 32);
+        }
+
+        boolean isTooLong(int size) {
+            return size > group * elements;
+        }
+
+        long blocks(long rows) {
+            return Math.ceilDiv(rows, (long) THREADS / group);
+        }
+    }
+
+    private static CudaSource source(RowNorm op, DType w, DType b, Layout layout) {
+        int pack = 16 / (op.x().dtype().bits() / 8);
+        return CudaSource.of(RowNormCuda.class, "norm.cu")
+                .define("X_TYPE", CudaSource.type(op.x().dtype()))
+                .define("Y_TYPE", CudaSource.type(op.y().dtype()))
+                .define("W_TYPE", CudaSource.type(w))
+                .define("B_TYPE", CudaSource.type(b))
+                .define("GROUP", layout.group)
+                .define("PACK", op.size() % pack == 0 ? pack : 1)
+                .define("ELEMENTS", layout.elements);
+    }
+
+    @Override
+    public void forward(RowNorm op, Frame<CudaTensor> frame, CudaStream cuda) {
+        if (op.x().count() == 0) {
+            return;
+        }
+        Layout layout = Layout.forward(op.size());
+        CudaTensor w = frame.input(1);
+        boolean biased = frame.hasInput(2);
+        DType b = biased ? frame.input(2).dtype() : w.dtype();
+        boolean isLong = layout.isTooLong(op.size());
+        cuda.launch(
+                source(op, w.dtype(), b, layout),
+                isLong ? "norm_forward_long" : "norm_forward",
+                Grid.of(isLong ? op.rows() : layout.blocks(op.rows()), THREADS),
+                frame.input(0),
+                w,
+                biased ? frame.input(2) : (Object) 0L,
+                frame.output(0),
+                op.centred() ? frame.output(1) : (Object) 0L,
+                frame.output(op.deviationOutput()),
+                (long) op.rows(),
+                op.size(),
+                op.epsilon());
+    }
+
+    @Override
+    public void backward(RowNorm op, Frame<CudaTensor> frame, CudaStream cuda) {
+        boolean wantsW = frame.wantsGradient(1);
+        boolean wantsB = frame.wantsGradient(2);
+        if (op.x().count() == 0) {
+            for (int i = 1; i <= 2; i++) {
+                if (frame.wantsGradient(i)) {
+                    cuda.zero(frame.gradient(i).address(), frame.gradient(i).byteSize());
+                }
+            }
+            return;
+        }
+        Layout layout = Layout.backward(op.size());
+        DType w = frame.input(1).dtype();
+        CudaSource source = source(op, w, wantsB ? frame.gradient(2).dtype() : w, layout);
+        int pieces = (int) Math.min(PIECES, layout.blocks(op.rows()));
+        long bytes = 4L * pieces * op.size();
+        long dw = wantsW ? cuda.workspace(bytes) : 0;
+        long db = wantsB ? cuda.workspace(bytes) : 0;
+        if (layout.isTooLong(op.size())) {
+            backwardOfLongRows(op, frame, source, pieces, dw, db, cuda);
+        } else {
+            cuda.launch(
+                    source,
+                    "norm_backward",
+                    Grid.of(pieces, THREADS),
+                    frame.input(0),
+                    frame.input(1),
+                    op.centred() ? frame.output(1) : (Object) 0L,
+                    frame.output(op.deviationOutput()),
+                    upstream(frame, 0),
+                    op.centred() ? upstream(frame, 1) : (Object) 0L,
+                    upstream(frame, op.deviationOutput()),
+                    frame.wantsGradient(0) ? frame.gradient(0) : (Object) 0L,
+                    dw,
+                    db,
+                    (long) op.rows(),
+                    op.size());
+        }
+        Grid columns = Grid.of(Math.ceilDiv(op.size(), COLUMNS), THREADS);
+        if (wantsW) {
+            cuda.launch(source, "norm_weights", columns, dw, frame.gradient(1), pieces, op.size());
+        }
+        if (wantsB) {
+            cuda.launch(source, "norm_biases", columns, db, frame.gradient(2), pieces, op.size());
+        }
+    }
+
+    private static void backwardOfLongRows(
+            RowNorm op, Frame<CudaTensor> frame, CudaSource source, int pieces, long dw, long db, CudaStream cuda) {
+        Object means = op.centred() ? frame.output(1) : (Object) 0L;
+        CudaTensor deviations = frame.output(op.deviationOutput());
+        if (frame.wantsGradient(0)) {
+            cuda.launch(
+                    source,
+                    "norm_backward_long",
+                    Grid.of(op.rows(), THREADS),
+                    frame.input(0),
+                    frame.input(1),
+                    means,
+                    deviations,
+                    upstream(frame, 0),
+                    op.centred() ? upstream(frame, 1) : (Object) 0L,
+                    upstream(frame, op.deviationOutput()),
+                    frame.gradient(0),
+                    (long) op.rows(),
+                    op.size());
+        }
+        if (dw != 0 || db != 0) {
+            cuda.launch(
+                    source,
+                    "norm_columns_long",
+                    new Grid(Math.ceilDiv(op.size(), THREADS), pieces, 1, THREADS, 0),
+                    frame.input(0),
+                    means,
+                    deviations,
+                    upstream(frame, 0),
+                    dw,
+                    db,
+                    (long) op.rows(),
+                    op.size(),
+                    pieces);
+        }
+    }
+
+    private static Object upstream(Frame<CudaTensor> frame, int output) {
+        return frame.hasUpstream(output) ? frame.upstream(output) : (Object) 0L;
+    }
+}

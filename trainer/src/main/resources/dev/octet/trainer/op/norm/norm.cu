@@ -1,0 +1,305 @@
+// LayerNorm and RMSNorm. X_TYPE, Y_TYPE, W_TYPE and B_TYPE are types of the operands; a gradient has its operand's type. GROUP threads (a warp
+// or a block) have a row in registers: ELEMENTS of each, loaded PACK at a time.
+//
+// variants: X_TYPE=bf16 Y_TYPE=bf16 W_TYPE=f32 B_TYPE=f32 GROUP=32 PACK=8 ELEMENTS=32
+// variants: X_TYPE=bf16 Y_TYPE=bf16 W_TYPE=bf16 B_TYPE=bf16 GROUP=256 PACK=8 ELEMENTS=8
+// variants: X_TYPE=f32 Y_TYPE=bf16 W_TYPE=f32 B_TYPE=f32 GROUP=256 PACK=1 ELEMENTS=32
+#include "octet.cuh"
+
+#define THREADS 256
+#define CHUNKS (ELEMENTS / PACK)
+#define ROWS (THREADS / GROUP) // of a block at a time
+
+DEVICE float group_sum(float x, float* scratch) {
+    return GROUP == WARP ? warp_fold(x, Sum()) : block_fold(x, Sum(), 0.0f, scratch);
+}
+
+// Element of its row that a thread's chunk begins with.
+DEVICE int start_of(int chunk) { return (chunk * GROUP + thread_index() % GROUP) * PACK; }
+
+// y = (x - mean) r w + b; b and mean may be absent: without a place for means the row is not centred.
+KERNEL(norm_forward, THREADS,
+       (const X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means, float* deviations, i64 rows, i32 size,
+        float epsilon)) {
+    SHARED float scratch[33];
+    i64 row = block_index() * ROWS + thread_index() / GROUP;
+    int n = row < rows ? size : 0;
+    float v[CHUNKS][PACK];
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        if (start_of(c) < n) {
+            load(x + row * size + start_of(c), v[c]);
+        }
+    }
+    float mean = 0;
+    if (means) {
+        float sum = 0;
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < n) {
+#pragma unroll
+                for (int i = 0; i < PACK; i++) {
+                    sum += v[c][i];
+                }
+            }
+        }
+        mean = group_sum(sum, scratch) / size;
+    }
+    float squares = 0;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        if (start_of(c) < n) {
+#pragma unroll
+            for (int i = 0; i < PACK; i++) {
+                v[c][i] -= mean;
+                squares += v[c][i] * v[c][i];
+            }
+        }
+    }
+    float r = 1 / sqrtf(group_sum(squares, scratch) / size + epsilon);
+    if (thread_index() % GROUP == 0 && row < rows) {
+        deviations[row] = r;
+        if (means) {
+            means[row] = mean;
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        if (start_of(c) < n) {
+            float ws[PACK];
+            float bs[PACK];
+            load(w + start_of(c), ws);
+            if (b) {
+                load(b + start_of(c), bs);
+            }
+#pragma unroll
+            for (int i = 0; i < PACK; i++) {
+                v[c][i] = v[c][i] * r * ws[i] + (b ? bs[i] : 0);
+            }
+            store(y + row * size + start_of(c), v[c]);
+        }
+    }
+}
+
+// What a row's gradient is made of beside dy and x: dx = r g - shift - normal slope, g = dy w, normal = (x - mean) r.
+struct Slopes {
+    float shift;
+    float slope;
+};
+DEVICE Slopes slopes(float sum_g, float sum_g_normal, float r, const float* dmean, const float* ddeviation, i64 row, int size, bool centred) {
+    Slopes s;
+    s.shift = (centred ? r * (sum_g / size) : 0) - (dmean ? dmean[row] / size : 0);
+    s.slope = r * (sum_g_normal / size) + (ddeviation ? ddeviation[row] * r * r / size : 0);
+    return s;
+}
+
+// Gradients of rows block, block + blocks, .. and their part of dw and db: pieces are [blocks, size]. dx, the pieces, dy, dmean and
+// ddeviation may be absent; means are when the row was not centred.
+KERNEL(norm_backward, THREADS,
+       (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const Y_TYPE* dy, const float* dmean,
+        const float* ddeviation, X_TYPE* dx, float* dw_pieces, float* db_pieces, i64 rows, i32 size)) {
+    SHARED float scratch[33];
+    SHARED float sums[2][GROUP == WARP ? WARP * ELEMENTS : 1];
+    float dw[CHUNKS][PACK];
+    float db[CHUNKS][PACK];
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+        for (int i = 0; i < PACK; i++) {
+            dw[c][i] = 0;
+            db[c][i] = 0;
+        }
+    }
+    for (i64 first = block_index() * ROWS; first < rows; first += block_count() * ROWS) {
+        i64 row = first + thread_index() / GROUP;
+        int n = row < rows ? size : 0;
+        float mean = n && means ? means[row] : 0;
+        float r = n ? deviations[row] : 0;
+        float v[CHUNKS][PACK];
+        float g[CHUNKS][PACK];
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < n) {
+                load(x + row * size + start_of(c), v[c]);
+                if (dy) {
+                    load(dy + row * size + start_of(c), g[c]);
+                }
+            }
+        }
+        float sum_g = 0;
+        float sum_g_normal = 0;
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < n) {
+                float ws[PACK];
+                load(w + start_of(c), ws);
+#pragma unroll
+                for (int i = 0; i < PACK; i++) {
+                    float up = dy ? g[c][i] : 0;
+                    v[c][i] = (v[c][i] - mean) * r;
+                    dw[c][i] += up * v[c][i];
+                    db[c][i] += up;
+                    g[c][i] = up * ws[i];
+                    sum_g += g[c][i];
+                    sum_g_normal += g[c][i] * v[c][i];
+                }
+            }
+        }
+        if (dx) {
+            sum_g = group_sum(sum_g, scratch);
+            sum_g_normal = group_sum(sum_g_normal, scratch);
+            if (n) {
+                Slopes s = slopes(sum_g, sum_g_normal, r, dmean, ddeviation, row, size, means != 0);
+#pragma unroll
+                for (int c = 0; c < CHUNKS; c++) {
+                    if (start_of(c) < n) {
+#pragma unroll
+                        for (int i = 0; i < PACK; i++) {
+                            g[c][i] = r * g[c][i] - s.shift - v[c][i] * s.slope;
+                        }
+                        store(dx + row * size + start_of(c), g[c]);
+                    }
+                }
+            }
+        }
+    }
+    // the warps' sums one after the other
+    for (int turn = 0; GROUP == WARP && turn < ROWS; turn++) {
+        if (warp() == turn) {
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+                for (int i = 0; i < PACK; i++) {
+                    int at = start_of(c) + i;
+                    dw[c][i] += turn == 0 ? 0 : sums[0][at];
+                    db[c][i] += turn == 0 ? 0 : sums[1][at];
+                    sums[0][at] = dw[c][i];
+                    sums[1][at] = db[c][i];
+                }
+            }
+        }
+        block_barrier();
+    }
+    if (GROUP != WARP || warp() == ROWS - 1) {
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < size) {
+                if (dw_pieces) {
+                    store(dw_pieces + block_index() * size + start_of(c), dw[c]);
+                }
+                if (db_pieces) {
+                    store(db_pieces + block_index() * size + start_of(c), db[c]);
+                }
+            }
+        }
+    }
+}
+
+// Sums of pieces, [pieces, size], column by column: of 32 columns at a time, each of eight groups of threads has some pieces in order, and
+// the groups' sums are added in order.
+template <typename T> DEVICE void sum_columns(const float* from, T* to, i32 pieces, i32 size, float (&sums)[8][33]) {
+    i64 column = block_index() * 32 + thread_index() % 32;
+    int group = thread_index() / 32;
+    int each = (pieces + 7) / 8;
+    float sum = 0;
+    if (column < size) {
+#pragma unroll 8
+        for (int p = group * each; p < (group + 1) * each && p < pieces; p++) {
+            sum += from[(i64)p * size + column];
+        }
+    }
+    sums[group][thread_index() % 32] = sum;
+    block_barrier();
+    if (group == 0 && column < size) {
+        for (int g = 1; g < 8; g++) {
+            sum += sums[g][thread_index() % 32];
+        }
+        to[column] = narrow<T>(sum);
+    }
+}
+KERNEL(norm_weights, THREADS, (const float* pieces, W_TYPE* dw, i32 count, i32 size)) {
+    SHARED float sums[8][33];
+    sum_columns(pieces, dw, count, size, sums);
+}
+KERNEL(norm_biases, THREADS, (const float* pieces, B_TYPE* db, i32 count, i32 size)) {
+    SHARED float sums[8][33];
+    sum_columns(pieces, db, count, size, sums);
+}
+
+// Rows too long for registers: a block reads each three times.
+KERNEL(norm_forward_long, THREADS,
+       (const X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means, float* deviations, i64 rows, i32 size,
+        float epsilon)) {
+    SHARED float scratch[33];
+    i64 row = block_index();
+    const X_TYPE* from = x + row * size;
+    float mean = 0;
+    if (means) {
+        float sum = 0;
+        for (int k = thread_index(); k < size; k += THREADS) {
+            sum += widen(from[k]);
+        }
+        mean = block_fold(sum, Sum(), 0.0f, scratch) / size;
+    }
+    float squares = 0;
+    for (int k = thread_index(); k < size; k += THREADS) {
+        float d = widen(from[k]) - mean;
+        squares += d * d;
+    }
+    float r = 1 / sqrtf(block_fold(squares, Sum(), 0.0f, scratch) / size + epsilon);
+    if (thread_index() == 0) {
+        deviations[row] = r;
+        if (means) {
+            means[row] = mean;
+        }
+    }
+    for (int k = thread_index(); k < size; k += THREADS) {
+        y[row * size + k] = narrow<Y_TYPE>((widen(from[k]) - mean) * r * widen(w[k]) + (b ? widen(b[k]) : 0));
+    }
+}
+
+KERNEL(norm_backward_long, THREADS,
+       (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const Y_TYPE* dy, const float* dmean,
+        const float* ddeviation, X_TYPE* dx, i64 rows, i32 size)) {
+    SHARED float scratch[33];
+    i64 row = block_index();
+    float mean = means ? means[row] : 0;
+    float r = deviations[row];
+    float sum_g = 0;
+    float sum_g_normal = 0;
+    for (int k = thread_index(); dy && k < size; k += THREADS) {
+        float g = widen(dy[row * size + k]) * widen(w[k]);
+        sum_g += g;
+        sum_g_normal += g * ((widen(x[row * size + k]) - mean) * r);
+    }
+    sum_g = block_fold(sum_g, Sum(), 0.0f, scratch);
+    sum_g_normal = block_fold(sum_g_normal, Sum(), 0.0f, scratch);
+    Slopes s = slopes(sum_g, sum_g_normal, r, dmean, ddeviation, row, size, means != 0);
+    for (int k = thread_index(); k < size; k += THREADS) {
+        float g = dy ? widen(dy[row * size + k]) * widen(w[k]) : 0;
+        float normal = (widen(x[row * size + k]) - mean) * r;
+        dx[row * size + k] = narrow<X_TYPE>(r * g - s.shift - normal * s.slope);
+    }
+}
+
+// Parts of dw and db of long rows: a thread for each column of rows piece, piece + pieces, ..; pieces are numbered by the grid's y.
+KERNEL(norm_columns_long, THREADS,
+       (const X_TYPE* x, const float* means, const float* deviations, const Y_TYPE* dy, float* dw_pieces, float* db_pieces,
+        i64 rows, i32 size, i32 pieces)) {
+    i64 column = block_index() * THREADS + thread_index();
+    if (column < size) {
+        float dw = 0;
+        float db = 0;
+        for (i64 row = block_index_y(); dy && row < rows; row += pieces) {
+            float up = widen(dy[row * size + column]);
+            dw += up * ((widen(x[row * size + column]) - (means ? means[row] : 0)) * deviations[row]);
+            db += up;
+        }
+        if (dw_pieces) {
+            dw_pieces[block_index_y() * size + column] = dw;
+        }
+        if (db_pieces) {
+            db_pieces[block_index_y() * size + column] = db;
+        }
+    }
+}
