@@ -28,6 +28,7 @@ import dev.octet.trainer.op.binary.Pair;
 import dev.octet.trainer.op.binary.Pow;
 import dev.octet.trainer.op.binary.Sub;
 import dev.octet.trainer.op.box.BoxCpu;
+import dev.octet.trainer.op.box.BoxCuda;
 import dev.octet.trainer.op.box.BoxOp;
 import dev.octet.trainer.op.box.BoxReference;
 import dev.octet.trainer.op.box.Concat;
@@ -44,6 +45,7 @@ import dev.octet.trainer.op.conv.ConvCpu;
 import dev.octet.trainer.op.conv.ConvReference;
 import dev.octet.trainer.op.cumsum.CumSum;
 import dev.octet.trainer.op.cumsum.CumSumCpu;
+import dev.octet.trainer.op.cumsum.CumSumCuda;
 import dev.octet.trainer.op.cumsum.CumSumReference;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.AmaxUpdateCpu;
@@ -109,9 +111,11 @@ import dev.octet.trainer.op.product.MatMulCpu;
 import dev.octet.trainer.op.product.MatMulReference;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.reduce.ReduceCpu;
+import dev.octet.trainer.op.reduce.ReduceCuda;
 import dev.octet.trainer.op.reduce.ReduceReference;
 import dev.octet.trainer.op.repeat.Repeat;
 import dev.octet.trainer.op.repeat.RepeatCpu;
+import dev.octet.trainer.op.repeat.RepeatCuda;
 import dev.octet.trainer.op.repeat.RepeatReference;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.rotary.RotaryEmbeddingCpu;
@@ -127,6 +131,7 @@ import dev.octet.trainer.op.transpose.TransposeCuda;
 import dev.octet.trainer.op.transpose.TransposeReference;
 import dev.octet.trainer.op.trilu.Trilu;
 import dev.octet.trainer.op.trilu.TriluCpu;
+import dev.octet.trainer.op.trilu.TriluCuda;
 import dev.octet.trainer.op.trilu.TriluReference;
 import dev.octet.trainer.op.unary.Abs;
 import dev.octet.trainer.op.unary.Clip;
@@ -169,6 +174,7 @@ import dev.octet.trainer.op.view.ViewCuda;
 import dev.octet.trainer.op.view.ViewReference;
 import dev.octet.trainer.op.where.Where;
 import dev.octet.trainer.op.where.WhereCpu;
+import dev.octet.trainer.op.where.WhereCuda;
 import dev.octet.trainer.op.where.WhereReference;
 import java.util.HashMap;
 import java.util.List;
@@ -223,10 +229,12 @@ public final class Ops {
             binary("Sum", Add.class, s -> new Add(Pair.readVariadic(s))),
             unary("Swish", Swish.class, Swish::read),
             unary("Tanh", Tanh.class, s -> new Tanh(s.input(0))),
-            OpEntry.onnx("Where", Where.class, Where::read, new WhereReference(), new WhereCpu()),
+            OpEntry.onnx("Where", Where.class, Where::read, new WhereReference(), new WhereCpu())
+                    .with(new WhereCuda()),
             binary("Xor", Comparison.class, Comparison.Kind.Xor.reader()),
             // --- reductions
-            OpEntry.onnx("CumSum", CumSum.class, CumSum::read, new CumSumReference(), new CumSumCpu()),
+            OpEntry.onnx("CumSum", CumSum.class, CumSum::read, new CumSumReference(), new CumSumCpu())
+                    .with(new CumSumCuda()),
             reduce("ReduceL1", Reduce.Kind.ReduceL1),
             reduce("ReduceL2", Reduce.Kind.ReduceL2),
             reduce("ReduceLogSum", Reduce.Kind.ReduceLogSum),
@@ -239,7 +247,8 @@ public final class Ops {
             // --- shape and indexing
             box("Concat", Concat.class, Concat::read),
             view("Dropout", View::dropout),
-            OpEntry.onnx("Expand", Repeat.class, Repeat::expand, new RepeatReference(), new RepeatCpu()),
+            OpEntry.onnx("Expand", Repeat.class, Repeat::expand, new RepeatReference(), new RepeatCpu())
+                    .with(new RepeatCuda()),
             view("Flatten", View::flatten),
             view("Identity", View::identity),
             box("Pad", Pad.class, Pad::read),
@@ -247,8 +256,10 @@ public final class Ops {
             box("Slice", Slice.class, Slice::read),
             box("Split", Split.class, Split::read),
             view("Squeeze", View::squeeze),
-            OpEntry.onnx("Tile", Repeat.class, Repeat::tile, new RepeatReference(), new RepeatCpu()),
-            OpEntry.onnx("Trilu", Trilu.class, Trilu::read, new TriluReference(), new TriluCpu()),
+            OpEntry.onnx("Tile", Repeat.class, Repeat::tile, new RepeatReference(), new RepeatCpu())
+                    .with(new RepeatCuda()),
+            OpEntry.onnx("Trilu", Trilu.class, Trilu::read, new TriluReference(), new TriluCpu())
+                    .with(new TriluCuda()),
             view("Unsqueeze", View::unsqueeze),
             OpEntry.onnx("GatherElements", Pick.class, Pick::elements, new PickReference(), new PickCpu()),
             OpEntry.onnx("GatherND", Pick.class, Pick::tuples, new PickReference(), new PickCpu()),
@@ -384,11 +395,13 @@ public final class Ops {
     }
 
     private static OpEntry<Reduce> reduce(String type, Reduce.Kind kind) {
-        return OpEntry.onnx(type, Reduce.class, kind.reader(), new ReduceReference(), new ReduceCpu());
+        return OpEntry.onnx(type, Reduce.class, kind.reader(), new ReduceReference(), new ReduceCpu())
+                .with(new ReduceCuda());
     }
 
     private static <O extends BoxOp> OpEntry<O> box(String type, Class<O> op, OpReader<O> reader) {
-        return OpEntry.onnx(type, op, reader, new BoxReference<>(), new BoxCpu<>());
+        return OpEntry.onnx(type, op, reader, new BoxReference<>(), new BoxCpu<>())
+                .with(new BoxCuda<>());
     }
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {

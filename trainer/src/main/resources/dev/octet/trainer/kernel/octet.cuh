@@ -60,7 +60,9 @@ DEVICE float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu
 DEVICE double shuffle_xor(double x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEVICE int shuffle_xor(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 DEVICE float shuffle_up(float x, int by) { return __shfl_up_sync(0xffffffffu, x, by); }
+DEVICE double shuffle_up(double x, int by) { return __shfl_up_sync(0xffffffffu, x, by); }
 DEVICE float shuffle(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+DEVICE double shuffle(double x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DEVICE int shuffle(int x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 
 DEVICE u32 float_bits(float x) { return __float_as_uint(x); }
@@ -308,6 +310,21 @@ template <int N, typename Body> DEVICE void for_packs(i64 n, Body body) {
     for (i64 at = (block_index() * thread_count() + thread_index()) * N; at < n; at += step) {
         body(at, n - at < N ? (int)(n - at) : N);
     }
+}
+
+// a / b of numbers that are not negative; most fit into 32 bits, where a division is much cheaper.
+DEVICE i64 quotient(i64 a, i64 b) { return (u64)(a | b) >> 32 == 0 ? (i64)((u32)a / (u32)b) : a / b; }
+
+// Where position i of a shape lies in a tensor: lengths of the axes, outermost first, and the tensor's step along each, 0 where it is
+// repeated.
+DEVICE i64 place(i64 i, int rank, const i64* lengths, const i64* steps) {
+    i64 at = 0;
+    for (int d = rank - 1; d > 0; d--) {
+        i64 outer = quotient(i, lengths[d]);
+        at += (i - outer * lengths[d]) * steps[d];
+        i = outer;
+    }
+    return rank == 0 ? 0 : at + i * steps[0];
 }
 
 // Elements of a type that is known when the kernel runs, as F64: for operators whose operands differ in type, and for rare types. The

@@ -117,17 +117,6 @@ FLOAT_TYPES(M)
 
 // --- broadcasting --------------------------------------------------------------------------------------------------------------
 
-// Where a position of the result lies in an operand: lengths of the axes, outermost first, and the operand's step along each.
-DEVICE i64 place(i64 i, int rank, const i64* lengths, const i64* steps) {
-    i64 at = 0;
-    for (int d = rank - 1; d > 0; d--) {
-        i64 outer = i / lengths[d];
-        at += (i - outer * lengths[d]) * steps[d];
-        i = outer;
-    }
-    return rank == 0 ? 0 : at + i * steps[0];
-}
-
 // One type, broadcast: walks along the innermost axis within a pack.
 template <typename T>
 DEVICE void spread(int function, const T* a, const T* b, T* y, i64 n, int rank, const i64* lengths, const i64* of_a, const i64* of_b) {

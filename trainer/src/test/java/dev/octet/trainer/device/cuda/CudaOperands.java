@@ -79,6 +79,12 @@ public final class CudaOperands implements AutoCloseable {
         WorkWriter first = WorkWriter.first(gpu);
         writing.accept(first);
         long room = gpu.allocate(Math.max(1, first.bytes()), "workspaces of a test");
+        if (first.bytes() > 0) {
+            gpu.write(
+                    room,
+                    MemorySegment.ofArray(new byte[Math.toIntExact(first.bytes())])
+                            .fill((byte) 0x77));
+        }
         WorkWriter second = first.second(room, 0, 0);
         writing.accept(second);
         second.writeTables();

@@ -531,7 +531,11 @@ DEVICE int shuffle_xor(int x, int mask) { return octet::exchange("shuffle_xor(in
 DEVICE float shuffle_up(float x, int by) {
     return octet::exchange("shuffle_up(float)", x, octet::own_lane() >= by ? octet::own_lane() - by : octet::own_lane());
 }
+DEVICE double shuffle_up(double x, int by) {
+    return octet::exchange("shuffle_up(double)", x, octet::own_lane() >= by ? octet::own_lane() - by : octet::own_lane());
+}
 DEVICE float shuffle(float x, int lane) { return octet::exchange("shuffle(float)", x, lane & (WARP - 1)); }
+DEVICE double shuffle(double x, int lane) { return octet::exchange("shuffle(double)", x, lane & (WARP - 1)); }
 DEVICE int shuffle(int x, int lane) { return octet::exchange("shuffle(int)", x, lane & (WARP - 1)); }
 
 DEVICE u32 float_bits(float x) {
