@@ -158,15 +158,19 @@ import dev.octet.trainer.op.unary.UnaryOp;
 import dev.octet.trainer.op.unary.UnaryReference;
 import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.AdamStepCpu;
+import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.AdamStepReference;
 import dev.octet.trainer.op.update.GradientCheck;
 import dev.octet.trainer.op.update.GradientCheckCpu;
+import dev.octet.trainer.op.update.GradientCheckCuda;
 import dev.octet.trainer.op.update.GradientCheckReference;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SgdStepCpu;
+import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SgdStepReference;
 import dev.octet.trainer.op.update.SquareSum;
 import dev.octet.trainer.op.update.SquareSumCpu;
+import dev.octet.trainer.op.update.SquareSumCuda;
 import dev.octet.trainer.op.update.SquareSumReference;
 import dev.octet.trainer.op.view.View;
 import dev.octet.trainer.op.view.ViewCpu;
@@ -363,10 +367,14 @@ public final class Ops {
                     QuantizeFp8Delayed.class,
                     new QuantizeFp8DelayedReference(),
                     new QuantizeFp8DelayedCpu()),
-            OpEntry.made("Adam", AdamStep.class, new AdamStepReference(), new AdamStepCpu()),
-            OpEntry.made("GradientCheck", GradientCheck.class, new GradientCheckReference(), new GradientCheckCpu()),
-            OpEntry.made("SGD", SgdStep.class, new SgdStepReference(), new SgdStepCpu()),
-            OpEntry.made("SquareSum", SquareSum.class, new SquareSumReference(), new SquareSumCpu()));
+            OpEntry.made("Adam", AdamStep.class, new AdamStepReference(), new AdamStepCpu())
+                    .with(new AdamStepCuda()),
+            OpEntry.made("GradientCheck", GradientCheck.class, new GradientCheckReference(), new GradientCheckCpu())
+                    .with(new GradientCheckCuda()),
+            OpEntry.made("SGD", SgdStep.class, new SgdStepReference(), new SgdStepCpu())
+                    .with(new SgdStepCuda()),
+            OpEntry.made("SquareSum", SquareSum.class, new SquareSumReference(), new SquareSumCpu())
+                    .with(new SquareSumCuda()));
 
     private static final Map<Class<?>, OpEntry<?>> BY_CLASS = new HashMap<>();
     private static final Map<String, OpEntry<?>> BY_NODE = new HashMap<>();

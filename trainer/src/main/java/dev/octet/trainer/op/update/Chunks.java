@@ -1,0 +1,57 @@
+package dev.octet.trainer.op.update;
+
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Many tensors in one launch: the rows that describe them, and the chunks they are cut into, in device memory. */
+final class Chunks {
+    static final CudaSource SOURCE = CudaSource.of(Chunks.class, "update.cu");
+
+    /** Elements of a chunk, as in update.cu. */
+    private static final long CHUNK = 16_384;
+
+    private final List<Long> words = new ArrayList<>();
+    private final List<Long> chunks = new ArrayList<>();
+    private int rows;
+
+    /** Adds a tensor of {@code count} elements; a tensor of none has no chunk. */
+    void row(long count, long... row) {
+        for (long at = 0; at < count; at += CHUNK) {
+            chunks.add((long) rows);
+            chunks.add(at);
+        }
+        for (long word : row) {
+            words.add(word);
+        }
+        rows++;
+    }
+
+    /** Chunks so far. */
+    long count() {
+        return chunks.size() / 2;
+    }
+
+    /** Chunks of a tensor. */
+    static long of(long count) {
+        return Math.ceilDiv(count, CHUNK);
+    }
+
+    long table(CudaStream cuda) {
+        return cuda.table(words.stream().mapToLong(Long::longValue).toArray());
+    }
+
+    /** Launches a kernel with a block for each chunk, its first arguments the table and the chunks. */
+    void launch(CudaStream cuda, String kernel, Object... more) {
+        long table = table(cuda);
+        long list = cuda.table(chunks.stream().mapToLong(Long::longValue).toArray());
+        if (chunks.isEmpty()) {
+            return;
+        }
+        List<Object> arguments = new ArrayList<>(List.of(table, list));
+        arguments.addAll(List.of(more));
+        cuda.launch(SOURCE, kernel, Grid.of(count(), 256), arguments.toArray());
+    }
+}

@@ -1,0 +1,71 @@
+package dev.octet.trainer.op.update;
+
+import dev.octet.trainer.kernel.CudaCall;
+import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Frame;
+import java.util.List;
+
+/** A CUDA twin that does any number of equal steps in one launch, and so one, too. */
+abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel<O>, CudaFusion {
+    private final Class<O> type;
+
+    UpdateCuda(Class<O> type) {
+        this.type = type;
+    }
+
+    /** Whether two steps can be done together: their operands' types and the numbers that all tensors share are the same. */
+    abstract boolean belongTogether(O first, O other);
+
+    /** Whether two steps have the same scalars. */
+    abstract boolean shareScalars(Frame<CudaTensor> first, Frame<CudaTensor> other);
+
+    /** Writes steps that belong together. */
+    abstract void write(List<O> ops, List<Frame<CudaTensor>> frames, CudaStream cuda);
+
+    @Override
+    public final void forward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
+        write(List.of(op), List.of(frame), cuda);
+    }
+
+    @Override
+    public final void backward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
+        throw new IllegalStateException(op.type() + " has no backward half");
+    }
+
+    @Override
+    public final int length(List<CudaCall> calls, int at) {
+        int length = 0;
+        while (at + length < calls.size() && follows(calls.get(at), calls.get(at + length))) {
+            length++;
+        }
+        return length > 1 ? length : 0;
+    }
+
+    private boolean follows(CudaCall first, CudaCall other) {
+        return first.isForward(type)
+                && other.isForward(type)
+                && belongTogether(type.cast(first.op()), type.cast(other.op()))
+                && shareScalars(first.frame(), other.frame());
+    }
+
+    @Override
+    public final void write(List<CudaCall> calls, CudaStream cuda) {
+        write(
+                calls.stream().map(c -> type.cast(c.op())).toList(),
+                calls.stream().map(CudaCall::frame).toList(),
+                cuda);
+    }
+
+    /** Whether some inputs are the same memory. */
+    static boolean sameInputs(Frame<CudaTensor> first, Frame<CudaTensor> other, int from, int end) {
+        for (int i = from; i < end; i++) {
+            if (first.input(i).address() != other.input(i).address()) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

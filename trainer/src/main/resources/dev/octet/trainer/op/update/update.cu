@@ -1,0 +1,193 @@
+// What an optimizer step does, for many tensors in one launch; the twins of SquareSumReference, GradientCheckReference, AdamStepReference
+// and SgdStepReference.
+//
+// Tensors are rows of a table of 64-bit words, whose meaning stands with each kernel. They are cut into chunks of CHUNK elements; each block
+// takes one, of the tensor and from the element that `chunks` says.
+#include "octet.cuh"
+
+#define CHUNK 16384
+
+struct Chunk {
+    i64 row, from;
+};
+
+DEVICE Chunk chunk(const i64* chunks) { return Chunk{chunks[2 * block_index()], chunks[2 * block_index() + 1]}; }
+
+// --- norms ---------------------------------------------------------------------------------------------------------------------
+
+// Rows: address, elements, first chunk, chunks, address of the sum. parts: a sum for each chunk.
+template <typename T> DEVICE void square_sum_parts(const i64* table, const i64* chunks, double* parts) {
+    SHARED double scratch[33];
+    Chunk c = chunk(chunks);
+    const i64* row = table + 5 * c.row;
+    const T* g = (const T*)row[0];
+    i64 end = c.from + CHUNK < row[1] ? c.from + CHUNK : row[1];
+    double sum = 0;
+    for (i64 at = c.from + thread_index() * 8; at < end; at += thread_count() * 8) {
+        float v[8];
+        load_some<8>(g + at, v, end - at < 8 ? (int)(end - at) : 8);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            sum += (double)v[i] * v[i];
+        }
+    }
+    sum = block_fold(sum, Sum(), 0.0, scratch);
+    if (thread_index() == 0) {
+        parts[block_index()] = sum;
+    }
+}
+
+// A warp for each row.
+KERNEL(square_sum_join, 256, (const i64* table, i64 rows, const double* parts)) {
+    i64 r = block_index() * (thread_count() / WARP) + warp();
+    if (r < rows) {
+        const i64* row = table + 5 * r;
+        double sum = 0;
+        for (i64 i = lane(); i < row[3]; i += WARP) {
+            sum += parts[row[2] + i];
+        }
+        sum = warp_fold(sum, Sum());
+        if (lane() == 0) {
+            *(double*)row[4] = sum;
+        }
+    }
+}
+
+// One block. squares: addresses of the sums.
+KERNEL(gradient_check, 256,
+       (const i64* squares, int count, const float* unscale, const float* step, double max_norm, float* norm, float* factor,
+        float* non_finite, float* next_step)) {
+    SHARED double scratch[33];
+    double sum = 0;
+    for (int i = thread_index(); i < count; i += thread_count()) {
+        sum += *(const double*)squares[i];
+    }
+    sum = block_fold(sum, Sum(), 0.0, scratch);
+    if (thread_index() == 0) {
+        double scale = *unscale;
+        double all = sqrt(sum) * scale;
+        bool finite = all - all == 0;
+        double clip = max_norm / (all + 1e-6);
+        *norm = (float)all;
+        *factor = finite ? (float)(scale * (clip < 1 ? clip : 1)) : 0.0f;
+        *non_finite = finite ? 0.0f : 1.0f;
+        *next_step = finite ? *step + 1 : *step;
+    }
+}
+
+// --- Adam ----------------------------------------------------------------------------------------------------------------------
+
+struct AdamNumbers {
+    float factor, decay, kept, weight1, beta2, weight2, root, eps, size;
+};
+
+// Rows: p, gradient, m, v, new p, new m, new v, elements, weight decay as the bits of an F64. Learning rate, step, factor and whether
+// the step is left out lie in memory, so that a graph of this launch is the same at every step.
+template <typename T>
+DEVICE void adam(const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,
+                 double beta1, double beta2, double eps, int decoupled) {
+    SHARED AdamNumbers numbers;
+    Chunk c = chunk(chunks);
+    const i64* row = table + 9 * c.row;
+    if (thread_index() == 0) {
+        double decay = *(const double*)(row + 8);
+        double t = *step;
+        numbers.factor = *factor;
+        numbers.decay = decoupled ? 0.0f : (float)decay;
+        numbers.kept = decoupled ? (float)(1 - *lr * decay) : 1.0f;
+        numbers.weight1 = (float)(1 - beta1);
+        numbers.beta2 = (float)beta2;
+        numbers.weight2 = (float)(1 - beta2);
+        numbers.root = (float)sqrt(1 - pow(beta2, t));
+        numbers.eps = (float)eps;
+        numbers.size = (float)(-*lr / (1 - pow(beta1, t)));
+    }
+    block_barrier();
+    bool skip = *left_out != 0;
+    if (skip && row[0] == row[4]) {
+        return;
+    }
+    AdamNumbers n = numbers;
+    i64 end = c.from + CHUNK < row[7] ? c.from + CHUNK : row[7];
+    for (i64 at = c.from + thread_index() * 4; at < end; at += thread_count() * 4) {
+        int m = end - at < 4 ? (int)(end - at) : 4;
+        float p[4], g[4], first[4], second[4];
+        load_some<4>((const T*)row[0] + at, p, m);
+        load_some<4>((const T*)row[1] + at, g, m);
+        load_some<4>((const float*)row[2] + at, first, m);
+        load_some<4>((const float*)row[3] + at, second, m);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (!skip) {
+                float dx = g[i] * n.factor + n.decay * p[i];
+                first[i] = first[i] + n.weight1 * (dx - first[i]);
+                second[i] = second[i] * n.beta2 + n.weight2 * dx * dx;
+                float divisor = sqrtf(second[i]) / n.root + n.eps;
+                p[i] = p[i] * n.kept + n.size * first[i] / divisor;
+            }
+        }
+        store_some<4>((T*)row[4] + at, p, m);
+        store_some<4>((float*)row[5] + at, first, m);
+        store_some<4>((float*)row[6] + at, second, m);
+    }
+}
+
+// --- SGD -----------------------------------------------------------------------------------------------------------------------
+
+// Rows: p, gradient, buffer or 0, new p, new buffer, elements, weight decay as the bits of an F64.
+template <typename T>
+DEVICE void sgd(const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,
+                float momentum, float dampening, int nesterov) {
+    Chunk c = chunk(chunks);
+    const i64* row = table + 7 * c.row;
+    bool skip = *left_out != 0;
+    if (skip && row[0] == row[3]) {
+        return;
+    }
+    float decay = (float)*(const double*)(row + 6);
+    float f = *factor;
+    float rate = *lr;
+    bool begins = *step == 1;
+    const float* buffer = (const float*)row[2];
+    i64 end = c.from + CHUNK < row[5] ? c.from + CHUNK : row[5];
+    for (i64 at = c.from + thread_index() * 4; at < end; at += thread_count() * 4) {
+        int m = end - at < 4 ? (int)(end - at) : 4;
+        float p[4], g[4], b[4];
+        load_some<4>((const T*)row[0] + at, p, m);
+        load_some<4>((const T*)row[1] + at, g, m);
+        if (buffer) {
+            load_some<4>(buffer + at, b, m);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (!skip) {
+                float d = g[i] * f + decay * p[i];
+                if (buffer) {
+                    b[i] = begins ? d : momentum * b[i] + (1 - dampening) * d;
+                    d = nesterov ? d + momentum * b[i] : b[i];
+                }
+                p[i] = p[i] - rate * d;
+            }
+        }
+        store_some<4>((T*)row[3] + at, p, m);
+        if (buffer) {
+            store_some<4>((float*)row[4] + at, b, m);
+        }
+    }
+}
+
+#define M(S, T)                                                                                                                     \
+    KERNEL(square_sum_parts_##S, 256, (const i64* table, const i64* chunks, double* parts)) {                                           \
+        square_sum_parts<T>(table, chunks, parts);                                                                                    \
+    }                                                                                                                                 \
+    KERNEL(adam_##S, 256,                                                                                                             \
+           (const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,        \
+            double beta1, double beta2, double eps, int decoupled)) {                                                                   \
+        adam<T>(table, chunks, lr, step, factor, left_out, beta1, beta2, eps, decoupled);                                             \
+    }                                                                                                                                 \
+    KERNEL(sgd_##S, 256,                                                                                                              \
+           (const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,        \
+            float momentum, float dampening, int nesterov)) {                                                                           \
+        sgd<T>(table, chunks, lr, step, factor, left_out, momentum, dampening, nesterov);                                             \
+    }
+FLOAT_TYPES(M)
