@@ -102,12 +102,15 @@ import dev.octet.trainer.op.pool.PoolCpu;
 import dev.octet.trainer.op.pool.PoolReference;
 import dev.octet.trainer.op.product.Gemm;
 import dev.octet.trainer.op.product.GemmCpu;
+import dev.octet.trainer.op.product.GemmCuda;
 import dev.octet.trainer.op.product.GemmReference;
 import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.op.product.LinearCpu;
+import dev.octet.trainer.op.product.LinearCuda;
 import dev.octet.trainer.op.product.LinearReference;
 import dev.octet.trainer.op.product.MatMul;
 import dev.octet.trainer.op.product.MatMulCpu;
+import dev.octet.trainer.op.product.MatMulCuda;
 import dev.octet.trainer.op.product.MatMulReference;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.reduce.ReduceCpu;
@@ -283,9 +286,12 @@ public final class Ops {
                             new RotaryEmbeddingCpu())
                     .with(new RotaryEmbeddingCuda()),
             OpEntry.onnx("Conv", Conv.class, Conv::read, new ConvReference(), new ConvCpu()),
-            OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu()),
-            OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu()),
-            OpEntry.onnx("MatMul", MatMul.class, MatMul::read, new MatMulReference(), new MatMulCpu()),
+            OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu())
+                    .with(new GemmCuda()),
+            OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu())
+                    .with(new LinearCuda()),
+            OpEntry.onnx("MatMul", MatMul.class, MatMul::read, new MatMulReference(), new MatMulCpu())
+                    .with(new MatMulCuda()),
             // --- normalisation, activation, pooling
             pool("AveragePool", Pool::readAverage),
             pool("GlobalAveragePool", Pool::readGlobalAverage),
