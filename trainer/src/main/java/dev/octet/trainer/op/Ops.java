@@ -49,14 +49,18 @@ import dev.octet.trainer.op.cumsum.CumSumCuda;
 import dev.octet.trainer.op.cumsum.CumSumReference;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.AmaxUpdateCpu;
+import dev.octet.trainer.op.fp8.AmaxUpdateCuda;
 import dev.octet.trainer.op.fp8.AmaxUpdateReference;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.Fp8LinearCpu;
+import dev.octet.trainer.op.fp8.Fp8LinearCuda;
 import dev.octet.trainer.op.fp8.Fp8LinearReference;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Cpu;
+import dev.octet.trainer.op.fp8.QuantizeFp8Cuda;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.op.fp8.QuantizeFp8DelayedCpu;
+import dev.octet.trainer.op.fp8.QuantizeFp8DelayedCuda;
 import dev.octet.trainer.op.fp8.QuantizeFp8DelayedReference;
 import dev.octet.trainer.op.fp8.QuantizeFp8Reference;
 import dev.octet.trainer.op.gather.Gather;
@@ -365,14 +369,18 @@ public final class Ops {
             // --- made by programs: casts, quantisers, updates
             OpEntry.made("Accumulate", Accumulate.class, new AccumulateReference(), new AccumulateCpu())
                     .with(new AccumulateCuda()),
-            OpEntry.made("AmaxUpdate", AmaxUpdate.class, new AmaxUpdateReference(), new AmaxUpdateCpu()),
-            OpEntry.made("Fp8Linear", Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu()),
-            OpEntry.made("QuantizeFp8", QuantizeFp8.class, new QuantizeFp8Reference(), new QuantizeFp8Cpu()),
+            OpEntry.made("AmaxUpdate", AmaxUpdate.class, new AmaxUpdateReference(), new AmaxUpdateCpu())
+                    .with(new AmaxUpdateCuda()),
+            OpEntry.made("Fp8Linear", Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu())
+                    .with(new Fp8LinearCuda()),
+            OpEntry.made("QuantizeFp8", QuantizeFp8.class, new QuantizeFp8Reference(), new QuantizeFp8Cpu())
+                    .with(new QuantizeFp8Cuda()),
             OpEntry.made(
-                    "QuantizeFp8Delayed",
-                    QuantizeFp8Delayed.class,
-                    new QuantizeFp8DelayedReference(),
-                    new QuantizeFp8DelayedCpu()),
+                            "QuantizeFp8Delayed",
+                            QuantizeFp8Delayed.class,
+                            new QuantizeFp8DelayedReference(),
+                            new QuantizeFp8DelayedCpu())
+                    .with(new QuantizeFp8DelayedCuda()),
             OpEntry.made("Adam", AdamStep.class, new AdamStepReference(), new AdamStepCpu())
                     .with(new AdamStepCuda()),
             OpEntry.made("GradientCheck", GradientCheck.class, new GradientCheckReference(), new GradientCheckCpu())

@@ -2,6 +2,7 @@ package dev.octet.trainer.precision;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.octet.formats.ModelFile;
@@ -21,6 +22,8 @@ import dev.octet.quant.recipe.TrainingRecipe.Tensorwise;
 import dev.octet.quant.scale.AmaxHistory.Algorithm;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.CudaDevice;
+import dev.octet.trainer.device.cuda.HostGpu;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import java.io.IOException;
 import java.lang.foreign.ValueLayout;
@@ -87,6 +90,22 @@ class Fp8LinearGoldenTest {
                         check(c, device, false, false);
                     }
                 }));
+    }
+
+    /** On a GPU that multiplies codes, and on one that widens them. */
+    @TestFactory
+    Stream<DynamicTest> the_kernels_give_the_bits_of_codes_and_scales_and_the_sums() {
+        assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
+        return CASES.stream()
+                .flatMap(c -> Stream.of(90, 80)
+                        .flatMap(capability -> Stream.of(true, false)
+                                .map(transB -> dynamicTest(
+                                        c.file() + ", " + capability + (transB ? "" : ", the other way round"), () -> {
+                                            HostGpu gpu = new HostGpu(HostGpu.Order.FORWARD, capability);
+                                            try (Device device = new CudaDevice(gpu)) {
+                                                check(c, device, transB, transB);
+                                            }
+                                        }))));
     }
 
     @TestFactory

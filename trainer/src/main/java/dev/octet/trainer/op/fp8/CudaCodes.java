@@ -1,0 +1,248 @@
+package dev.octet.trainer.op.fp8;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Half;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.TorchaoScale;
+import dev.octet.quant.scale.TransformerEngineMxScale;
+import dev.octet.quant.scale.TransformerEngineScale;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import dev.octet.trainer.kernel.CudaTensor;
+
+/**
+ * Writes the quantisation of one matrix. Products need codes K-contiguous on both sides, and half of them sum over the other axis: so where
+ * the transpose is wanted it is made in the same pass.
+ */
+final class CudaCodes {
+    static final CudaSource SOURCE = CudaSource.of(CudaCodes.class, "fp8.cu");
+
+    /** What the transpose of codes is called between the step that makes codes and the one that multiplies them. */
+    static final String TRANSPOSED = "transposed codes";
+
+    /** Rows of a transpose are padded with zeros to a multiple of this: products take no other lengths. */
+    private static final long PAD = 16;
+
+    private static final float BF16_MAX = 0x1.FEp127f;
+
+    private final CudaTensor x;
+    private final Minifloat format;
+    private final Blocks blocks;
+    private final CudaStream cuda;
+
+    /** @param x F32, BF16 or F16 */
+    CudaCodes(CudaTensor x, CodedMatrix form, CudaStream cuda) {
+        this.x = x;
+        this.format = form.format();
+        this.blocks = form.blocks();
+        this.cuda = cuda;
+    }
+
+    /** Elements from one row of a transpose to the next. */
+    static long leading(long rows) {
+        return Math.ceilDiv(rows, PAD) * PAD;
+    }
+
+    /** Bytes of the transpose of a matrix. */
+    static long transposedBytes(long rows, long cols) {
+        return leading(rows) * cols;
+    }
+
+    private String types() {
+        return x.suffix() + "_" + CudaSource.suffix(format.dtype());
+    }
+
+    /**
+     * Codes with one multiplier that is known.
+     *
+     * @param quantScale address of it
+     * @param transposed where the transpose goes; 0 when it is not wanted
+     * @param scale where the scale goes; 0 when it is not wanted
+     * @param amax what is raised to the largest magnitude; 0 for nothing
+     */
+    void cast(long codes, long transposed, long quantScale, long scale, long amax) {
+        if (transposed == 0 || x.count() == 0) {
+            cuda.launch(
+                    SOURCE,
+                    "cast_amax_" + types(),
+                    strided(x.count(), 16),
+                    x,
+                    codes,
+                    x.count(),
+                    quantScale,
+                    scale,
+                    amax);
+            return;
+        }
+        long rows = blocks.rows();
+        long cols = blocks.cols();
+        cuda.launch(
+                SOURCE,
+                "cast_transpose_" + types(),
+                new Grid(Math.ceilDiv(cols, 128), Math.toIntExact(Math.ceilDiv(rows, 64)), 1, 256, 0),
+                x,
+                rows,
+                cols,
+                codes,
+                transposed,
+                leading(rows),
+                quantScale,
+                scale,
+                amax);
+    }
+
+    /** Blocks enough for the machine, no more: each thread takes several packs. */
+    private Grid strided(long count, int each) {
+        long most = 8L * cuda.multiprocessors();
+        return Grid.of(Math.max(1, Math.min(most, Math.ceilDiv(count, 256L * each))), 256);
+    }
+
+    /**
+     * Raises numbers, one for each block, to the largest magnitudes.
+     *
+     * @param amax address of F32 numbers, at least 0
+     */
+    void amax(long amax, boolean seesNaN) {
+        int nan = seesNaN ? 1 : 0;
+        if (x.count() == 0) {
+            return;
+        }
+        long rows = blocks.rows();
+        long cols = blocks.cols();
+        if (blocks.count() == 1) {
+            cuda.launch(SOURCE, "whole_amax_" + x.suffix(), strided(x.count(), 8), x, x.count(), amax, nan);
+        } else if (blocks.blockCols() == 1) {
+            long pieces = (long) blocks.gridRows() * Math.ceilDiv(blocks.blockRows(), 64);
+            cuda.launch(
+                    SOURCE,
+                    "column_amax_" + x.suffix(),
+                    Grid.over(pieces * cols, 256, 1),
+                    x,
+                    rows,
+                    cols,
+                    (long) blocks.blockRows(),
+                    amax,
+                    nan);
+        } else {
+            long items = rows * blocks.gridCols() * Math.ceilDiv(blocks.blockCols(), 256);
+            cuda.launch(
+                    SOURCE,
+                    "block_amax_" + x.suffix(),
+                    Grid.over(items * 32, 256, 1),
+                    x,
+                    rows,
+                    cols,
+                    (long) blocks.blockRows(),
+                    (long) blocks.blockCols(),
+                    amax,
+                    nan);
+        }
+    }
+
+    /**
+     * Multipliers and scales from the values.
+     *
+     * @param recorded where the largest amax goes; 0 for nowhere
+     * @return address of the multipliers
+     */
+    long quantScales(QuantScaleRule rule, long scales, long recorded) {
+        int count = blocks.count();
+        long amax = cuda.workspace((long) count * Float.BYTES);
+        long quantScales = cuda.workspace((long) count * Float.BYTES);
+        cuda.zero(amax, (long) count * Float.BYTES);
+        amax(amax, rule.seesNaN());
+        if (recorded != 0) {
+            cuda.zero(recorded, Float.BYTES);
+        }
+        int kind = switch (rule) {
+            case TransformerEngineScale _ -> 0;
+            case TransformerEngineMxScale _ -> 1;
+            case TorchaoScale _ -> 2;
+        };
+        TransformerEngineScale te = rule instanceof TransformerEngineScale t ? t : null;
+        cuda.launch(
+                SOURCE,
+                "block_scales",
+                Grid.over(count, 256, 1),
+                amax,
+                (long) count,
+                kind,
+                format.maxValue(),
+                te == null ? 0f : te.epsilon(),
+                te != null && te.perBlock() ? largest(x.dtype()) : Float.MAX_VALUE,
+                rule.isPowerOfTwo() ? 1 : 0,
+                quantScales,
+                scales,
+                recorded);
+        return quantScales;
+    }
+
+    private static float largest(DType input) {
+        return switch (input) {
+            case BF16 -> BF16_MAX;
+            case F16 -> Half.MAX_VALUE;
+            default -> Float.MAX_VALUE;
+        };
+    }
+
+    /** Codes with a multiplier for each block. */
+    void encode(long codes, long transposed, long quantScales) {
+        if (blocks.count() == 1) {
+            cast(codes, transposed, quantScales, 0, 0);
+            return;
+        }
+        cuda.launch(
+                SOURCE,
+                "encode_blocks_" + types(),
+                Grid.over(x.count(), 256, 8),
+                x,
+                (long) blocks.rows(),
+                (long) blocks.cols(),
+                (long) blocks.blockRows(),
+                (long) blocks.blockCols(),
+                quantScales,
+                codes);
+        if (transposed != 0) {
+            transpose(codes, blocks.rows(), blocks.cols(), transposed, cuda);
+        }
+    }
+
+    /** The transpose of codes that are there. */
+    static void transpose(long codes, long rows, long cols, long transposed, CudaStream cuda) {
+        if (rows == 0 || cols == 0) {
+            return;
+        }
+        cuda.launch(
+                SOURCE,
+                "transpose_codes",
+                new Grid(Math.ceilDiv(cols, 64), Math.toIntExact(Math.ceilDiv(leading(rows), 64)), 1, 256, 0),
+                codes,
+                rows,
+                cols,
+                transposed,
+                leading(rows));
+    }
+
+    /**
+     * What codes stand for.
+     *
+     * @param scales 0 for the codes alone
+     */
+    static void decode(long codes, CodedMatrix form, long scales, DType type, long to, CudaStream cuda) {
+        Blocks b = form.blocks();
+        long count = (long) b.rows() * b.cols();
+        cuda.launch(
+                SOURCE,
+                "decode_blocks_" + CudaSource.suffix(form.format().dtype()) + "_" + CudaSource.suffix(type),
+                Grid.over(count, 256, 8),
+                codes,
+                (long) b.rows(),
+                (long) b.cols(),
+                (long) b.blockRows(),
+                (long) b.blockCols(),
+                scales,
+                to);
+    }
+}

@@ -1,0 +1,275 @@
+package dev.octet.trainer.op.fp8;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaProduct.Matrix;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.op.product.CudaProducts;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One product of operands in codes or not, as a {@link ProductForm} says.
+ *
+ * <p>Codes are multiplied as they are where the GPU and its library can: with one scale for each operand the library applies both, with
+ * one for each vector they are applied to the F32 sums afterwards. Codes that the library does not take (lengths that are no multiples of 16,
+ * two E5M2 operands, a GPU without FP8) are widened to BF16, which holds each of them, and give the same sums up to their order.
+ */
+final class CudaScaledProduct {
+    /** First compute capability with FP8 tensor cores. */
+    private static final int FP8 = 89;
+
+    /** What FP8 operands' lengths are multiples of. */
+    private static final int MULTIPLE = 16;
+
+    private final ProductForm form;
+    private final CudaStream cuda;
+
+    /** Rows, columns, and length of the sums. */
+    record Size(int m, int n, int k) {}
+
+    /**
+     * An operand.
+     *
+     * @param elements codes, one a byte, or numbers of {@code type}
+     * @param coded what codes mean; null for numbers
+     * @param scales address of the codes' scales
+     * @param transposed address of the codes' transpose, when it is there; 0 otherwise
+     */
+    record Operand(long elements, DType type, @Nullable CodedMatrix coded, long scales, long transposed) {
+        static Operand plain(CudaTensor t) {
+            return new Operand(t.address(), t.dtype(), null, 0, 0);
+        }
+
+        static Operand coded(long codes, CodedMatrix coded, long scales, long transposed) {
+            return new Operand(codes, coded.format().dtype(), coded, scales, transposed);
+        }
+    }
+
+    CudaScaledProduct(ProductForm form, CudaStream cuda) {
+        this.form = form;
+        this.cuda = cuda;
+    }
+
+    /** Whether the product is computed on codes by FP8 tensor cores. */
+    static boolean isFp8(
+            ProductForm form, boolean leftAlongCols, boolean rightAlongCols, Size size, DType result, int capability) {
+        CodedMatrix left = form.left();
+        CodedMatrix right = form.right();
+        if (!scalesSums(form, leftAlongCols, rightAlongCols) || left == null || right == null || capability < FP8) {
+            return false;
+        }
+        boolean formats = isCodes(left)
+                && isCodes(right)
+                && (left.format() == Minifloat.E4M3FN || right.format() == Minifloat.E4M3FN);
+        boolean bothTransposed = !leftAlongCols && !rightAlongCols; // then the length of the sums is padded
+        boolean vectors = left.blocks().count() > 1 || right.blocks().count() > 1;
+        int bytes = vectors ? Float.BYTES : result.bits() / 8;
+        return formats
+                && size.m() > 0
+                && size.k() > 0
+                && (bothTransposed || size.k() % MULTIPLE == 0)
+                && size.n() * bytes % MULTIPLE == 0;
+    }
+
+    private static boolean isCodes(CodedMatrix matrix) {
+        return matrix.format() == Minifloat.E4M3FN || matrix.format() == Minifloat.E5M2;
+    }
+
+    /** Whether one scale holds for each sum. */
+    static boolean scalesSums(ProductForm form, boolean leftAlongCols, boolean rightAlongCols) {
+        return form.onCodes()
+                && form.left() != null
+                && form.right() != null
+                && form.left().blocks().hasScalePerVector(leftAlongCols)
+                && form.right().blocks().hasScalePerVector(rightAlongCols);
+    }
+
+    /**
+     * d = op(a)·op(b), scaled, plus bias, or that added to d.
+     *
+     * @param transposeA a lies as [k, m]
+     * @param transposeB b lies as [n, k]
+     * @param bias F32 [n], rounded to {@code biasType} before it is added; null for none
+     * @param fast whether an FP8 unit may add up in reduced precision
+     */
+    void write(
+            boolean transposeA,
+            boolean transposeB,
+            Size size,
+            Operand a,
+            Operand b,
+            @Nullable CudaTensor bias,
+            DType biasType,
+            CudaTensor d,
+            boolean accumulate,
+            boolean fast) {
+        if (size.m() == 0 || size.n() == 0) {
+            return;
+        }
+        if (isFp8(form, !transposeA, transposeB, size, d.dtype(), cuda.capability())) {
+            onCodes(transposeA, transposeB, size, a, b, bias, biasType, d, accumulate, fast);
+        } else {
+            widened(transposeA, transposeB, size, a, b, bias, biasType, d, accumulate);
+        }
+    }
+
+    private void onCodes(
+            boolean transposeA,
+            boolean transposeB,
+            Size size,
+            Operand a,
+            Operand b,
+            @Nullable CudaTensor bias,
+            DType biasType,
+            CudaTensor d,
+            boolean accumulate,
+            boolean fast) {
+        boolean padded = transposeA && !transposeB;
+        int k = padded ? Math.toIntExact(CudaCodes.leading(size.k())) : size.k();
+        Matrix left = Matrix.of(contiguous(a, transposeA), a.type(), k);
+        Matrix right = Matrix.of(contiguous(b, !transposeB), b.type(), k);
+        boolean vectors = blocks(a).count() > 1 || blocks(b).count() > 1;
+        boolean narrowBias = biasType == DType.BF16 || biasType == DType.F16;
+        boolean epilogue =
+                bias != null && !vectors && narrowBias && (biasType == DType.BF16) == (d.dtype() != DType.F16);
+        boolean direct = !vectors && (bias == null || epilogue);
+        long sums = direct ? d.address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
+        DType type = direct ? d.dtype() : DType.F32;
+        CudaProduct product = CudaProduct.of(
+                        false, true, size.m(), size.n(), k, left, right, Matrix.of(sums, type, size.n()))
+                .scaled(direct ? a.scales() : 0, direct ? b.scales() : 0, fast)
+                .accumulating(direct && accumulate);
+        if (epilogue && bias != null) {
+            product = product.withBias(narrowed(bias, biasType), biasType);
+        }
+        CudaProducts.write(product, cuda);
+        if (!direct) {
+            finish(size, sums, a, b, bias, biasType, d, accumulate);
+        }
+    }
+
+    private static Blocks blocks(Operand operand) {
+        return coded(operand).blocks();
+    }
+
+    private static CodedMatrix coded(Operand operand) {
+        CodedMatrix coded = operand.coded();
+        if (coded == null) {
+            throw new IllegalStateException("an operand without codes");
+        }
+        return coded;
+    }
+
+    /** Codes that lie along the sums: as they are, or their transpose, which is made here where nobody made it before. */
+    private long contiguous(Operand operand, boolean transpose) {
+        if (!transpose) {
+            return operand.elements();
+        }
+        if (operand.transposed() != 0) {
+            return operand.transposed();
+        }
+        Blocks b = blocks(operand);
+        long to = cuda.workspace(CudaCodes.transposedBytes(b.rows(), b.cols()));
+        CudaCodes.transpose(operand.elements(), b.rows(), b.cols(), to, cuda);
+        return to;
+    }
+
+    private long narrowed(CudaTensor bias, DType type) {
+        long to = cuda.workspace(bias.count() * 2);
+        cuda.launch(
+                CudaCodes.SOURCE,
+                "round_row",
+                Grid.over(bias.count(), 256, 1),
+                bias,
+                bias.count(),
+                CudaSource.code(type),
+                to);
+        return to;
+    }
+
+    private void widened(
+            boolean transposeA,
+            boolean transposeB,
+            Size size,
+            Operand a,
+            Operand b,
+            @Nullable CudaTensor bias,
+            DType biasType,
+            CudaTensor d,
+            boolean accumulate) {
+        boolean scalesSums = scalesSums(form, !transposeA, transposeB);
+        Operand left = widened(a, scalesSums);
+        Operand right = widened(b, scalesSums);
+        boolean bare = !scalesSums && bias == null;
+        boolean direct = bare && (d.dtype() == DType.F32 || d.dtype() == left.type());
+        long sums = direct ? d.address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
+        CudaProducts.write(
+                CudaProduct.of(
+                                transposeA,
+                                transposeB,
+                                size.m(),
+                                size.n(),
+                                size.k(),
+                                Matrix.of(left.elements(), left.type(), transposeA ? size.m() : size.k()),
+                                Matrix.of(right.elements(), right.type(), transposeB ? size.k() : size.n()),
+                                Matrix.of(sums, direct ? d.dtype() : DType.F32, size.n()))
+                        .accumulating(direct && accumulate),
+                cuda);
+        if (!direct) {
+            finish(
+                    size,
+                    sums,
+                    scalesSums ? a : Operand.plain(d),
+                    scalesSums ? b : Operand.plain(d),
+                    bias,
+                    biasType,
+                    d,
+                    accumulate);
+        }
+    }
+
+    /** Numbers: the codes alone where the scales go to the sums, otherwise what they stand for. */
+    private Operand widened(Operand operand, boolean scalesSums) {
+        CodedMatrix coded = operand.coded();
+        if (coded == null) {
+            return operand;
+        }
+        DType type = scalesSums ? DType.BF16 : form.widened();
+        Blocks b = coded.blocks();
+        long to = cuda.workspace((long) b.rows() * b.cols() * type.bits() / 8);
+        CudaCodes.decode(operand.elements(), coded, scalesSums ? 0 : operand.scales(), type, to, cuda);
+        return new Operand(to, type, null, 0, 0);
+    }
+
+    /** Scales, bias and what is there already; scales are those of operands in codes. */
+    private void finish(
+            Size size,
+            long sums,
+            Operand a,
+            Operand b,
+            @Nullable CudaTensor bias,
+            DType biasType,
+            CudaTensor d,
+            boolean accumulate) {
+        cuda.launch(
+                CudaCodes.SOURCE,
+                "finish_sums",
+                Grid.over((long) size.m() * size.n(), 256, 1),
+                sums,
+                (long) size.m(),
+                (long) size.n(),
+                a.scales(),
+                a.coded() == null ? 1L : (long) a.coded().blocks().count(),
+                b.scales(),
+                b.coded() == null ? 1L : (long) b.coded().blocks().count(),
+                bias == null ? 0L : bias.address(),
+                biasType == DType.BF16 ? 1 : biasType == DType.F16 ? 2 : 0,
+                CudaSource.code(d.dtype()),
+                d,
+                accumulate ? 1 : 0);
+    }
+}

@@ -1,0 +1,193 @@
+package dev.octet.trainer.op.fp8;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.recipe.OperandForm.Span;
+import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Operand;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Size;
+import dev.octet.trainer.op.product.CudaRows;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Three products of codes. Hopper and Ada multiply codes only where both operands lie along the sums, so dgrad takes the weight's transpose and wgrad
+ * those of x and of the gradient: those of x and w are made where their codes are, that of the gradient with its own.
+ */
+public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
+    @Override
+    public void forward(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        ProductForm form = op.fprop();
+        Size size = new Size(op.rows(), op.out(), op.in());
+        boolean fp8 =
+                CudaScaledProduct.isFp8(form, true, op.transB(), size, op.y().dtype(), cuda.capability());
+        Operand x = input(form.left(), frame, Fp8Linear.X, Fp8Linear.X_CODES, false, cuda);
+        Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, Fp8Linear.W_CODES, fp8 && !op.transB(), cuda);
+        new CudaScaledProduct(form, cuda)
+                .write(
+                        false,
+                        op.transB(),
+                        size,
+                        x,
+                        w,
+                        op.hasBias() ? frame.input(Fp8Linear.BIAS) : null,
+                        op.biasType(),
+                        frame.output(0),
+                        false,
+                        true);
+    }
+
+    @Override
+    public void backward(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        CudaTensor dy = frame.upstream(0);
+        Gradient gradient = new Gradient(op, frame, cuda);
+        if (frame.wantsGradient(Fp8Linear.X)) {
+            ProductForm form = op.dgrad();
+            Size size = new Size(op.rows(), op.in(), op.out());
+            CudaTensor dx = frame.gradient(Fp8Linear.X);
+            boolean fp8 = CudaScaledProduct.isFp8(form, true, !op.transB(), size, dx.dtype(), cuda.capability());
+            int codes = op.dgradHasOwnWeight() ? Fp8Linear.W_CODES_DGRAD : Fp8Linear.W_CODES;
+            Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, codes, fp8 && op.transB(), cuda);
+            new CudaScaledProduct(form, cuda)
+                    .write(
+                            false,
+                            !op.transB(),
+                            size,
+                            gradient.operand(form),
+                            w,
+                            null,
+                            DType.F32,
+                            dx,
+                            frame.accumulates(Fp8Linear.X),
+                            false);
+        }
+        if (frame.wantsGradient(Fp8Linear.W)) {
+            weightGradient(op, frame, gradient, cuda);
+        }
+        if (op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
+            CudaTensor db = frame.gradient(Fp8Linear.BIAS);
+            CudaRows.sum(dy, db, op.rows(), op.out(), frame.accumulates(Fp8Linear.BIAS), cuda);
+        }
+        gradient.record();
+    }
+
+    private static Size weightSize(Fp8Linear op) {
+        return op.transB() ? new Size(op.out(), op.in(), op.rows()) : new Size(op.in(), op.out(), op.rows());
+    }
+
+    private static boolean isFp8Weight(Fp8Linear op, DType result, CudaStream cuda) {
+        return CudaScaledProduct.isFp8(op.wgrad(), false, false, weightSize(op), result, cuda.capability());
+    }
+
+    private static void weightGradient(Fp8Linear op, Frame<CudaTensor> frame, Gradient gradient, CudaStream cuda) {
+        ProductForm form = op.wgrad();
+        CudaTensor dw = frame.gradient(Fp8Linear.W);
+        boolean fp8 = isFp8Weight(op, dw.dtype(), cuda);
+        int codes = op.wgradHasOwnInput() ? Fp8Linear.X_CODES_WGRAD : Fp8Linear.X_CODES;
+        Operand x = input(form.right(), frame, Fp8Linear.X, codes, fp8, cuda);
+        Operand up = gradient.operand(form);
+        new CudaScaledProduct(form, cuda)
+                .write(
+                        true,
+                        false,
+                        weightSize(op),
+                        op.transB() ? up : x,
+                        op.transB() ? x : up,
+                        null,
+                        DType.F32,
+                        dw,
+                        frame.accumulates(Fp8Linear.W),
+                        false);
+    }
+
+    /**
+     * x or w as a product takes it.
+     *
+     * @param transposed whether the product takes the transpose of its codes, which the step that makes them then makes, too
+     */
+    private static Operand input(
+            @Nullable CodedMatrix form,
+            Frame<CudaTensor> frame,
+            int plain,
+            int codes,
+            boolean transposed,
+            CudaStream cuda) {
+        if (form == null) {
+            return Operand.plain(frame.input(plain));
+        }
+        CudaTensor made = frame.input(codes);
+        Blocks b = form.blocks();
+        long other = transposed
+                ? cuda.derived(made, CudaCodes.TRANSPOSED, CudaCodes.transposedBytes(b.rows(), b.cols()))
+                : 0;
+        return Operand.coded(made.address(), form, frame.input(codes + 1).address(), other);
+    }
+
+    /** dy, quantised when first asked for, and again only when asked for in another form. */
+    private static final class Gradient {
+        private final Fp8Linear op;
+        private final CudaTensor dy;
+        private final Frame<CudaTensor> frame;
+        private final CudaStream cuda;
+        private @Nullable CodedMatrix form;
+        private @Nullable Operand operand;
+        private boolean recorded;
+
+        Gradient(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+            this.op = op;
+            this.dy = frame.upstream(0);
+            this.frame = frame;
+            this.cuda = cuda;
+        }
+
+        Operand operand(ProductForm productForm) {
+            CodedMatrix wanted = productForm.left();
+            if (wanted == null) {
+                return Operand.plain(dy);
+            }
+            if (operand == null || !wanted.equals(form)) {
+                operand = quantized(wanted);
+                form = wanted;
+            }
+            return operand;
+        }
+
+        private Operand quantized(CodedMatrix wanted) {
+            CudaCodes matrix = new CudaCodes(dy, wanted, cuda);
+            long codes = cuda.workspace(dy.count());
+            long scales = cuda.workspace((long) wanted.blocks().count() * Float.BYTES);
+            boolean weights = wanted.equals(op.wgrad().left())
+                    && frame.wantsGradient(Fp8Linear.W)
+                    && isFp8Weight(op, frame.gradient(Fp8Linear.W).dtype(), cuda);
+            long transposed = weights ? cuda.workspace(CudaCodes.transposedBytes(op.rows(), op.out())) : 0;
+            QuantScaleRule rule = op.gradientRule();
+            if (rule != null) {
+                matrix.encode(codes, transposed, matrix.quantScales(rule, scales, 0));
+            } else {
+                long history = recorded ? 0 : history();
+                matrix.cast(
+                        codes, transposed, frame.input(Fp8Linear.DY_QUANT_SCALE).address(), scales, history);
+                recorded = true;
+            }
+            return Operand.coded(codes, wanted, scales, transposed);
+        }
+
+        private long history() {
+            return frame.hasInput(Fp8Linear.DY_HISTORY)
+                    ? frame.input(Fp8Linear.DY_HISTORY).address()
+                    : 0;
+        }
+
+        /** Delayed scaling: the amax that a later step's scale comes from, when no cast has found it on its way. */
+        void record() {
+            if (!recorded && history() != 0) {
+                Blocks whole = Blocks.of(new Span.Whole(), op.rows(), op.out(), true);
+                CodedMatrix any = new CodedMatrix(Minifloat.E5M2, whole);
+                new CudaCodes(dy, any, cuda).amax(history(), false);
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+package dev.octet.trainer.op.fp8;
+
+import dev.octet.quant.recipe.OperandForm.Span;
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Frame;
+
+/**
+ * One pass: codes, their transpose where a product wants it, and the amax. For BF16 that is two bytes read and two written for each
+ * element.
+ */
+public final class QuantizeFp8DelayedCuda implements CudaKernel<QuantizeFp8Delayed> {
+    @Override
+    public void forward(QuantizeFp8Delayed op, Frame<CudaTensor> frame, CudaStream cuda) {
+        CudaTensor x = frame.input(0);
+        CudaTensor codes = frame.output(0);
+        long history = 0;
+        if (op.historyLength() > 0) {
+            CudaTensor from = frame.input(2);
+            history = frame.output(2).address();
+            if (history != from.address()) {
+                cuda.copy(from.address(), history, from.byteSize());
+            }
+        }
+        int cols = Math.toIntExact(x.shape().rank() == 0 ? 1 : x.shape().dim(-1));
+        int rows = cols == 0 ? 0 : Math.toIntExact(x.count() / cols);
+        CodedMatrix form = new CodedMatrix(op.format(), Blocks.of(new Span.Whole(), rows, cols, true));
+        new CudaCodes(x, form, cuda)
+                .cast(
+                        codes.address(),
+                        cuda.wanted(codes, CudaCodes.TRANSPOSED),
+                        frame.input(1).address(),
+                        frame.output(1).address(),
+                        history);
+    }
+
+    @Override
+    public void backward(QuantizeFp8Delayed op, Frame<CudaTensor> frame, CudaStream cuda) {
+        throw new IllegalStateException("quantisation has no gradient of its own");
+    }
+}

@@ -1,0 +1,459 @@
+// Quantisation, and what products of codes need besides the product; the twins of QuantizeFp8Reference, QuantizeFp8DelayedReference,
+// AmaxUpdateReference and the parts of Fp8LinearReference. Everything that decides the bits of codes, scales and amaxes is F32 arithmetic in the
+// recipe's order, never contracted.
+#include "octet.cuh"
+
+// --- one scale, known before ---------------------------------------------------------------------------------------------------
+
+// The scale that belongs to the codes. Written by one thread of the grid.
+DEVICE void put_scale(const float* quant_scale, float* scale) {
+    if (scale && block_index() == 0 && block_index_y() == 0 && thread_index() == 0) {
+        *scale = exact_divide(1.0f, *quant_scale);
+    }
+}
+
+DEVICE float raised(float amax, float x) {
+    float magnitude = fabsf(x);
+    return magnitude > amax ? magnitude : amax; // NaN is left out
+}
+
+// codes = cast(x quant_scale); *amax, where it is wanted, raised to the largest |x|.
+template <typename T, typename C> DEVICE void cast_amax(const T* x, C* codes, i64 n, const float* quant_scale, float* scale, float* amax) {
+    SHARED float scratch[33];
+    float q = *quant_scale;
+    float largest = 0;
+    for_packs<16>(n, [&](i64 at, int m) {
+        float v[16];
+        load_some<16>(x + at, v, m);
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            largest = raised(largest, v[i]);
+            v[i] = exact_multiply(v[i], q);
+        }
+        store_some<16>(codes + at, v, m);
+    });
+    if (amax) {
+        raise_amax(amax, largest, scratch);
+    }
+    put_scale(quant_scale, scale);
+}
+
+// The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
+// 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose.
+template <typename T, typename C>
+DEVICE void cast_transpose(const T* x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,
+                           float* amax) {
+    SHARED u32 tile[128][17];
+    SHARED float scratch[33];
+    float q = *quant_scale;
+    int group = thread_index() % 16;
+    int quad = thread_index() / 16;
+    i64 column = block_index() * 128 + group * 8;
+    i64 row = block_index_y() * 64 + quad * 4;
+    bool whole = cols % 8 == 0 && is_aligned(x, 16);
+    u32 words[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        words[i] = 0;
+    }
+    float largest = 0;
+#pragma unroll
+    for (int r = 0; r < 4; r++) {
+        float v[8];
+        int m = row + r < rows ? (cols - column < 8 ? (int)(cols - column) : 8) : 0;
+        i64 at = (row + r) * cols + column;
+        if (m == 8 && whole) {
+            load<8>(x + at, v);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                v[i] = i < m ? widen(x[at + i]) : 0;
+            }
+        }
+        Pack<u16, 4> pack;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            largest = raised(largest, v[i]);
+            v[i] = exact_multiply(v[i], q);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            u16 pair = encode_pair<C>(v[2 * i], v[2 * i + 1]);
+            pack.at[i] = pair;
+            words[2 * i] |= (u32)(pair & 0xff) << (8 * r);
+            words[2 * i + 1] |= (u32)(pair >> 8) << (8 * r);
+        }
+        if (m == 8 && whole) {
+            *(Pack<u16, 4>*)(codes + at) = pack;
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                if (i < m) {
+                    codes[at + i] = C{(u8)(pack.at[i / 2] >> (8 * (i % 2)))};
+                }
+            }
+        }
+    }
+    // rows and columns that are not there: a quant_scale that is not finite makes NaN of their zeros
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        u32 there = column + i < cols ? 0xffffffffu : 0;
+        i64 missing = row + 4 - rows;
+        there = missing >= 4 ? 0 : missing > 0 ? there >> (8 * missing) : there;
+        tile[group * 8 + i][quad] = words[i] & there;
+    }
+    block_barrier();
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        int piece = thread_index() + k * 256;
+        int c = piece / 4;
+        int part = piece % 4;
+        i64 to_column = block_index() * 128 + c;
+        i64 to_row = block_index_y() * 64 + part * 16;
+        if (to_column < cols && to_row < leading) { // leading is a multiple of 16
+            Pack<u32, 4> pack;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                pack.at[i] = tile[c][part * 4 + i];
+            }
+            *(Pack<u32, 4>*)(transposed + to_column * leading + to_row) = pack;
+        }
+    }
+    if (amax) {
+        raise_amax(amax, largest, scratch);
+    }
+    put_scale(quant_scale, scale);
+}
+
+#define M2(S, T, SC, C)                                                                                                             \
+    KERNEL(cast_amax_##S##_##SC, 256, (const T* x, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {             \
+        cast_amax(x, codes, n, quant_scale, scale, amax);                                                                             \
+    }                                                                                                                                 \
+    KERNEL(cast_transpose_##S##_##SC, 256,                                                                                            \
+           (const T* x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,              \
+            float* amax)) {                                                                                                           \
+        cast_transpose(x, rows, cols, codes, transposed, leading, quant_scale, scale, amax);                                          \
+    }
+#define M(S, T) M2(S, T, e4m3, e4m3) M2(S, T, e5m2, e5m2)
+FLOAT_TYPES(M)
+#undef M
+
+// Codes that were made in one layout only.
+KERNEL(transpose_codes, 256, (const u8* codes, i64 rows, i64 cols, u8* transposed, i64 leading)) {
+    SHARED u8 tile[64][65];
+    i64 first_column = block_index() * 64;
+    i64 first_row = block_index_y() * 64;
+    for (int i = thread_index(); i < 64 * 64; i += thread_count()) {
+        i64 r = first_row + i / 64;
+        i64 c = first_column + i % 64;
+        tile[i / 64][i % 64] = r < rows && c < cols ? codes[r * cols + c] : 0;
+    }
+    block_barrier();
+    for (int i = thread_index(); i < 64 * 64; i += thread_count()) {
+        i64 c = first_column + i / 64;
+        i64 r = first_row + i % 64;
+        if (c < cols && r < leading) {
+            transposed[c * leading + r] = tile[i % 64][i / 64];
+        }
+    }
+}
+
+// --- scales from the values themselves -----------------------------------------------------------------------------------------
+
+DEVICE void raise_bits(float* amax, float magnitude) { atomic_max((int*)amax, (int)float_bits(magnitude)); }
+
+// The larger magnitude; NaN, whose bits are above all, counts where it is to be seen.
+DEVICE float larger(float amax, float x, int sees_nan) {
+    float magnitude = fabsf(x);
+    return magnitude > amax || (sees_nan && is_nan(magnitude)) ? magnitude : amax;
+}
+struct LargerBits {
+    DEVICE float operator()(float a, float b) const { return float_bits(b) > float_bits(a) ? b : a; }
+};
+
+// amax: zero before. All of x is one block.
+template <typename T> DEVICE void whole_amax(const T* x, i64 n, float* amax, int sees_nan) {
+    SHARED float scratch[33];
+    float largest = 0;
+    for_packs<8>(n, [&](i64 at, int m) {
+        float v[8];
+        load_some<8>(x + at, v, m);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            largest = is_nan(largest) ? largest : larger(largest, v[i], sees_nan);
+        }
+    });
+    largest = block_fold(largest, LargerBits(), 0.0f, scratch);
+    if (thread_index() == 0 && (is_nan(largest) || largest > 0)) {
+        raise_bits(amax, largest);
+    }
+}
+
+// amax: zeros before, one for each block of block_rows by block_cols. A warp takes at most 256 columns of one row of one block.
+template <typename T>
+DEVICE void block_amax(const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, float* amax, int sees_nan) {
+    i64 grid_cols = (cols + block_cols - 1) / block_cols;
+    i64 pieces = (block_cols + 255) / 256;
+    i64 all = rows * grid_cols * pieces;
+    i64 warps = block_count() * (thread_count() / WARP);
+    for (i64 item = block_index() * (thread_count() / WARP) + warp(); item < all; item += warps) {
+        i64 row = item / (grid_cols * pieces);
+        i64 rest = item - row * grid_cols * pieces;
+        i64 block = rest / pieces;
+        i64 from = block * block_cols + (rest - block * pieces) * 256;
+        i64 end = (block + 1) * block_cols < cols ? (block + 1) * block_cols : cols;
+        end = from + 256 < end ? from + 256 : end;
+        float largest = 0;
+        for (i64 c = from + lane(); c < end; c += WARP) {
+            float v = widen(x[row * cols + c]);
+            largest = is_nan(largest) ? largest : larger(largest, v, sees_nan);
+        }
+        largest = warp_fold(largest, LargerBits());
+        if (lane() == 0 && (is_nan(largest) || largest > 0)) {
+            raise_bits(amax + row / block_rows * grid_cols + block, largest);
+        }
+    }
+}
+
+// The same of blocks one column wide: neighbouring threads take neighbouring columns, each at most 64 rows of one block.
+template <typename T> DEVICE void column_amax(const T* x, i64 rows, i64 cols, i64 block_rows, float* amax, int sees_nan) {
+    i64 grid_rows = (rows + block_rows - 1) / block_rows;
+    i64 pieces = (block_rows + 63) / 64;
+    for_packs<1>(grid_rows * pieces * cols, [&](i64 at, int) {
+        i64 piece = at / cols;
+        i64 column = at - piece * cols;
+        i64 block = piece / pieces;
+        i64 from = block * block_rows + (piece - block * pieces) * 64;
+        i64 end = (block + 1) * block_rows < rows ? (block + 1) * block_rows : rows;
+        end = from + 64 < end ? from + 64 : end;
+        float largest = 0;
+        for (i64 r = from; r < end; r++) {
+            float v = widen(x[r * cols + column]);
+            largest = is_nan(largest) ? largest : larger(largest, v, sees_nan);
+        }
+        if (is_nan(largest) || largest > 0) {
+            raise_bits(amax + block * cols + column, largest);
+        }
+    });
+}
+
+// TransformerEngineScale. largest: what a quotient beyond F32 becomes.
+DEVICE float transformer_engine_scale(float amax, float format_max, float epsilon, float largest, int power_of_two) {
+    float raised_amax = amax < epsilon ? epsilon : amax;
+    if (raised_amax == 0 || !is_finite(raised_amax)) {
+        return 1;
+    }
+    float quotient = exact_divide(format_max, raised_amax);
+    if (!is_finite(quotient)) {
+        quotient = largest;
+    }
+    return power_of_two ? bits_float(float_bits(quotient) & 0xff800000u) : quotient;
+}
+
+// TransformerEngineMxScale.
+DEVICE float mx_scale(float amax, float format_max) {
+    float v = exact_multiply(amax, exact_divide(1.0f, format_max));
+    u32 code;
+    if (is_nan(v)) {
+        return v;
+    }
+    u32 bits = float_bits(v);
+    u32 exponent = bits >> 23;
+    u32 mantissa = bits & 0x7fffffu;
+    if (exponent == 0xff) {
+        code = 0xfe;
+    } else {
+        bool at_most_smallest = exponent == 0 && mantissa <= 0x400000u;
+        code = mantissa != 0 && exponent != 0xfe && !at_most_smallest ? exponent + 1 : exponent;
+    }
+    // 1 / 2^(code - 127): subnormal for 0xfe
+    return code == 0xfe ? bits_float(0x400000u) : bits_float((254 - code) << 23);
+}
+
+// TorchaoScale.
+DEVICE float torchao_scale(float amax, float format_max, int power_of_two) {
+    double raised_amax = amax < 1e-12 ? 1e-12 : (double)amax;
+    float quotient = (float)((double)format_max / raised_amax);
+    if (!power_of_two || !is_finite(quotient)) {
+        return quotient;
+    }
+    return quotient == 0 ? quotient : (float)ldexp(1.0, (int)floor((double)(float)(log((double)quotient) / log(2.0))));
+}
+
+// Multipliers and scales of blocks from their amaxes. rule: 0 Transformer Engine's, 1 its MX, 2 torchao's. *recorded, where it is wanted and zero
+// before, becomes the largest amax, NaN left out.
+KERNEL(block_scales, 256,
+       (const float* amax, i64 blocks, int rule, float format_max, float epsilon, float largest, int power_of_two, float* quant_scales,
+        float* scales, float* recorded)) {
+    for_packs<1>(blocks, [&](i64 at, int) {
+        float a = amax[at];
+        float q = rule == 0   ? transformer_engine_scale(a, format_max, epsilon, largest, power_of_two)
+                  : rule == 1 ? mx_scale(a, format_max)
+                              : torchao_scale(a, format_max, power_of_two);
+        quant_scales[at] = q;
+        scales[at] = exact_divide(1.0f, q);
+        if (recorded && a > 0) {
+            raise_bits(recorded, a);
+        }
+    });
+}
+
+template <typename T, typename C>
+DEVICE void encode_blocks(const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes) {
+    i64 grid_cols = (cols + block_cols - 1) / block_cols;
+    bool whole = cols % 8 == 0 && block_cols % 8 == 0;
+    for_packs<8>(rows * cols, [&](i64 at, int m) {
+        float v[8];
+        load_some<8>(x + at, v, m);
+        i64 row = at / cols;
+        i64 column = at - row * cols;
+        i64 block = row / block_rows * grid_cols + column / block_cols;
+        float q = quant_scales[block];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            if (!whole && i > 0 && i < m) {
+                column++;
+                if (column == cols) {
+                    column = 0;
+                    row++;
+                }
+                q = quant_scales[row / block_rows * grid_cols + column / block_cols];
+            }
+            v[i] = exact_multiply(v[i], q);
+        }
+        store_some<8>(codes + at, v, m);
+    });
+}
+
+// What codes stand for, times their scales where there are any.
+template <typename C, typename T>
+DEVICE void decode_blocks(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x) {
+    i64 grid_cols = (cols + block_cols - 1) / block_cols;
+    for_packs<8>(rows * cols, [&](i64 at, int m) {
+        float v[8];
+        load_some<8>(codes + at, v, m);
+        if (scales) {
+            i64 row = at / cols;
+            i64 column = at - row * cols;
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                if (i < m) {
+                    v[i] = exact_multiply(v[i], scales[row / block_rows * grid_cols + column / block_cols]);
+                }
+                column++;
+                if (column == cols) {
+                    column = 0;
+                    row++;
+                }
+            }
+        }
+        store_some<8>(x + at, v, m);
+    });
+}
+
+#define M3(S, T, SC, C)                                                                                                             \
+    KERNEL(encode_blocks_##S##_##SC, 256,                                                                                             \
+           (const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes)) {                     \
+        encode_blocks(x, rows, cols, block_rows, block_cols, quant_scales, codes);                                                    \
+    }                                                                                                                                 \
+    KERNEL(decode_blocks_##SC##_##S, 256,                                                                                             \
+           (const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x)) {                           \
+        decode_blocks(codes, rows, cols, block_rows, block_cols, scales, x);                                                          \
+    }
+#define M(S, T)                                                                                                                     \
+    KERNEL(whole_amax_##S, 256, (const T* x, i64 n, float* amax, int sees_nan)) { whole_amax(x, n, amax, sees_nan); }                  \
+    KERNEL(block_amax_##S, 256,                                                                                                       \
+           (const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, float* amax, int sees_nan)) {                               \
+        block_amax(x, rows, cols, block_rows, block_cols, amax, sees_nan);                                                            \
+    }                                                                                                                                 \
+    KERNEL(column_amax_##S, 256, (const T* x, i64 rows, i64 cols, i64 block_rows, float* amax, int sees_nan)) {                        \
+        column_amax(x, rows, cols, block_rows, amax, sees_nan);                                                                       \
+    }                                                                                                                                 \
+    M3(S, T, e4m3, e4m3) M3(S, T, e5m2, e5m2)
+FLOAT_TYPES(M)
+
+// --- behind a product ----------------------------------------------------------------------------------------------------------
+
+// A bias in the type that a recipe rounds it to: 1 BF16, 2 F16, 0 as it is.
+DEVICE float rounded(float x, int type) { return type == 1 ? widen(narrow<bf16>(x)) : type == 2 ? widen(narrow<f16>(x)) : x; }
+
+KERNEL(round_row, 256, (const float* row, i64 n, int type, void* to)) {
+    for_packs<1>(n, [&](i64 at, int) { write_number(type, to, at, row[at]); });
+}
+
+// y = rounded row, in every row.
+KERNEL(fill_rounded, 256, (const float* row, i64 rows, i64 n, int bias_type, int type, void* y)) {
+    for_packs<1>(rows * n, [&](i64 at, int) { write_number(type, y, at, rounded(row[at % n], bias_type)); });
+}
+
+// d = sums times the scales of row and column, plus bias, plus d where it is added to. One scale for all, or one for each row (column).
+KERNEL(finish_sums, 256,
+       (const float* sums, i64 rows, i64 n, const float* row_scales, i64 count_of_rows, const float* column_scales, i64 count_of_columns,
+        const float* bias, int bias_type, int type, void* d, int accumulate)) {
+    for_packs<1>(rows * n, [&](i64 at, int) {
+        i64 row = at / n;
+        i64 column = at - row * n;
+        float left = row_scales ? row_scales[count_of_rows == 1 ? 0 : row] : 1;
+        float right = column_scales ? column_scales[count_of_columns == 1 ? 0 : column] : 1;
+        float x = exact_multiply(sums[at], exact_multiply(left, right));
+        if (bias) {
+            x = exact_add(x, rounded(bias[column], bias_type));
+        }
+        if (accumulate) {
+            x = exact_add(x, (float)read_number(type, d, at));
+        }
+        write_number(type, d, at, x);
+    });
+}
+
+// --- histories -----------------------------------------------------------------------------------------------------------------
+
+// A warp for each slot. Rows: quant_scale, history, new quant_scale, new history, length, largest number of the format over 2^margin (fused)
+// or the largest number (unfused) as the bits of an F32, 2^margin as the bits of an F32, whether the newest alone counts.
+KERNEL(amax_update, 32, (const i64* table, int fused)) {
+    const i64* row = table + 8 * block_index();
+    const float* history = (const float*)row[1];
+    float* to = (float*)row[3];
+    i64 length = row[4];
+    float max = bits_float((u32)row[5]);
+    bool most_recent = row[7] != 0;
+    float quant_scale = *(const float*)row[0];
+    float last = history[0];
+    bool rolls = !fused || last != 0;
+    float largest = fused ? (last > 0 ? last : 0) : last;
+    bool nan = is_nan(last);
+    warp_barrier();
+    for (i64 from = 0; from < length; from += WARP) {
+        i64 i = from + lane();
+        float next = i + 1 < length ? history[i + 1] : last;
+        float here = i < length ? history[i] : 0;
+        warp_barrier();
+        if (i > 0 && i < length) {
+            nan = nan || is_nan(here);
+            largest = raised(largest, here);
+        }
+        if (i < length) {
+            to[i] = rolls ? (i == 0 ? 0 : next) : here;
+        }
+        warp_barrier();
+    }
+    largest = warp_fold(largest, Max());
+    int any_nan = warp_fold(nan ? 1 : 0, Max());
+    if (lane() == 0) {
+        float amax;
+        if (fused) {
+            amax = most_recent ? last : rolls ? largest : 0;
+        } else {
+            amax = most_recent ? last : any_nan ? bits_float(0x7fc00000u) : largest;
+        }
+        float q = quant_scale;
+        if (amax > 0 && is_finite(amax)) {
+            q = exact_divide(max, amax);
+            if (!fused) {
+                q = exact_divide(q, bits_float((u32)row[6]));
+            }
+            q = is_finite(q) ? q : 3.4028234663852886e38f;
+        }
+        *(float*)row[2] = q;
+    }
+}
