@@ -200,10 +200,10 @@ final class ConvertCommand implements Command {
     }
 
     private static void print(Arguments arguments, Screen screen, GraphAnswer answer) {
-        if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
-            return;
-        }
+        screen.answer(arguments, answer, () -> page(arguments, answer));
+    }
+
+    private static String page(Arguments arguments, GraphAnswer answer) {
         Table table = new Table()
                 .row("model", answer.model())
                 .row(arguments.has(Flags.DRY_RUN) ? "would write" : "written", answer.output())
@@ -213,6 +213,6 @@ final class ConvertCommand implements Command {
                     "without a match",
                     answer.unmatched().size() + ", as " + answer.unmatched().getFirst());
         }
-        screen.out().print(table.text(0));
+        return table.text(0);
     }
 }

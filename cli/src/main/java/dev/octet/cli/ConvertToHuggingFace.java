@@ -59,20 +59,18 @@ final class ConvertToHuggingFace {
             if (!arguments.has(Flags.DRY_RUN)) {
                 restored.save(output);
             }
-            print(
-                    arguments,
-                    screen,
-                    new Answer(
-                            model.toString(),
-                            output.toString(),
-                            restored.modelClass(),
-                            restored.tensors().size(),
-                            restored.tensors().values().stream()
-                                    .mapToLong(t -> t.spec().byteSize())
-                                    .sum(),
-                            restored.error(),
-                            restored.unseen(),
-                            restored.absent()));
+            Answer answer = new Answer(
+                    model.toString(),
+                    output.toString(),
+                    restored.modelClass(),
+                    restored.tensors().size(),
+                    restored.tensors().values().stream()
+                            .mapToLong(t -> t.spec().byteSize())
+                            .sum(),
+                    restored.error(),
+                    restored.unseen(),
+                    restored.absent());
+            screen.answer(arguments, answer, () -> page(arguments, answer));
         }
         return ExitCode.OK;
     }
@@ -94,11 +92,7 @@ final class ConvertToHuggingFace {
         return config;
     }
 
-    private static void print(Arguments arguments, Screen screen, Answer answer) {
-        if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
-            return;
-        }
+    private static String page(Arguments arguments, Answer answer) {
         Table table = new Table()
                 .row("model", answer.model())
                 .row(arguments.has(Flags.DRY_RUN) ? "would write" : "written", answer.output())
@@ -111,6 +105,6 @@ final class ConvertToHuggingFace {
         if (!answer.absentTensors().isEmpty()) {
             table.row("without", String.join(", ", answer.absentTensors()) + " (transformers makes them anew)");
         }
-        screen.out().print(table.text(0));
+        return table.text(0);
     }
 }

@@ -45,7 +45,8 @@ final class ConvertToOnnx {
             if (!arguments.has(Flags.DRY_RUN)) {
                 ModelFile.save(Model.of(model), output);
             }
-            print(arguments, screen, answer(arguments, model, output));
+            Answer answer = answer(arguments, model, output);
+            screen.answer(arguments, answer, () -> page(arguments, answer));
         }
         return ExitCode.OK;
     }
@@ -80,17 +81,13 @@ final class ConvertToOnnx {
                 bytes);
     }
 
-    private static void print(Arguments arguments, Screen screen, Answer answer) {
-        if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
-            return;
-        }
+    private static String page(Arguments arguments, Answer answer) {
         Table table = new Table()
                 .row("model", answer.model())
                 .row(arguments.has(Flags.DRY_RUN) ? "would write" : "written", String.join(", ", answer.files()))
                 .row("opset", answer.opset())
                 .row("nodes", answer.nodes())
                 .row("constants", answer.constants() + ", " + answer.constantBytes() + " bytes");
-        screen.out().print(table.text(0));
+        return table.text(0);
     }
 }

@@ -87,11 +87,10 @@ final class DiffCommand implements Command {
         }
         List<Gates.Result> results = gates.check(name -> measure(name, diff));
         double seconds = (System.nanoTime() - start) / 1e9;
-        if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(new Answer(diff, diff.identical(), diff.sameValues(), results, seconds)));
-        } else {
-            screen.out().print(page(diff, top, results, seconds));
-        }
+        screen.answer(
+                arguments,
+                new Answer(diff, diff.identical(), diff.sameValues(), results, seconds),
+                () -> page(diff, top, results, seconds));
         return Gates.exitCode(results);
     }
 

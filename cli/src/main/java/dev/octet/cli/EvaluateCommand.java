@@ -127,11 +127,7 @@ final class EvaluateCommand implements Command {
                     results,
                     notes(first, second),
                     (System.nanoTime() - start) / 1e9);
-            if (arguments.has(Flags.JSON)) {
-                screen.out().println(Json.page(answer));
-            } else {
-                screen.out().print(page(answer));
-            }
+            screen.answer(arguments, answer, () -> page(answer));
             return Gates.exitCode(results);
         }
     }

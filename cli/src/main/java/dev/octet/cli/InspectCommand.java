@@ -142,11 +142,7 @@ final class InspectCommand implements Command {
     }
 
     private static void print(Answer answer, Arguments arguments, Screen screen) {
-        screen.out()
-                .print(
-                        arguments.has(Flags.JSON)
-                                ? Json.page(answer) + "\n"
-                                : page(answer) + parameters(answer, arguments.has(PARAMETERS)));
+        screen.answer(arguments, answer, () -> page(answer) + parameters(answer, arguments.has(PARAMETERS)));
     }
 
     /** Their number, and the list when it is asked for. */

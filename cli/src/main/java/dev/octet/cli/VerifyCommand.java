@@ -158,7 +158,7 @@ final class VerifyCommand implements Command {
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         if (arguments.has(RULES)) {
             List<RuleText> rules = Verifier.RULES.stream().map(RuleText::of).toList();
-            screen.out().print(arguments.has(Flags.JSON) ? Json.page(rules) + "\n" : rulesPage(rules));
+            screen.answer(arguments, rules, () -> rulesPage(rules));
             return ExitCode.OK;
         }
         long start = System.nanoTime();
@@ -171,11 +171,7 @@ final class VerifyCommand implements Command {
         Path model = arguments.operand(0);
         Verification result = Verifier.verify(model, options);
         double seconds = (System.nanoTime() - start) / 1e9;
-        screen.out()
-                .print(
-                        arguments.has(Flags.JSON)
-                                ? Json.page(Answer.of(result, seconds)) + "\n"
-                                : page(result, seconds));
+        screen.answer(arguments, Answer.of(result, seconds), () -> page(result, seconds));
         return result.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
     }
 

@@ -110,20 +110,7 @@ public final class OpsetDecompositions {
         Graph body = Graph.of(f.name(), f.nodes(), List.of(), List.of(), List.of());
         later.checkNested(body, null, "function " + f.domain() + "." + f.name());
         opsets.put("", (long) opset);
-        return new Function(
-                f.domain(),
-                f.name(),
-                f.overload(),
-                f.inputs(),
-                f.outputs(),
-                f.attributes(),
-                f.defaults(),
-                f.nodes(),
-                opsets,
-                f.valueInfos(),
-                f.doc(),
-                f.metadata(),
-                f.unknown());
+        return f.withOpsets(opsets);
     }
 
     /** x · sigmoid(alpha · x). */

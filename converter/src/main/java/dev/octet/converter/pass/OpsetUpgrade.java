@@ -126,20 +126,7 @@ public final class OpsetUpgrade implements Pass {
         UpgradeScope scope = new UpgradeScope(analysis, names, used(f.nodes(), f.outputs()), true);
         List<Node> nodes = upgrade(f.nodes(), version, scope, names);
         opsets.put("", (long) TARGET);
-        return new Function(
-                f.domain(),
-                f.name(),
-                f.overload(),
-                f.inputs(),
-                f.outputs(),
-                f.attributes(),
-                f.defaults(),
-                nodes,
-                opsets,
-                f.valueInfos(),
-                f.doc(),
-                f.metadata(),
-                f.unknown());
+        return f.withNodes(nodes).withOpsets(opsets);
     }
 
     private static Set<String> used(List<Node> nodes, List<String> outputs) {

@@ -35,4 +35,40 @@ public record Function(
         valueInfos = Ordered.copyOf(valueInfos);
         metadata = Ordered.copyOf(metadata);
     }
+
+    /** The same with another body. */
+    public Function withNodes(List<Node> newNodes) {
+        return new Function(
+                domain,
+                name,
+                overload,
+                inputs,
+                outputs,
+                attributes,
+                defaults,
+                newNodes,
+                opsets,
+                valueInfos,
+                doc,
+                metadata,
+                unknown);
+    }
+
+    /** The same, said to be written for other versions. */
+    public Function withOpsets(Map<String, Long> newOpsets) {
+        return new Function(
+                domain,
+                name,
+                overload,
+                inputs,
+                outputs,
+                attributes,
+                defaults,
+                nodes,
+                newOpsets,
+                valueInfos,
+                doc,
+                metadata,
+                unknown);
+    }
 }

@@ -97,22 +97,7 @@ public final class GraphCheck {
 
     private static Function sorted(Function f) {
         List<Node> nodes = sorted(f.nodes());
-        return sameObjects(nodes, f.nodes())
-                ? f
-                : new Function(
-                        f.domain(),
-                        f.name(),
-                        f.overload(),
-                        f.inputs(),
-                        f.outputs(),
-                        f.attributes(),
-                        f.defaults(),
-                        nodes,
-                        f.opsets(),
-                        f.valueInfos(),
-                        f.doc(),
-                        f.metadata(),
-                        f.unknown());
+        return sameObjects(nodes, f.nodes()) ? f : f.withNodes(nodes);
     }
 
     private static List<Node> sorted(List<Node> nodes) {

@@ -108,7 +108,7 @@ final class Fp8Layout implements Layout {
 
     @Override
     public TensorSpec cacheScale(String attention, CacheSide side) {
-        return new TensorSpec(attention + "." + side.label() + "_scale", DType.F32, Shape.of(1));
+        return Schemes.cacheScale(attention, side);
     }
 
     @Override

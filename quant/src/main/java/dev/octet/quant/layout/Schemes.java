@@ -45,6 +45,11 @@ final class Schemes {
                 ScaleTensor.Direction.MULTIPLIER);
     }
 
+    /** The scale of one side of a KV cache, as compressed-tensors names it and vLLM reads it for other layouts, too. */
+    static TensorSpec cacheScale(String attention, CacheSide side) {
+        return new TensorSpec(attention + "." + side.label() + "_scale", DType.F32, Shape.of(1));
+    }
+
     /** Choices that no layout has a way to say. */
     static Optional<String> senseless(Recipe recipe, LayoutOptions options) {
         Operand weight = recipe.fprop().weight();
