@@ -10,6 +10,7 @@ import dev.octet.trainer.op.accumulate.AccumulateCuda;
 import dev.octet.trainer.op.accumulate.AccumulateReference;
 import dev.octet.trainer.op.attention.Attention;
 import dev.octet.trainer.op.attention.AttentionCpu;
+import dev.octet.trainer.op.attention.AttentionCuda;
 import dev.octet.trainer.op.attention.AttentionReference;
 import dev.octet.trainer.op.batchnorm.BatchNormalization;
 import dev.octet.trainer.op.batchnorm.BatchNormalizationCpu;
@@ -281,7 +282,8 @@ public final class Ops {
             OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu())
                     .with(new TransposeCuda()),
             // --- matrix products, convolution, attention
-            OpEntry.onnx("Attention", Attention.class, Attention::read, new AttentionReference(), new AttentionCpu()),
+            OpEntry.onnx("Attention", Attention.class, Attention::read, new AttentionReference(), new AttentionCpu())
+                    .with(new AttentionCuda()),
             OpEntry.onnx(
                             "RotaryEmbedding",
                             RotaryEmbedding.class,

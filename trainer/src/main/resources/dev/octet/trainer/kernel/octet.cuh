@@ -85,6 +85,17 @@ DEVICE u16 f16_bits(float x) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
     return r;
 }
+// Two numbers in one register, the first in the low half, as matrix instructions take them.
+DEVICE u32 pair_bits(float a, float b, bf16) {
+    u32 r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));
+    return r;
+}
+DEVICE u32 pair_bits(float a, float b, f16) {
+    u32 r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));
+    return r;
+}
 DEVICE float f16_value(u16 x) {
     float r;
     asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
@@ -96,6 +107,12 @@ DEVICE float exact_multiply(float a, float b) { return __fmul_rn(a, b); }
 DEVICE float exact_add(float a, float b) { return __fadd_rn(a, b); }
 DEVICE float exact_divide(float a, float b) { return __fdiv_rn(a, b); }
 DEVICE float fast_exp(float x) { return __expf(x); }
+// 2^x to about two units in the last place, results below 2^-126 as 0.
+DEVICE float fast_exp2(float x) {
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
 
 // Both codes of two numbers, the first in the low byte; saturating. Hardware writes NaN as 0x7f: E5M2's callers mend it.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890

@@ -215,4 +215,10 @@ public record Attention(
     public boolean backwardReadsInput(int i) {
         return true;
     }
+
+    /** Of a row, {@code dy·y} is what its scores' gradients have in common, so no pass over the keys has to find it. */
+    @Override
+    public boolean backwardReadsOutput(int j) {
+        return j == 0;
+    }
 }

@@ -581,11 +581,15 @@ DEVICE float f16_value(u16 x) {
     return x & 0x8000 ? -value : value;
 }
 
+DEVICE u32 pair_bits(float a, float b, bf16) { return bf16_bits(a) | (u32)bf16_bits(b) << 16; }
+DEVICE u32 pair_bits(float a, float b, f16) { return f16_bits(a) | (u32)f16_bits(b) << 16; }
+
 // The compiler is told not to contract.
 DEVICE float exact_multiply(float a, float b) { return a * b; }
 DEVICE float exact_add(float a, float b) { return a + b; }
 DEVICE float exact_divide(float a, float b) { return a / b; }
 DEVICE float fast_exp(float x) { return expf(x); }
+DEVICE float fast_exp2(float x) { return x < -126 ? 0 : exp2f(x); }
 
 DEVICE void copy_async_16(void* shared, const void* global, bool valid = true) {
     using namespace octet;

@@ -1,0 +1,38 @@
+package dev.octet.trainer.op.attention;
+
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Frame;
+
+/** Without a matrix of queries by keys in memory, in either direction; backward without atomic sums, so with the same bits every time. */
+public final class AttentionCuda implements CudaKernel<Attention> {
+    @Override
+    public void forward(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
+        if (hasNoQueries(op)) {
+            return;
+        }
+        new PlainAttention(op, frame, cuda).forward();
+    }
+
+    @Override
+    public void backward(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
+        if (hasNoQueries(op) || op.keys() == 0) {
+            clear(op, frame, cuda);
+            return;
+        }
+        new PlainAttention(op, frame, cuda).backward();
+    }
+
+    private static boolean hasNoQueries(Attention op) {
+        return op.batch() == 0 || op.queries() == 0;
+    }
+
+    private static void clear(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
+        for (int i = 0; i < (op.mask() == null ? 3 : 4); i++) {
+            if (frame.wantsGradient(i)) {
+                cuda.zero(frame.gradient(i).address(), frame.gradient(i).byteSize());
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+package dev.octet.trainer.op.attention;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Frame;
+
+/**
+ * Attention of any element type, head size and mask on CUDA's ordinary arithmetic units: a warp has a query, or backward a key, and its lanes
+ * 32 rows of the other at a time. What is repeated of a mask is summed by a thread for each of its elements.
+ */
+final class PlainAttention {
+    /** As in the source. */
+    private static final int THREADS = 256;
+
+    private static final int WARP = 32;
+    private static final int WARPS = THREADS / WARP;
+    private static final int PITCH = 65;
+
+    private final Attention op;
+    private final Frame<CudaTensor> frame;
+    private final CudaStream cuda;
+    private final CudaSource source;
+    private final long steps;
+
+    PlainAttention(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
+        this.op = op;
+        this.frame = frame;
+        this.cuda = cuda;
+        DType mask = op.mask() == null ? DType.F32 : op.mask().dtype();
+        source = CudaSource.of(PlainAttention.class, "attention.cu")
+                .define("TYPE", CudaSource.type(op.q().dtype()))
+                .define("MASK_TYPE", CudaSource.type(mask))
+                .define("TRUTH", mask == DType.BOOL ? 1 : 0);
+        steps = steps(op, cuda);
+    }
+
+    /** Address of the elements from one batch, head and row to the next, of q, k, v, y and the mask, and from key to key of the mask. */
+    static long steps(Attention op, CudaStream cuda) {
+        boolean split = op.split();
+        return cuda.table(
+                batch(op.queries(), op.strideQ(), split ? op.heads() : 1),
+                head(split, op.queries(), op.size()),
+                op.strideQ(),
+                batch(op.keys(), op.strideK(), split ? op.keyHeads() : 1),
+                head(split, op.keys(), op.size()),
+                op.strideK(),
+                batch(op.keys(), op.strideV(), split ? op.keyHeads() : 1),
+                head(split, op.keys(), op.valueSize()),
+                op.strideV(),
+                batch(op.queries(), op.strideY(), split ? op.heads() : 1),
+                head(split, op.queries(), op.valueSize()),
+                op.strideY(),
+                op.startMask(1, 0, 0),
+                op.startMask(0, 1, 0),
+                op.startMask(0, 0, 1),
+                op.maskStep());
+    }
+
+    private static long batch(int length, int stride, int heads) {
+        return (long) length * stride * heads;
+    }
+
+    private static long head(boolean split, int length, int width) {
+        return split ? (long) length * width : width;
+    }
+
+    private int causal() {
+        return op.causal() ? 1 : 0;
+    }
+
+    private Object mask() {
+        return op.mask() == null ? (Object) 0L : frame.input(3);
+    }
+
+    /** A warp for each of some rows, with F32 numbers in shared memory beside the stage. */
+    private static Grid grid(int rows, int heads, int batch, int numbersOfWarp) {
+        int shared = 4 * (WARP * PITCH + WARPS * numbersOfWarp);
+        return new Grid(Math.ceilDiv(rows, WARPS), heads, batch, THREADS, shared);
+    }
+
+    void forward() {
+        cuda.launch(
+                source,
+                "attention_forward",
+                grid(op.queries(), op.heads(), op.batch(), WARP + op.size() + op.valueSize()),
+                frame.input(0),
+                frame.input(1),
+                frame.input(2),
+                mask(),
+                frame.output(0),
+                frame.output(1),
+                steps,
+                op.heads(),
+                op.queries(),
+                op.keys(),
+                op.group(),
+                op.size(),
+                op.valueSize(),
+                causal(),
+                op.scale());
+    }
+
+    /** Address of dy·y of each query, F32 [batch, heads, queries]. */
+    static long dots(Attention op, Frame<CudaTensor> frame, CudaStream cuda, long steps) {
+        long rows = (long) op.batch() * op.heads() * op.queries();
+        long dots = cuda.workspace(4 * rows);
+        CudaSource source = CudaSource.of(PlainAttention.class, "attention.cu")
+                .define("TYPE", CudaSource.type(op.q().dtype()))
+                .define("MASK_TYPE", CudaSource.type(DType.F32))
+                .define("TRUTH", 0);
+        cuda.launch(
+                source,
+                "attention_dots",
+                Grid.of(Math.ceilDiv(rows, (long) WARPS), THREADS),
+                frame.output(0),
+                frame.upstream(0),
+                dots,
+                steps,
+                op.batch(),
+                op.heads(),
+                op.queries(),
+                op.valueSize());
+        return dots;
+    }
+
+    void backward() {
+        long dots = dots(op, frame, cuda, steps);
+        if (frame.wantsGradient(0)) {
+            cuda.launch(
+                    source,
+                    "attention_queries",
+                    grid(op.queries(), op.heads(), op.batch(), WARP + 2 * op.size() + op.valueSize()),
+                    frame.input(0),
+                    frame.input(1),
+                    frame.input(2),
+                    mask(),
+                    frame.upstream(0),
+                    frame.output(1),
+                    dots,
+                    frame.gradient(0),
+                    steps,
+                    op.heads(),
+                    op.queries(),
+                    op.keys(),
+                    op.group(),
+                    op.size(),
+                    op.valueSize(),
+                    causal(),
+                    op.scale());
+        }
+        if (frame.wantsGradient(1) || frame.wantsGradient(2)) {
+            cuda.launch(
+                    source,
+                    "attention_keys",
+                    grid(op.keys(), op.keyHeads(), op.batch(), 2 * (WARP + op.size() + op.valueSize())),
+                    frame.input(0),
+                    frame.input(1),
+                    frame.input(2),
+                    mask(),
+                    frame.upstream(0),
+                    frame.output(1),
+                    dots,
+                    frame.wantsGradient(1) ? frame.gradient(1) : (Object) 0L,
+                    frame.wantsGradient(2) ? frame.gradient(2) : (Object) 0L,
+                    steps,
+                    op.heads(),
+                    op.queries(),
+                    op.keys(),
+                    op.group(),
+                    op.size(),
+                    op.valueSize(),
+                    causal(),
+                    op.scale());
+        }
+        if (op.mask() != null && frame.wantsGradient(3)) {
+            maskGradient(frame.gradient(3), dots);
+        }
+    }
+
+    private void maskGradient(CudaTensor to, long dots) {
+        long[] lengths = {1, 1, 1, 1};
+        int rank = to.shape().rank();
+        for (int axis = 1; axis <= rank; axis++) {
+            lengths[4 - axis] = to.shape().dim(-axis);
+        }
+        if (to.count() > 0) {
+            cuda.launch(
+                    source,
+                    "attention_mask",
+                    Grid.over(to.count(), THREADS, 1),
+                    frame.input(0),
+                    frame.input(1),
+                    frame.input(2),
+                    frame.input(3),
+                    frame.upstream(0),
+                    frame.output(1),
+                    dots,
+                    to,
+                    steps,
+                    cuda.table(lengths),
+                    op.batch(),
+                    op.heads(),
+                    op.queries(),
+                    op.keys(),
+                    op.group(),
+                    op.size(),
+                    op.valueSize(),
+                    causal(),
+                    op.scale());
+        }
+    }
+}
