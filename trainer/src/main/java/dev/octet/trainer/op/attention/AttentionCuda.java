@@ -5,14 +5,21 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
-/** Without a matrix of queries by keys in memory, in either direction; backward without atomic sums, so with the same bits every time. */
+/**
+ * Without a matrix of queries by keys in memory, in either direction; backward without atomic sums, so with the same bits every time. On
+ * tensor cores where {@link FlashAttention#computes}, else on the ordinary units.
+ */
 public final class AttentionCuda implements CudaKernel<Attention> {
     @Override
     public void forward(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
         if (hasNoQueries(op)) {
             return;
         }
-        new PlainAttention(op, frame, cuda).forward();
+        if (FlashAttention.computes(op)) {
+            new FlashAttention(op, frame, cuda).forward();
+        } else {
+            new PlainAttention(op, frame, cuda).forward();
+        }
     }
 
     @Override
@@ -21,7 +28,11 @@ public final class AttentionCuda implements CudaKernel<Attention> {
             clear(op, frame, cuda);
             return;
         }
-        new PlainAttention(op, frame, cuda).backward();
+        if (FlashAttention.computes(op)) {
+            new FlashAttention(op, frame, cuda).backward();
+        } else {
+            new PlainAttention(op, frame, cuda).backward();
+        }
     }
 
     private static boolean hasNoQueries(Attention op) {

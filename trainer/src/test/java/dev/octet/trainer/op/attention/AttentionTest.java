@@ -71,6 +71,43 @@ class AttentionTest extends TwinTest {
                     v.as(narrow),
                     f32(4, 6).as(narrow)));
         }
+        all.addAll(tiles());
+        return all;
+    }
+
+    /** Head sizes of tensor cores, padded ones among them; lengths that end within a tile, in tiles of every kind. */
+    private static List<Case> tiles() {
+        List<Case> all = new ArrayList<>();
+        Attribute causal = Attribute.of("is_causal", 1);
+        for (long size : new long[] {8, 40, 64, 80, 96, 128}) {
+            DType type = size % 64 == 0 ? DType.BF16 : DType.F16;
+            OperandType q = f32(1, 1, 150, size).as(type);
+            all.add(attention("tiles of heads of " + size, q, q, q, null));
+            all.add(attention("causal tiles of heads of " + size, q, q, q, null, causal));
+        }
+        all.add(attention(
+                "tiles, heads together, grouped, causal",
+                f32(2, 70, 256).as(DType.BF16),
+                f32(2, 70, 128).as(DType.BF16),
+                f32(2, 70, 128).as(DType.BF16),
+                null,
+                Attribute.of("q_num_heads", 4),
+                Attribute.of("kv_num_heads", 2),
+                causal));
+        OperandType few = f32(1, 2, 3, 80).as(DType.BF16);
+        OperandType many = f32(1, 2, 200, 80).as(DType.BF16);
+        all.add(attention("few queries, many keys", few, many, many, null));
+        all.add(attention("few queries, many keys, causal", few, many, many, null, causal));
+        all.add(attention("many queries, few keys, causal", many, few, few, null, causal));
+        // what tensor cores do not take: another type, a mask, values of another size, a head too large, a negative
+        // scale
+        OperandType wide = f32(1, 1, 37, 256);
+        all.add(attention("heads of 256", wide.as(DType.BF16), wide.as(DType.BF16), wide.as(DType.BF16), null, causal));
+        all.add(attention("F32 heads of 256", wide, wide, wide, null));
+        OperandType short64 = f32(1, 2, 20, 64).as(DType.BF16);
+        all.add(attention(
+                "values of another size", short64, short64, f32(1, 2, 20, 72).as(DType.BF16), null));
+        all.add(attention("negative scale", short64, short64, short64, null, Attribute.of("scale", -0.1f)));
         return all;
     }
 

@@ -1,0 +1,181 @@
+package dev.octet.trainer.op.attention;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Frame;
+
+/**
+ * Attention on tensor cores: BF16 and F16, heads of up to 128 elements in steps of 8, no mask. A head is padded to a multiple of 16 in shared
+ * memory only: 80 elements are five steps of a product, not eight.
+ *
+ * <p>Tiles are as large as the registers allow, for a block of 128 threads none may spill. Registers of a thread, forward / queries' gradient /
+ * keys' gradient, and KiB of shared memory of a block, as nvcc 13.0 gives them for sm_90a, BF16, causal:
+ *
+ * <table>
+ * <caption>Resources by head size</caption>
+ * <tr><th>head</th><th>registers</th><th>KiB</th></tr>
+ * <tr><td>64</td><td>244 / 170 / 247</td><td>36 / 54 / 54</td></tr>
+ * <tr><td>80</td><td>216 / 238 / 168</td><td>33 / 66 / 44</td></tr>
+ * <tr><td>96</td><td>232 / 246 / 240</td><td>39 / 78 / 52</td></tr>
+ * <tr><td>128</td><td>238 / 166 / 250</td><td>51 / 68 / 68</td></tr>
+ * </table>
+ */
+final class FlashAttention {
+    /** As in the source. */
+    private static final int WARPS = 4;
+
+    private static final int THREADS = 32 * WARPS;
+    private static final int BACK_ROWS = 16 * WARPS;
+
+    /** Largest head whose gradients' sums fit into the registers beside a tile. */
+    private static final int LARGEST = 128;
+
+    /** First capability whose compiler finds registers for tiles of 32 queries beside heads of 128. */
+    private static final int HOPPER = 90;
+
+    /**
+     * Rows of the tiles.
+     *
+     * @param m times 16 queries that a warp has forward
+     * @param keys that pass by forward
+     * @param queries that pass by a block of keys
+     * @param backKeys that pass by a block of queries
+     */
+    private record Tiles(int head, int m, int keys, int queries, int backKeys) {
+        static Tiles of(int head, int capability) {
+            if (head <= 64) {
+                return new Tiles(head, 2, 64, 64, 64);
+            }
+            if (head <= 96) {
+                return new Tiles(head, 2, 32, 32, 64);
+            }
+            return new Tiles(head, 1, 64, capability < HOPPER ? 16 : 32, 32);
+        }
+
+        int forwardRows() {
+            return m * 16 * WARPS;
+        }
+
+        /** Bytes of shared memory for as many rows. */
+        int bytes(int rows) {
+            int padded = Math.ceilDiv(head, 16) * 16;
+            return rows * (padded + 8) * 2;
+        }
+    }
+
+    private final Attention op;
+    private final Frame<CudaTensor> frame;
+    private final CudaStream cuda;
+    private final Tiles tiles;
+    private final CudaSource source;
+    private final long steps;
+
+    FlashAttention(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
+        this.op = op;
+        this.frame = frame;
+        this.cuda = cuda;
+        tiles = Tiles.of(op.size(), cuda.capability());
+        source = CudaSource.of(FlashAttention.class, "flash.cu")
+                .define("TYPE", CudaSource.type(op.q().dtype()))
+                .define("HEAD", op.size())
+                .define("CAUSAL", op.causal() ? 1 : 0)
+                .define("M_TILES", tiles.m)
+                .define("KEYS", tiles.keys)
+                .define("QUERIES", tiles.queries)
+                .define("BACK_KEYS", tiles.backKeys);
+        steps = PlainAttention.steps(op, cuda);
+    }
+
+    /** Whether the operator is of the kind that this computes. Scores are compared before they are scaled, so the scale is positive. */
+    static boolean computes(Attention op) {
+        DType type = op.q().dtype();
+        return (type == DType.BF16 || type == DType.F16)
+                && op.mask() == null
+                && op.size() == op.valueSize()
+                && op.size() % 8 == 0
+                && op.size() > 0
+                && op.size() <= LARGEST
+                && op.keys() > 0
+                && op.scale() > 0;
+    }
+
+    void forward() {
+        Grid grid = new Grid(
+                Math.ceilDiv(op.queries(), tiles.forwardRows()),
+                op.heads(),
+                op.batch(),
+                THREADS,
+                tiles.bytes(tiles.forwardRows() + 2 * tiles.keys));
+        cuda.launch(
+                source,
+                "flash_forward",
+                grid,
+                frame.input(0),
+                frame.input(1),
+                frame.input(2),
+                frame.output(0),
+                frame.output(1),
+                steps,
+                op.heads(),
+                op.queries(),
+                op.keys(),
+                op.group(),
+                op.scale());
+    }
+
+    void backward() {
+        long dots = PlainAttention.dots(op, frame, cuda, steps);
+        if (frame.wantsGradient(0)) {
+            cuda.launch(
+                    source,
+                    "flash_queries",
+                    new Grid(
+                            Math.ceilDiv(op.queries(), BACK_ROWS),
+                            op.heads(),
+                            op.batch(),
+                            THREADS,
+                            tiles.bytes(2 * BACK_ROWS + 4 * tiles.backKeys)),
+                    frame.input(0),
+                    frame.input(1),
+                    frame.input(2),
+                    frame.upstream(0),
+                    frame.output(1),
+                    dots,
+                    frame.gradient(0),
+                    steps,
+                    op.heads(),
+                    op.queries(),
+                    op.keys(),
+                    op.group(),
+                    op.scale());
+        }
+        if (frame.wantsGradient(1) || frame.wantsGradient(2)) {
+            cuda.launch(
+                    source,
+                    "flash_keys",
+                    new Grid(
+                            Math.ceilDiv(op.keys(), BACK_ROWS),
+                            op.keyHeads(),
+                            op.batch(),
+                            THREADS,
+                            tiles.bytes(2 * BACK_ROWS + 4 * tiles.queries)),
+                    frame.input(0),
+                    frame.input(1),
+                    frame.input(2),
+                    frame.upstream(0),
+                    frame.output(1),
+                    dots,
+                    frame.wantsGradient(1) ? frame.gradient(1) : (Object) 0L,
+                    frame.wantsGradient(2) ? frame.gradient(2) : (Object) 0L,
+                    steps,
+                    op.heads(),
+                    op.queries(),
+                    op.keys(),
+                    op.group(),
+                    op.scale());
+        }
+    }
+}
