@@ -45,7 +45,7 @@ final class CudaSources {
         List<CudaSource> variants = plain.text()
                 .lines()
                 .filter(l -> l.startsWith(VARIANTS))
-                .flatMap(l -> Stream.of(l.substring(VARIANTS.length()).split(";")))
+                .flatMap(l -> Stream.of(l.substring(VARIANTS.length()).split(";", -1)))
                 .map(v -> new CudaSource(plain.beside(), plain.file(), macros(v.strip())))
                 .toList();
         return variants.isEmpty() ? List.of(plain) : variants;
@@ -53,7 +53,7 @@ final class CudaSources {
 
     private static Map<String, String> macros(String text) {
         Map<String, String> macros = new TreeMap<>();
-        for (String word : text.split("\\s+")) {
+        for (String word : text.split("\\s+", -1)) {
             int equals = word.indexOf('=');
             if (equals > 0) {
                 macros.put(word.substring(0, equals), word.substring(equals + 1));

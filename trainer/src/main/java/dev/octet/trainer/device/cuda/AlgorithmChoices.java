@@ -1,0 +1,125 @@
+package dev.octet.trainer.device.cuda;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.file.AtomicFile;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * Which algorithm was the fastest for a product, as it was measured once: a JSON file for each kind of GPU and version of cublasLt. A file that
+ * is torn or not of this kind counts as none; one that cannot be written is told once.
+ */
+final class AlgorithmChoices {
+    private static final System.Logger LOG = System.getLogger(AlgorithmChoices.class.getName());
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final long MAX_BYTES = 16L << 20;
+
+    private final Path file;
+    private final String gpu;
+    private final String version;
+    private final Map<String, Choice> choices;
+    private boolean told;
+
+    /**
+     * A measured algorithm.
+     *
+     * @param algorithm the library's bytes, which it promises to understand again in the same version
+     * @param microseconds one product took
+     * @param candidates how many were measured
+     */
+    record Choice(byte[] algorithm, double microseconds, int candidates) {}
+
+    AlgorithmChoices(Path folder, String gpu, String version) {
+        this.gpu = gpu;
+        this.version = version;
+        this.file = folder.resolve("cublaslt-" + version + "-"
+                + gpu.replaceAll("[^A-Za-z0-9]+", "-").toLowerCase(Locale.ROOT) + ".json");
+        this.choices = read();
+    }
+
+    /** What was kept for a product. */
+    Optional<Choice> get(String product) {
+        return Optional.ofNullable(choices.get(product));
+    }
+
+    /** Keeps a choice, beside those that other processes kept meanwhile. */
+    void put(String product, Choice choice) {
+        choices.put(product, choice);
+        Map<String, Choice> all = read();
+        all.putAll(choices);
+        write(all);
+    }
+
+    private Map<String, Choice> read() {
+        Map<String, Choice> read = new LinkedHashMap<>();
+        try {
+            if (!Files.isRegularFile(file) || Files.size(file) > MAX_BYTES) {
+                return read;
+            }
+            JsonNode root = JSON.readTree(Files.readAllBytes(file));
+            if (!root.path("gpu").asText().equals(gpu)
+                    || !root.path("cublasLt").asText().equals(version)) {
+                return read;
+            }
+            for (Map.Entry<String, JsonNode> e : root.path("choices").properties()) {
+                choice(e.getValue()).ifPresent(c -> read.put(e.getKey(), c));
+            }
+            return read;
+        } catch (IOException e) {
+            return new LinkedHashMap<>(); // not JSON, or not readable: it is measured again
+        }
+    }
+
+    private static Optional<Choice> choice(JsonNode node) {
+        String hex = node.path("algorithm").asText();
+        if (!hex.matches("[0-9a-f]{" + 2 * CublasLt.ALGORITHM_BYTES + "}")) {
+            return Optional.empty();
+        }
+        return Optional.of(new Choice(
+                HexFormat.of().parseHex(hex),
+                node.path("microseconds").asDouble(),
+                node.path("candidates").asInt()));
+    }
+
+    private void write(Map<String, Choice> all) {
+        ObjectNode root = JSON.createObjectNode();
+        root.put("gpu", gpu);
+        root.put("cublasLt", version);
+        ObjectNode nodes = root.putObject("choices");
+        all.forEach((product, choice) -> nodes.putObject(product)
+                .put("algorithm", HexFormat.of().formatHex(choice.algorithm()))
+                .put("microseconds", choice.microseconds())
+                .put("candidates", choice.candidates()));
+        try {
+            Path folder = file.toAbsolutePath().getParent();
+            if (folder != null) {
+                Files.createDirectories(folder);
+            }
+            try (AtomicFile out = AtomicFile.create(file)) {
+                out.write(ByteBuffer.wrap(JSON.writerWithDefaultPrettyPrinter()
+                        .writeValueAsString(root)
+                        .getBytes(StandardCharsets.UTF_8)));
+                out.commit();
+            }
+        } catch (IOException e) {
+            if (!told) {
+                told = true;
+                LOG.log(
+                        System.Logger.Level.WARNING,
+                        "measured algorithms cannot be kept, so each start measures them again: {0}; octet.cache or"
+                                + " XDG_CACHE_HOME names another folder",
+                        e.toString());
+            }
+        }
+    }
+}

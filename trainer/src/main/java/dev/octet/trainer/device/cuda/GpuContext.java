@@ -1,0 +1,90 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.error.DeviceLostException;
+import jcuda.driver.CUcontext;
+import jcuda.driver.CUdevice;
+import jcuda.driver.CUstream_flags;
+import jcuda.driver.JCudaDriver;
+
+/**
+ * The primary context of a GPU, which other libraries of this process share, and one stream in it. A context has to be current in the thread
+ * that calls the driver, so each call passes {@link #enter}.
+ */
+final class GpuContext implements AutoCloseable {
+    /** The context that Octet made current in a thread. */
+    private static final ThreadLocal<GpuContext> CURRENT = new ThreadLocal<>();
+
+    private final String gpu;
+    private final CUdevice device;
+    private final CUcontext context = new CUcontext();
+    private final StreamHandle stream = new StreamHandle();
+    private boolean lost;
+
+    /** Retains the context of a device; {@code gpu} is for messages. */
+    GpuContext(CUdevice device, String gpu) {
+        this.device = device;
+        this.gpu = gpu;
+        check(JCudaDriver.cuDevicePrimaryCtxRetain(context, device), "cuDevicePrimaryCtxRetain");
+        try {
+            enter();
+            check(JCudaDriver.cuStreamCreate(stream, CUstream_flags.CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+        } catch (RuntimeException e) {
+            leave();
+            throw e;
+        }
+    }
+
+    /** Makes the context current in this thread. */
+    @SuppressWarnings("ReferenceEquality") // the same context, not the like of it
+    void enter() {
+        if (CURRENT.get() != this) {
+            check(JCudaDriver.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+            CURRENT.set(this);
+        }
+    }
+
+    /** The stream; its context is current. */
+    StreamHandle stream() {
+        enter();
+        return stream;
+    }
+
+    /**
+     * Checks the code of a call on this GPU.
+     *
+     * @throws dev.octet.formats.error.UnavailableException when it is not 0
+     */
+    void check(int code, String call) {
+        try {
+            DriverErrors.check(code, call, gpu);
+        } catch (DeviceLostException e) {
+            lost = true;
+            throw e;
+        }
+    }
+
+    /** Waits for all work on the stream. */
+    void synchronize() {
+        check(JCudaDriver.cuStreamSynchronize(stream()), "cuStreamSynchronize");
+    }
+
+    /** Whether the GPU failed for good, so that nothing can be freed any more. */
+    boolean isLost() {
+        return lost;
+    }
+
+    @Override
+    public void close() {
+        if (!lost) {
+            enter();
+            check(JCudaDriver.cuStreamDestroy(stream), "cuStreamDestroy");
+        }
+        leave();
+    }
+
+    private void leave() {
+        CURRENT.remove();
+        // the code is of no use: the context is given up in any case
+        int unused = JCudaDriver.cuDevicePrimaryCtxRelease(device);
+    }
+}

@@ -1,0 +1,127 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.error.UnavailableException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import jcuda.driver.CUdevice;
+import jcuda.driver.CUdevice_attribute;
+
+/** The GPUs of this machine. */
+public final class Gpus {
+    /** First capability that Octet's kernels run on: asynchronous copies and BF16 came with Ampere. */
+    static final int OLDEST_CAPABILITY = 80;
+
+    /** The version of jcuda; docs/cuda.md. */
+    private static final String JCUDA = "jcuda 12.6.0";
+
+    private Gpus() {}
+
+    /** Looks for a GPU by its number, from 0, to be used as {@link GpuOptions#ofSystem} says. */
+    public static GpuSearch find(int ordinal) {
+        return find(ordinal, GpuOptions.ofSystem());
+    }
+
+    /** Looks for a GPU by its number, from 0. */
+    public static GpuSearch find(int ordinal, GpuOptions options) {
+        return find(ordinal, options, System.getenv());
+    }
+
+    static GpuSearch find(int ordinal, GpuOptions options, Map<String, String> environment) {
+        try {
+            return new GpuSearch.Ready(open(ordinal, options, environment));
+        } catch (UnavailableException e) {
+            return GpuSearch.Unfit.of(e);
+        }
+    }
+
+    private static Gpu open(int ordinal, GpuOptions options, Map<String, String> environment) {
+        CudaLibraries libraries = CudaLibraries.of(environment);
+        Driver driver = Driver.start(libraries);
+        int count = driver.count();
+        if (ordinal >= count) {
+            throw new UnavailableException(
+                    count == 0 ? "there is no GPU" : "there is no GPU " + ordinal + ", the last one is " + (count - 1),
+                    "cuda:" + ordinal + ", driver " + driver.versionText(),
+                    "check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu");
+        }
+        GpuInfo bare = driver.info(ordinal, "");
+        String place = "cuda:" + ordinal + ", " + bare.name();
+        if (bare.capability() < OLDEST_CAPABILITY) {
+            throw new UnavailableException(
+                    "compute capability " + bare.capabilityText() + " is too low: Octet's kernels need 8.0, FP8 8.9",
+                    place,
+                    "use a GPU of the generations Ampere, Ada (FP8), Hopper (FP8) or later, or --device cpu");
+        }
+        CublasLt lt = CublasLt.of(
+                libraries.find(CudaLibrary.CUBLAS_LT, driver.major()).orThrow());
+        KernelCompilers compilers = KernelCompilers.of(libraries, environment, driver.major());
+        if (compilers.compiler().isEmpty() && PrebuiltKernels.version().isEmpty()) {
+            throw new UnavailableException(
+                    "kernels cannot be compiled: neither libnvrtc nor nvcc was found, and none came compiled with this"
+                            + " Octet",
+                    String.join("; ", compilers.tried()),
+                    CudaLibrary.NVRTC.remedy());
+        }
+        Kernels kernels = new Kernels(compilers, new KernelCache(options.cache()), bare.capability());
+        String versions = String.join(
+                ", ", "driver " + driver.versionText(), "cublasLt " + lt.versionText(), kernels.version(), JCUDA);
+        CUdevice device = driver.device(ordinal);
+        int shared = driver.attribute(device, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+        GpuContext context = new GpuContext(device, place);
+        try {
+            return new JcudaGpu(
+                    new JcudaGpu.Parts(driver.info(ordinal, versions), context, kernels, shared, lt, options));
+        } catch (RuntimeException e) {
+            context.close();
+            throw e;
+        }
+    }
+
+    /** All that was found of GPUs and CUDA, whether or not it suffices. */
+    public static GpuReport report() {
+        return report(System.getenv());
+    }
+
+    static GpuReport report(Map<String, String> environment) {
+        CudaLibraries libraries = CudaLibraries.of(environment);
+        List<GpuInfo> gpus = new ArrayList<>();
+        List<GpuReport.Part> parts = new ArrayList<>();
+        int major = CudaLibraries.ANY_MAJOR;
+        try {
+            Driver driver = Driver.start(libraries);
+            parts.add(GpuReport.Part.found("driver", driver.versionText(), driver.path()));
+            parts.add(GpuReport.Part.found("jcuda", JCUDA.substring(JCUDA.indexOf(' ') + 1), "on the class path"));
+            major = driver.major();
+            for (int i = 0; i < driver.count(); i++) {
+                gpus.add(driver.info(i, ""));
+            }
+        } catch (UnavailableException e) {
+            parts.add(GpuReport.Part.absent("driver", e));
+        }
+        try {
+            CublasLt lt =
+                    CublasLt.of(libraries.find(CudaLibrary.CUBLAS_LT, major).orThrow());
+            parts.add(GpuReport.Part.found("cublasLt", lt.versionText(), lt.path()));
+        } catch (UnavailableException e) {
+            parts.add(GpuReport.Part.absent("cublasLt", e));
+        }
+        parts.add(compilerPart(KernelCompilers.of(libraries, environment, major)));
+        return new GpuReport(gpus, parts);
+    }
+
+    private static GpuReport.Part compilerPart(KernelCompilers compilers) {
+        return compilers
+                .compiler()
+                .map(c -> GpuReport.Part.found("compiler", c.version(), compilers.place()))
+                .or(() -> PrebuiltKernels.version()
+                        .map(v ->
+                                GpuReport.Part.found("compiler", "none", "kernels came with Octet, compiled by " + v)))
+                .orElseGet(() -> GpuReport.Part.absent(
+                        "compiler",
+                        new UnavailableException(
+                                "neither libnvrtc nor nvcc was found",
+                                String.join("; ", compilers.tried()),
+                                CudaLibrary.NVRTC.remedy())));
+    }
+}

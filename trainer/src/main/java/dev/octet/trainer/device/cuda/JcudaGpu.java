@@ -1,0 +1,277 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import jcuda.driver.CUevent;
+import jcuda.driver.CUevent_flags;
+import jcuda.driver.JCudaDriver;
+
+/** A GPU through jcuda: memory, copies, kernels and graphs by the driver, products by cublasLt. */
+final class JcudaGpu implements Gpu {
+    /** Memory of a product's algorithm: NVIDIA's advice for Hopper, and enough for the others. */
+    private static final long WORKSPACE_BYTES = 32L << 20;
+
+    /** A piece of the memory that copies pass through. */
+    private static final long STAGING_BYTES = 8L << 20;
+
+    private static final long MIB = 1L << 20;
+
+    /** Runs of a product that are timed together, and how often that is done. */
+    private static final int TIMED_RUNS = 5;
+
+    private static final int TIMED_ROUNDS = 2;
+
+    private final GpuInfo info;
+    private final GpuContext context;
+    private final LoadedKernels kernels;
+    private final Map<Long, Long> allocated = new LinkedHashMap<>();
+    private final List<HostAddress> pinned = new ArrayList<>();
+    private final Staging staging;
+    private final Products products;
+
+    /** What a GPU is made of. */
+    record Parts(
+            GpuInfo info, GpuContext context, Kernels kernels, int mostSharedBytes, CublasLt lt, GpuOptions options) {}
+
+    /** Owns the context. */
+    JcudaGpu(Parts parts) {
+        this.info = parts.info();
+        this.context = parts.context();
+        this.kernels = new LoadedKernels(context, parts.kernels(), parts.mostSharedBytes());
+        this.staging = new Staging(context, pinned(STAGING_BYTES), pinned(STAGING_BYTES));
+        CublasLt.Place place = new CublasLt.Place(
+                allocate(WORKSPACE_BYTES, "the workspace of matrix products"),
+                WORKSPACE_BYTES,
+                context.stream().handle());
+        this.products = new Products(
+                parts.lt(),
+                place,
+                info,
+                parts.options(),
+                new AlgorithmChoices(
+                        parts.options().cache(), info.name(), parts.lt().versionText()),
+                new Timing());
+    }
+
+    @Override
+    public GpuInfo info() {
+        return info;
+    }
+
+    @Override
+    public long freeBytes() {
+        long[] free = {0};
+        long[] total = {0};
+        context.enter();
+        context.check(JCudaDriver.cuMemGetInfo(free, total), "cuMemGetInfo");
+        return free[0];
+    }
+
+    @Override
+    public long allocate(long bytes, String what) {
+        DeviceAddress address = new DeviceAddress();
+        context.enter();
+        int code = JCudaDriver.cuMemAlloc(address, Math.max(1, bytes));
+        if (code == DriverErrors.OUT_OF_MEMORY) {
+            throw new UnavailableException(
+                    what + " takes " + mib(bytes) + " of the GPU's memory, " + mib(freeBytes()) + " of "
+                            + mib(info.totalBytes()) + " are free",
+                    place(),
+                    "use smaller micro-batches or shorter sequences, or end what else uses the GPU (nvidia-smi)");
+        }
+        context.check(code, "cuMemAlloc of " + mib(bytes) + " for " + what);
+        allocated.put(address.address(), bytes);
+        fill(address.address(), bytes).run();
+        return address.address();
+    }
+
+    private String place() {
+        return "cuda:" + info.ordinal() + ", " + info.name();
+    }
+
+    private static String mib(long bytes) {
+        return Math.ceilDiv(bytes, MIB) + " MiB";
+    }
+
+    @Override
+    public void release(long address) {
+        if (allocated.remove(address) == null) {
+            throw new IllegalArgumentException("not allocated here: " + address);
+        }
+        if (!context.isLost()) {
+            context.enter();
+            context.check(JCudaDriver.cuMemFree(DeviceAddress.of(address)), "cuMemFree");
+        }
+    }
+
+    @Override
+    public MemorySegment pinned(long bytes) {
+        HostAddress address = new HostAddress();
+        context.enter();
+        long size = Math.max(1, bytes);
+        context.check(JCudaDriver.cuMemAllocHost(address, size), "cuMemAllocHost of " + mib(bytes));
+        pinned.add(address);
+        return MemorySegment.ofAddress(address.address())
+                .reinterpret(size)
+                .fill((byte) 0)
+                .asSlice(0, bytes);
+    }
+
+    @Override
+    public void write(long to, MemorySegment from) {
+        staging.write(to, from);
+    }
+
+    @Override
+    public void read(long from, MemorySegment to) {
+        staging.read(from, to);
+    }
+
+    @Override
+    public void synchronize() {
+        context.synchronize();
+    }
+
+    @Override
+    public Work launch(CudaSource source, String kernel, Grid grid, List<Object> arguments) {
+        return new Launch(context, kernels.function(source, kernel, grid), kernel, grid, arguments);
+    }
+
+    @Override
+    public Work product(CudaProduct product) {
+        context.enter();
+        return products.work(product);
+    }
+
+    @Override
+    public Work copy(long from, long to, long bytes) {
+        return new Transfer(
+                context,
+                "cuMemcpyDtoDAsync",
+                2 * bytes,
+                () -> JCudaDriver.cuMemcpyDtoDAsync(
+                        DeviceAddress.of(to), DeviceAddress.of(from), bytes, context.stream()));
+    }
+
+    @Override
+    public Work upload(MemorySegment from, long to) {
+        HostAddress host = HostAddress.of(from);
+        return new Transfer(
+                context,
+                "cuMemcpyHtoDAsync",
+                from.byteSize(),
+                () -> JCudaDriver.cuMemcpyHtoDAsync(DeviceAddress.of(to), host, from.byteSize(), context.stream()));
+    }
+
+    @Override
+    public Work download(long from, MemorySegment to) {
+        HostAddress host = HostAddress.of(to);
+        return new Transfer(
+                context,
+                "cuMemcpyDtoHAsync",
+                to.byteSize(),
+                () -> JCudaDriver.cuMemcpyDtoHAsync(host, DeviceAddress.of(from), to.byteSize(), context.stream()));
+    }
+
+    @Override
+    public Work zero(long at, long bytes) {
+        return fill(at, bytes);
+    }
+
+    private Transfer fill(long at, long bytes) {
+        boolean words = at % Integer.BYTES == 0 && bytes % Integer.BYTES == 0;
+        return words
+                ? new Transfer(
+                        context,
+                        "cuMemsetD32Async",
+                        bytes,
+                        () -> JCudaDriver.cuMemsetD32Async(
+                                DeviceAddress.of(at), 0, bytes / Integer.BYTES, context.stream()))
+                : new Transfer(
+                        context,
+                        "cuMemsetD8Async",
+                        bytes,
+                        () -> JCudaDriver.cuMemsetD8Async(DeviceAddress.of(at), (byte) 0, bytes, context.stream()));
+    }
+
+    @Override
+    public Work graph(List<Work> works) {
+        return GraphWork.of(context, works);
+    }
+
+    @Override
+    public void close() {
+        if (!context.isLost()) {
+            context.synchronize();
+            products.close();
+            staging.close();
+            kernels.close();
+            for (HostAddress address : pinned) {
+                context.check(JCudaDriver.cuMemFreeHost(address), "cuMemFreeHost");
+            }
+            List.copyOf(allocated.keySet()).forEach(this::release);
+        }
+        context.close();
+    }
+
+    /** Times products by events on the stream. */
+    private final class Timing implements Products.Bench {
+        @Override
+        public OptionalLong scratch(long bytes) {
+            DeviceAddress address = new DeviceAddress();
+            context.enter();
+            int code = JCudaDriver.cuMemAlloc(address, bytes);
+            if (code == DriverErrors.OUT_OF_MEMORY) {
+                return OptionalLong.empty();
+            }
+            context.check(code, "cuMemAlloc");
+            return OptionalLong.of(address.address());
+        }
+
+        @Override
+        public void release(long address) {
+            context.synchronize();
+            context.check(JCudaDriver.cuMemFree(DeviceAddress.of(address)), "cuMemFree");
+        }
+
+        @Override
+        public double microseconds(Runnable work) {
+            CUevent start = event();
+            CUevent end = event();
+            try {
+                work.run(); // loads the kernel
+                double least = Double.POSITIVE_INFINITY;
+                for (int round = 0; round < TIMED_ROUNDS; round++) {
+                    context.check(JCudaDriver.cuEventRecord(start, context.stream()), "cuEventRecord");
+                    for (int i = 0; i < TIMED_RUNS; i++) {
+                        work.run();
+                    }
+                    context.check(JCudaDriver.cuEventRecord(end, context.stream()), "cuEventRecord");
+                    context.check(JCudaDriver.cuEventSynchronize(end), "cuEventSynchronize");
+                    float[] milliseconds = {0};
+                    context.check(JCudaDriver.cuEventElapsedTime(milliseconds, start, end), "cuEventElapsedTime");
+                    least = Math.min(least, milliseconds[0] * 1000.0 / TIMED_RUNS);
+                }
+                return least;
+            } finally {
+                context.check(JCudaDriver.cuEventDestroy(start), "cuEventDestroy");
+                context.check(JCudaDriver.cuEventDestroy(end), "cuEventDestroy");
+            }
+        }
+
+        private CUevent event() {
+            CUevent event = new CUevent();
+            context.enter();
+            context.check(JCudaDriver.cuEventCreate(event, CUevent_flags.CU_EVENT_DEFAULT), "cuEventCreate");
+            return event;
+        }
+    }
+}

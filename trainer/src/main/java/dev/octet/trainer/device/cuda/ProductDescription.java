@@ -1,0 +1,73 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.device.cuda.CublasLt.Descriptors;
+import dev.octet.trainer.device.cuda.LtAttribute.Kind;
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaProduct.Matrix;
+
+/**
+ * A row-major product as cublasLt, which is column-major, has to be told. A row-major matrix is the transpose of the column-major one that
+ * lies the same, so instead of D = op(A)·op(B) it computes Dᵀ = op(B)ᵀ·op(A)ᵀ: its A is our b and its B is our a.
+ */
+final class ProductDescription implements AutoCloseable {
+    private final CublasLt lt;
+    private final Descriptors descriptors;
+
+    /**
+     * Describes a product that {@link ProductRules} let pass.
+     *
+     * @param allowTf32 whether products of F32 may round operands to TF32
+     */
+    ProductDescription(CublasLt lt, CudaProduct p, boolean allowTf32) {
+        this.lt = lt;
+        boolean tf32 = allowTf32 && p.a().type() == DType.F32;
+        long product = lt.createProduct(tf32 ? LtAttribute.COMPUTE_32F_FAST_TF32 : LtAttribute.COMPUTE_32F);
+        // b lies as [n, k] when it is transposed: column-major that is [k, n], and has to be transposed to be op(b)'s
+        // transpose [n, k]
+        lt.set(product, LtAttribute.TRANSA, p.transposeB() ? LtAttribute.OP_T : LtAttribute.OP_N);
+        lt.set(product, LtAttribute.TRANSB, p.transposeA() ? LtAttribute.OP_T : LtAttribute.OP_N);
+        if (p.isFp8()) {
+            lt.set(product, LtAttribute.FAST_ACCUM, p.fastSums() ? 1 : 0);
+            setUnlessZero(product, LtAttribute.A_SCALE_POINTER, p.scaleB());
+            setUnlessZero(product, LtAttribute.B_SCALE_POINTER, p.scaleA());
+        }
+        if (p.bias() != 0) {
+            // one number for each row of Dᵀ
+            lt.set(product, LtAttribute.EPILOGUE, LtAttribute.EPILOGUE_BIAS);
+            lt.set(product, LtAttribute.BIAS_POINTER, p.bias());
+            lt.set(product, LtAttribute.BIAS_DATA_TYPE, LtAttribute.dataType(p.biasType()));
+        }
+        long a = layout(p.b(), p.transposeB() ? p.k() : p.n(), p.transposeB() ? p.n() : p.k(), p.batch());
+        long b = layout(p.a(), p.transposeA() ? p.m() : p.k(), p.transposeA() ? p.k() : p.m(), p.batch());
+        long d = layout(p.d(), p.n(), p.m(), p.batch());
+        descriptors = new Descriptors(product, a, b, d);
+    }
+
+    private void setUnlessZero(long product, LtAttribute attribute, long address) {
+        if (address != 0) {
+            lt.set(product, attribute, address);
+        }
+    }
+
+    private long layout(Matrix matrix, long rows, long cols, int batch) {
+        long layout = lt.createLayout(matrix.type(), rows, cols, matrix.leading());
+        if (batch > 1) {
+            lt.set(layout, LtAttribute.BATCH_COUNT, batch);
+            lt.set(layout, LtAttribute.STRIDED_BATCH_OFFSET, matrix.stride());
+        }
+        return layout;
+    }
+
+    Descriptors descriptors() {
+        return descriptors;
+    }
+
+    @Override
+    public void close() {
+        lt.free(Kind.PRODUCT, descriptors.product());
+        lt.free(Kind.LAYOUT, descriptors.a());
+        lt.free(Kind.LAYOUT, descriptors.b());
+        lt.free(Kind.LAYOUT, descriptors.d());
+    }
+}

@@ -1,0 +1,91 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaSource;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/** A matrix product with the algorithm it runs by. */
+final class ProductWork implements Work {
+    private final CublasLt lt;
+    private final long handle;
+    private final CudaProduct product;
+    private final ProductDescription description;
+    private final CublasLt.Place place;
+    private final Arena arena = Arena.ofShared();
+    private final MemorySegment alpha;
+    private final MemorySegment beta;
+    private final MemorySegment algorithm;
+
+    /** Owns the description. */
+    ProductWork(
+            CublasLt lt,
+            long handle,
+            CudaProduct product,
+            ProductDescription description,
+            byte[] algorithm,
+            CublasLt.Place place) {
+        this.lt = lt;
+        this.handle = handle;
+        this.product = product;
+        this.description = description;
+        this.place = place;
+        alpha = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1f);
+        beta = arena.allocateFrom(ValueLayout.JAVA_FLOAT, product.accumulate() ? 1f : 0f);
+        this.algorithm = arena.allocate(CublasLt.ALGORITHM_BYTES, 8);
+        this.algorithm.copyFrom(MemorySegment.ofArray(algorithm));
+    }
+
+    @Override
+    public void run() {
+        run(product.d().address(), algorithm);
+    }
+
+    /** Writes to other memory, by another algorithm: for measuring. */
+    void run(long d, MemorySegment other) {
+        lt.multiply(
+                handle,
+                description.descriptors(),
+                alpha,
+                product.b().address(), // operands change places, see ProductDescription
+                product.a().address(),
+                beta,
+                d,
+                other,
+                place);
+    }
+
+    @Override
+    public String name() {
+        return name(product);
+    }
+
+    /** As {@code product bf16 512x768x3072}. */
+    static String name(CudaProduct p) {
+        String a = CudaSource.suffix(p.a().type());
+        String b = CudaSource.suffix(p.b().type());
+        return "product " + (a.equals(b) ? a : a + "*" + b) + " " + p.m() + "x" + p.n() + "x" + p.k()
+                + (p.batch() > 1 ? " batch " + p.batch() : "");
+    }
+
+    @Override
+    public long bytes() {
+        long d = (long) product.m() * product.n() * product.d().type().bits() / 8;
+        return product.batch()
+                * ((long) product.m() * product.k() * product.a().type().bits() / 8
+                        + (long) product.k() * product.n() * product.b().type().bits() / 8
+                        + (product.accumulate() ? 2 : 1) * d);
+    }
+
+    /** Frees all but the description. */
+    void release() {
+        arena.close();
+    }
+
+    @Override
+    public void close() {
+        description.close();
+        release();
+    }
+}

@@ -1,0 +1,236 @@
+package dev.octet.trainer.device.cuda;
+
+import dev.octet.formats.error.DeviceLostException;
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.device.cuda.LtAttribute.Kind;
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaProduct.Matrix;
+import dev.octet.trainer.kernel.CudaSource;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.Optional;
+import java.util.OptionalLong;
+
+/**
+ * Makes products ready: checks the rules, describes them, chooses an algorithm. The library's own order of algorithms is a guess, so the first
+ * time a shape is met on a kind of GPU its proposals are timed; the choice is kept.
+ */
+final class Products implements AutoCloseable {
+    private static final System.Logger LOG = System.getLogger(Products.class.getName());
+
+    /** Proposals that are timed; behind these none was seen to win. */
+    private static final int MOST_CANDIDATES = 12;
+
+    /** Largest alignment an algorithm asks for. */
+    private static final long MOST_ALIGNMENT = 256;
+
+    private final CublasLt lt;
+    private final long handle;
+    private final CublasLt.Place place;
+    private final GpuInfo info;
+    private final GpuOptions options;
+    private final AlgorithmChoices choices;
+    private final Bench bench;
+
+    /** What can be timed on. */
+    interface Bench {
+        /** Memory for results that nobody reads; empty when there is none left. */
+        OptionalLong scratch(long bytes);
+
+        /** Gives it back. */
+        void release(long address);
+
+        /** Microseconds of a run, the shortest of some. */
+        double microseconds(Runnable work);
+    }
+
+    Products(
+            CublasLt lt,
+            CublasLt.Place place,
+            GpuInfo info,
+            GpuOptions options,
+            AlgorithmChoices choices,
+            Bench bench) {
+        this.lt = lt;
+        this.handle = lt.create();
+        this.place = place;
+        this.info = info;
+        this.options = options;
+        this.choices = choices;
+        this.bench = bench;
+    }
+
+    /**
+     * A product made ready.
+     *
+     * @throws UnavailableException when it breaks a rule of the library, or the library has no algorithm for it
+     */
+    ProductWork work(CudaProduct p) {
+        ProductRules.broken(p, info.capability()).ifPresent(rule -> {
+            throw new UnavailableException(
+                    "cublasLt does not compute " + ProductWork.name(p) + ": " + rule,
+                    p.toString(),
+                    p.isFp8()
+                            ? "choose mode: bf16, or name the layer under precision.layers with fp8: false"
+                            : "use --device cpu and report it");
+        });
+        ProductDescription description = new ProductDescription(lt, p, options.allowTf32());
+        try {
+            return new ProductWork(lt, handle, p, description, algorithm(p, description), place);
+        } catch (RuntimeException e) {
+            description.close();
+            throw e;
+        }
+    }
+
+    private byte[] algorithm(CudaProduct p, ProductDescription description) {
+        String key = key(p, options.allowTf32());
+        if (options.timedAlgorithms()) {
+            Optional<byte[]> kept =
+                    choices.get(key).map(AlgorithmChoices.Choice::algorithm).filter(a -> fits(description, a));
+            if (kept.isPresent()) {
+                return kept.get();
+            }
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            int wanted = options.timedAlgorithms() ? MOST_CANDIDATES : 1;
+            MemorySegment results = arena.allocate((long) wanted * CublasLt.RESULT_BYTES, 8);
+            int count = candidates(p, description, wanted, results);
+            if (count == 1 || !options.timedAlgorithms()) {
+                return bytes(results, 0);
+            }
+            return fastest(p, description, key, results, count);
+        }
+    }
+
+    private boolean fits(ProductDescription description, byte[] algorithm) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment copy = arena.allocate(CublasLt.ALGORITHM_BYTES, 8);
+            copy.copyFrom(MemorySegment.ofArray(algorithm));
+            return lt.fits(handle, description.descriptors(), copy, place.workspaceBytes());
+        }
+    }
+
+    private int candidates(CudaProduct p, ProductDescription description, int wanted, MemorySegment results) {
+        long preference = lt.createPreference();
+        try {
+            lt.set(preference, LtAttribute.MAX_WORKSPACE_BYTES, place.workspaceBytes());
+            // sums in F32 and in a fixed order, or the same run would not give the same bytes
+            lt.set(preference, LtAttribute.REDUCTION_SCHEME_MASK, LtAttribute.REDUCTION_COMPUTE_TYPE);
+            lt.set(preference, LtAttribute.MIN_ALIGNMENT_A_BYTES, alignment(p.b()));
+            lt.set(preference, LtAttribute.MIN_ALIGNMENT_B_BYTES, alignment(p.a()));
+            lt.set(preference, LtAttribute.MIN_ALIGNMENT_C_BYTES, alignment(p.d()));
+            lt.set(preference, LtAttribute.MIN_ALIGNMENT_D_BYTES, alignment(p.d()));
+            int count = lt.heuristics(handle, description.descriptors(), preference, wanted, results);
+            if (count == 0) {
+                throw new UnavailableException(
+                        "cublasLt " + lt.versionText() + " has no algorithm for " + ProductWork.name(p) + " on "
+                                + info.name(),
+                        p.toString(),
+                        p.isFp8()
+                                ? "choose mode: bf16, or install a newer CUDA"
+                                : "install a newer CUDA, or use --device cpu");
+            }
+            return count;
+        } finally {
+            lt.free(Kind.PREFERENCE, preference);
+        }
+    }
+
+    /** Results are written to memory of their own: d may hold what a run needs. */
+    private byte[] fastest(
+            CudaProduct p, ProductDescription description, String key, MemorySegment results, int count) {
+        OptionalLong scratch = bench.scratch(span(p));
+        if (scratch.isEmpty()) {
+            return bytes(results, 0);
+        }
+        // not closed: the description goes on to the work that is returned
+        ProductWork trial = new ProductWork(lt, handle, p, description, bytes(results, 0), place);
+        int best = 0;
+        double least = Double.POSITIVE_INFINITY;
+        try {
+            for (int i = 0; i < count; i++) {
+                MemorySegment algorithm = results.asSlice((long) i * CublasLt.RESULT_BYTES, CublasLt.ALGORITHM_BYTES);
+                double time = time(trial, scratch.getAsLong(), algorithm);
+                if (time < least) {
+                    least = time;
+                    best = i;
+                }
+            }
+        } finally {
+            trial.release();
+            bench.release(scratch.getAsLong());
+        }
+        if (least < Double.POSITIVE_INFINITY) {
+            LOG.log(
+                    System.Logger.Level.DEBUG,
+                    "{0}: algorithm {1} of {2}, {3} microseconds",
+                    ProductWork.name(p),
+                    best + 1,
+                    count,
+                    least);
+            choices.put(key, new AlgorithmChoices.Choice(bytes(results, best), least, count));
+        }
+        return bytes(results, best);
+    }
+
+    private double time(ProductWork trial, long d, MemorySegment algorithm) {
+        try {
+            return bench.microseconds(() -> trial.run(d, algorithm));
+        } catch (DeviceLostException e) {
+            throw e;
+        } catch (UnavailableException e) {
+            return Double.POSITIVE_INFINITY; // a proposal that the library itself refuses
+        }
+    }
+
+    private static byte[] bytes(MemorySegment results, int index) {
+        return results.asSlice((long) index * CublasLt.RESULT_BYTES, CublasLt.ALGORITHM_BYTES)
+                .toArray(ValueLayout.JAVA_BYTE);
+    }
+
+    private static long span(CudaProduct p) {
+        long elements = (p.batch() - 1) * p.d().stride() + (p.m() - 1) * p.d().leading() + p.n();
+        return elements * p.d().type().bits() / 8;
+    }
+
+    /** Largest power of two that divides the address of every matrix of a batch. */
+    private static long alignment(Matrix matrix) {
+        long bits = matrix.address() | matrix.stride() * matrix.type().bits() / 8 | MOST_ALIGNMENT;
+        return Long.lowestOneBit(bits);
+    }
+
+    /** All of a product that decides which algorithm is the fastest; addresses only as far as they are aligned. */
+    static String key(CudaProduct p, boolean tf32) {
+        StringBuilder key = new StringBuilder()
+                .append(CudaSource.suffix(p.a().type()))
+                .append('*')
+                .append(CudaSource.suffix(p.b().type()))
+                .append('>')
+                .append(CudaSource.suffix(p.d().type()))
+                .append(p.transposeA() ? " T" : " N")
+                .append(p.transposeB() ? "T " : "N ")
+                .append(p.m() + "x" + p.n() + "x" + p.k());
+        key.append(" leading " + p.a().leading() + "," + p.b().leading() + "," + p.d().leading());
+        if (p.batch() > 1) {
+            key.append(
+                    " batch " + p.batch() + " strides " + p.a().stride() + "," + p.b().stride() + "," + p.d().stride());
+        }
+        key.append(" aligned " + alignment(p.a()) + "," + alignment(p.b()) + "," + alignment(p.d()));
+        if (p.bias() != 0) {
+            key.append(" bias " + CudaSource.suffix(p.biasType()));
+        }
+        key.append(p.accumulate() ? " added" : "")
+                .append(p.fastSums() ? " fast" : "")
+                .append(p.scaleA() != 0 || p.scaleB() != 0 ? " scaled" : "")
+                .append(tf32 && p.a().type() == DType.F32 ? " tf32" : "");
+        return key.toString();
+    }
+
+    @Override
+    public void close() {
+        lt.destroy(handle);
+    }
+}

@@ -1,0 +1,10 @@
+package dev.octet.trainer.device.cuda;
+
+import jcuda.driver.CUstream;
+
+/** A stream as a number, as cublasLt wants it. */
+final class StreamHandle extends CUstream {
+    long handle() {
+        return getNativePointer();
+    }
+}

@@ -1,0 +1,17 @@
+package dev.octet.trainer.device.cuda;
+
+import java.util.function.IntSupplier;
+
+/**
+ * A copy or a fill.
+ *
+ * @param name of the driver's function
+ * @param bytes read and written in device memory
+ */
+record Transfer(GpuContext context, String name, long bytes, IntSupplier call) implements Work {
+    @Override
+    public void run() {
+        context.enter();
+        context.check(call.getAsInt(), name);
+    }
+}
