@@ -14,6 +14,8 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.device.cuda.GpuReport;
+import dev.octet.trainer.device.cuda.Gpus;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -24,11 +26,13 @@ import java.util.Optional;
 import org.apache.commons.cli.Option;
 import org.jspecify.annotations.Nullable;
 
-/** {@code octet inspect MODEL}: what is in a file. */
+/** {@code octet inspect MODEL}: what is in a file; {@code octet inspect --device}: what of CUDA there is. */
 final class InspectCommand implements Command {
     private static final int SHOWN_VALUE_LENGTH = 100;
     private static final Option PARAMETERS =
             Flags.flag("parameters", "list the parameters that training may change (--json always does)");
+    private static final Option DEVICE =
+            Flags.flag("device", "instead of a model: the GPUs and what was found of CUDA, for train --device cuda");
 
     /**
      * What {@code --json} prints: the facts, and what training may change.
@@ -75,7 +79,7 @@ final class InspectCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of(PARAMETERS);
+        return List.of(PARAMETERS, DEVICE);
     }
 
     @Override
@@ -83,11 +87,26 @@ final class InspectCommand implements Command {
         return List.of(
                 "octet inspect model.onnx",
                 "octet inspect --parameters model.onnx",
-                "octet inspect --json model.safetensors");
+                "octet inspect --json model.safetensors",
+                "octet inspect --device");
+    }
+
+    @Override
+    public void checkOperands(Arguments arguments) {
+        if (!arguments.has(DEVICE)) {
+            arguments.requireOperands();
+        } else if (arguments.operands() > 0) {
+            throw arguments.usage("--device takes no MODEL", "leave one of them out");
+        }
     }
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        if (arguments.has(DEVICE)) {
+            GpuReport report = Gpus.report();
+            screen.out().print(arguments.has(Flags.JSON) ? GpuPage.json(report) : GpuPage.text(report));
+            return ExitCode.OK;
+        }
         Path path = arguments.operand(0);
         try (ModelFile file = ModelFile.open(path)) {
             print(answer(path, file), arguments, screen);

@@ -1,6 +1,5 @@
 package dev.octet.cli;
 
-import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.Trainer;
@@ -11,6 +10,8 @@ import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.CudaDevice;
+import dev.octet.trainer.device.cuda.Gpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.RunEnd;
 import java.io.IOException;
@@ -38,7 +39,7 @@ final class TrainCommand implements Command {
             Flags.value("from-step", "N", "with --resume: go on from the checkpoint of step N (default: the newest)");
     private static final Option STEPS = Flags.value(
             "steps", "N", "do at most N steps now; the schedule stays that of the configuration (default: all)");
-    static final Option DEVICE = Flags.value("device", "cpu|reference", "where to compute (default: cpu)");
+    static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu)");
 
     @Override
     public String name() {
@@ -151,11 +152,11 @@ final class TrainCommand implements Command {
             case "cpu" -> CpuDevice.of(arguments.threads());
             case "reference" -> new ReferenceDevice();
             default -> {
-                if (name.matches("cuda(:\\d+)?")) {
-                    throw new UnavailableException(
-                            "this Octet does not train on CUDA yet", "--device " + name, "use --device cpu");
+                if (name.matches("cuda(:\\d{1,4})?")) {
+                    int ordinal = name.contains(":") ? Integer.parseInt(name.substring(name.indexOf(':') + 1)) : 0;
+                    yield new CudaDevice(Gpus.find(ordinal).orThrow());
                 }
-                throw arguments.usage("unknown device '" + name + "'", "valid: cpu, reference");
+                throw arguments.usage("unknown device '" + name + "'", "valid: cpu, cuda, cuda:N, reference");
             }
         };
     }

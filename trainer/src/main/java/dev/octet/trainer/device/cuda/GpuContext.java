@@ -85,6 +85,6 @@ final class GpuContext implements AutoCloseable {
     private void leave() {
         CURRENT.remove();
         // the code is of no use: the context is given up in any case
-        int unused = JCudaDriver.cuDevicePrimaryCtxRelease(device);
+        var _ = JCudaDriver.cuDevicePrimaryCtxRelease(device);
     }
 }

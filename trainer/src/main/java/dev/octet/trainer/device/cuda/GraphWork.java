@@ -47,7 +47,7 @@ final class GraphWork implements Work {
             works.forEach(Work::run);
         } catch (RuntimeException e) {
             // the stream has to leave its recording state; the error that spoilt it is the one to tell
-            int unused = JCudaDriver.cuStreamEndCapture(context.stream(), graph);
+            var _ = JCudaDriver.cuStreamEndCapture(context.stream(), graph);
             throw e;
         }
         context.check(JCudaDriver.cuStreamEndCapture(context.stream(), graph), "cuStreamEndCapture");
