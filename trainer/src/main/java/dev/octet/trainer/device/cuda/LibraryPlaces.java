@@ -126,7 +126,7 @@ record LibraryPlaces(List<Place> places) {
     /** Folders that exist below {@code from}, a star standing for anything within one name; the highest name first, as it is the newest version. */
     private static List<Path> matching(Path from, String pattern) {
         List<Path> found = List.of(from);
-        for (String part : pattern.split("/")) {
+        for (String part : pattern.split("/", -1)) {
             List<Path> next = new ArrayList<>();
             for (Path folder : found) {
                 next.addAll(part.contains("*") ? children(folder, part) : List.of(folder.resolve(part)));
@@ -154,8 +154,8 @@ record LibraryPlaces(List<Place> places) {
 
     /** {@code cuda-12.10} is newer than {@code cuda-12.9}: runs of digits count as numbers. */
     static int compareVersions(String a, String b) {
-        String[] left = a.split("(?<=\\D)(?=\\d)|(?<=\\d)(?=\\D)");
-        String[] right = b.split("(?<=\\D)(?=\\d)|(?<=\\d)(?=\\D)");
+        String[] left = a.split("(?<=\\D)(?=\\d)|(?<=\\d)(?=\\D)", -1);
+        String[] right = b.split("(?<=\\D)(?=\\d)|(?<=\\d)(?=\\D)", -1);
         for (int i = 0; i < Math.min(left.length, right.length); i++) {
             boolean numbers = left[i].matches("\\d{1,9}") && right[i].matches("\\d{1,9}");
             int order = numbers

@@ -1,0 +1,144 @@
+package dev.octet.trainer.device.cuda;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * The way through jcuda and the bindings, against a driver and a cublasLt that work on the host's memory ({@code fake_cuda.cc}): arguments
+ * arrive, results are right, errors are told. What a GPU does with them is for the tests that have one.
+ */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class FakeGpuTest {
+    @TempDir
+    static Path folder;
+
+    private record Ended(int code, String text) {}
+
+    @BeforeAll
+    static void the_fake_is_compiled() throws IOException, InterruptedException {
+        if (HostCompiler.absence().isPresent()
+                || !System.getProperty("os.arch", "").equals("amd64")) {
+            throw Installed.skip("the fake driver needs Linux on x86-64 and g++");
+        }
+        Path source = folder.resolve("fake_cuda.cc");
+        try (InputStream in = FakeGpuTest.class.getResourceAsStream("fake_cuda.cc")) {
+            Files.write(source, in.readAllBytes());
+        }
+        Path driver = folder.resolve("libcuda.so.1");
+        Ended ended = run(
+                Map.of(),
+                List.of(
+                        "g++",
+                        "-std=c++17",
+                        "-O1",
+                        "-shared",
+                        "-fPIC",
+                        "-w",
+                        "-Wl,-soname,libcuda.so.1",
+                        "-o",
+                        driver.toString(),
+                        source.toString()));
+        if (ended.code() != 0) {
+            throw Installed.skip("the fake driver does not compile: " + ended.text());
+        }
+        // one library, so that both see the same memory
+        Files.createSymbolicLink(folder.resolve("libcublasLt.so.13"), driver);
+    }
+
+    private static Ended run(Map<String, String> environment, List<String> words)
+            throws IOException, InterruptedException {
+        Path out = Files.createTempFile(folder, "run", ".txt");
+        ProcessBuilder builder =
+                new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(out.toFile());
+        builder.environment().putAll(environment);
+        int code = builder.start().waitFor();
+        return new Ended(code, Files.readString(out, StandardCharsets.UTF_8));
+    }
+
+    /** Some starters of tests keep the class path to a loader of their own. */
+    private static String classPath() {
+        Stream<String> own = FakeGpuTest.class.getClassLoader() instanceof URLClassLoader loader
+                ? Stream.of(loader.getURLs()).map(URL::getPath)
+                : Stream.of();
+        return Stream.concat(own, Stream.of(System.getProperty("java.class.path")))
+                .collect(Collectors.joining(File.pathSeparator));
+    }
+
+    private static Ended java(Map<String, String> settings, String what) throws IOException, InterruptedException {
+        Map<String, String> environment = new HashMap<>(settings);
+        environment.put("OCTET_CUDA_HOME", folder.toString());
+        List<String> words = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "--enable-native-access=ALL-UNNAMED",
+                "-XX:TieredStopAtLevel=1",
+                "-Xmx400m",
+                "-Djava.io.tmpdir=" + folder,
+                "-cp",
+                classPath(),
+                FakeGpuRun.class.getName(),
+                what,
+                Files.createTempDirectory(folder, "cache").toString()));
+        return run(environment, words);
+    }
+
+    @Test
+    void everything_a_step_needs_goes_through_the_driver() throws IOException, InterruptedException {
+        Ended ended = java(Map.of(), "work");
+        assertEquals(0, ended.code(), ended.text());
+        assertTrue(ended.text().endsWith("passed\n"), ended.text());
+        // both GPUs that were closed in peace gave everything back
+        assertEquals(2, ended.text().split("released, 0 bytes left", -1).length - 1, ended.text());
+        // 17 shapes were timed, one was refused; the second GPU found its shape in the cache
+        assertEquals(17, ended.text().split("asked for algorithms", -1).length - 1, ended.text());
+    }
+
+    @Test
+    void what_is_found_is_reported() throws IOException, InterruptedException {
+        String text = java(Map.of(), "find").text();
+        assertTrue(text.contains("GpuInfo[ordinal=0, name=Fake GPU, capability=90, multiprocessors=132"), text);
+        assertTrue(text.contains("name=driver, version="), text);
+        assertTrue(text.contains("CUDA 13.0"), text);
+        assertTrue(text.contains("name=jcuda, version=12.6.0"), text);
+        assertTrue(text.contains("name=cublasLt, version=13.1.0"), text);
+    }
+
+    @Test
+    void what_does_not_fit_is_refused_with_its_reason() throws IOException, InterruptedException {
+        Map<Map<String, String>, String> reasons = Map.of(
+                Map.of("FAKE_INIT", "100"),
+                "unfit: cuInit failed: CUDA_ERROR_NO_DEVICE (100)\n",
+                Map.of("FAKE_VERSION", "11080"),
+                "unfit: NVIDIA's driver is too old: it supports CUDA 11.8, Octet needs 12.0\n",
+                Map.of("FAKE_COUNT", "0"),
+                "unfit: there is no GPU\n",
+                Map.of("FAKE_CAPABILITY", "75"),
+                "unfit: compute capability 7.5 is too low: Octet's kernels need 8.0, FP8 8.9\n",
+                Map.of("FAKE_LT", "111101"),
+                "unfit: cublasLt 11.11.1 is too old: FP8 came with 12.0\n");
+        for (Map.Entry<Map<String, String>, String> e : reasons.entrySet()) {
+            Ended ended = java(e.getKey(), "find");
+            assertEquals(0, ended.code(), ended.text());
+            assertTrue(ended.text().contains(e.getValue()), ended.text());
+        }
+    }
+}
