@@ -69,7 +69,7 @@ final class GpuPage {
             if (p.found()) {
                 parts.row(p.name(), Objects.requireNonNullElse(p.version(), ""), p.where());
             } else {
-                parts.row(p.name(), "-", p.problem());
+                parts.row(p.name(), "-", String.valueOf(p.problem()));
             }
         }
         text.append(parts.text(0));
