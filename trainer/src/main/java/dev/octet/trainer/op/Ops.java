@@ -14,6 +14,7 @@ import dev.octet.trainer.op.attention.AttentionCuda;
 import dev.octet.trainer.op.attention.AttentionReference;
 import dev.octet.trainer.op.batchnorm.BatchNormalization;
 import dev.octet.trainer.op.batchnorm.BatchNormalizationCpu;
+import dev.octet.trainer.op.batchnorm.BatchNormalizationCuda;
 import dev.octet.trainer.op.batchnorm.BatchNormalizationReference;
 import dev.octet.trainer.op.binary.Add;
 import dev.octet.trainer.op.binary.BinaryCpu;
@@ -104,6 +105,7 @@ import dev.octet.trainer.op.pick.ScatterCpu;
 import dev.octet.trainer.op.pick.ScatterReference;
 import dev.octet.trainer.op.pool.Pool;
 import dev.octet.trainer.op.pool.PoolCpu;
+import dev.octet.trainer.op.pool.PoolCuda;
 import dev.octet.trainer.op.pool.PoolReference;
 import dev.octet.trainer.op.product.Gemm;
 import dev.octet.trainer.op.product.GemmCpu;
@@ -304,11 +306,12 @@ public final class Ops {
             pool("GlobalMaxPool", Pool::readGlobalMax),
             pool("MaxPool", Pool::readMax),
             OpEntry.onnx(
-                    "BatchNormalization",
-                    BatchNormalization.class,
-                    BatchNormalization::read,
-                    new BatchNormalizationReference(),
-                    new BatchNormalizationCpu()),
+                            "BatchNormalization",
+                            BatchNormalization.class,
+                            BatchNormalization::read,
+                            new BatchNormalizationReference(),
+                            new BatchNormalizationCpu())
+                    .with(new BatchNormalizationCuda()),
             OpEntry.onnx("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu())
                     .with(new GeluCuda()),
             OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu())
@@ -434,7 +437,8 @@ public final class Ops {
     }
 
     private static OpEntry<Pool> pool(String type, OpReader<Pool> reader) {
-        return OpEntry.onnx(type, Pool.class, reader, new PoolReference(), new PoolCpu());
+        return OpEntry.onnx(type, Pool.class, reader, new PoolReference(), new PoolCpu())
+                .with(new PoolCuda());
     }
 
     private static OpEntry<RowLoss> rowLoss(RowLoss.Kind kind, OpReader<RowLoss> reader) {
