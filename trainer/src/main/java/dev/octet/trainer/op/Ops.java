@@ -44,6 +44,7 @@ import dev.octet.trainer.op.cast.CastReference;
 import dev.octet.trainer.op.comparison.Comparison;
 import dev.octet.trainer.op.conv.Conv;
 import dev.octet.trainer.op.conv.ConvCpu;
+import dev.octet.trainer.op.conv.ConvCuda;
 import dev.octet.trainer.op.conv.ConvReference;
 import dev.octet.trainer.op.cumsum.CumSum;
 import dev.octet.trainer.op.cumsum.CumSumCpu;
@@ -293,7 +294,8 @@ public final class Ops {
                             new RotaryEmbeddingReference(),
                             new RotaryEmbeddingCpu())
                     .with(new RotaryEmbeddingCuda()),
-            OpEntry.onnx("Conv", Conv.class, Conv::read, new ConvReference(), new ConvCpu()),
+            OpEntry.onnx("Conv", Conv.class, Conv::read, new ConvReference(), new ConvCpu())
+                    .with(new ConvCuda()),
             OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu())
                     .with(new GemmCuda()),
             OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu())

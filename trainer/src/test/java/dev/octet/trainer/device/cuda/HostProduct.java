@@ -14,6 +14,8 @@ import java.lang.foreign.MemorySegment;
 
 /** A matrix product by plain loops, refused wherever cublasLt would refuse it (cuBLAS 13, tables 2 and 3). */
 final class HostProduct {
+    private static final int RUN = 64;
+
     private final CudaProduct p;
     private final HostMemory memory;
 
@@ -135,7 +137,7 @@ final class HostProduct {
                 + p.k();
     }
 
-    /** Computes it: products in F32 (exact for all types but F32), added one by one in the order of k. */
+    /** Computes it: products in F32 (exact for all types but F32), added in the order of k. */
     void run() {
         float scale = (p.scaleA() == 0 ? 1 : one(p.scaleA())) * (p.scaleB() == 0 ? 1 : one(p.scaleB()));
         float[] bias = p.bias() == 0
@@ -146,14 +148,7 @@ final class HostProduct {
             float[][] b = matrix(p.b(), i, bRows(), bCols(), p.transposeB());
             MemorySegment d = rows(p.d(), p.m(), p.n(), "d");
             for (int r = 0; r < p.m(); r++) {
-                float[] sums = new float[p.n()];
-                for (int k = 0; k < p.k(); k++) {
-                    float x = a[r][k];
-                    float[] y = b[k];
-                    for (int c = 0; c < sums.length; c++) {
-                        sums[c] += x * y[c];
-                    }
-                }
+                float[] sums = sums(a[r], b);
                 long first = i * p.d().stride() + r * p.d().leading();
                 for (int c = 0; c < sums.length; c++) {
                     float before = p.accumulate() ? element(d, p.d().type(), first + c) : 0;
@@ -161,6 +156,26 @@ final class HostProduct {
                 }
             }
         }
+    }
+
+    /** A row of a times b: sums of {@link #RUN} products, and the sum of these, as tensor cores and tiles have sums of sums. */
+    private static float[] sums(float[] row, float[][] b) {
+        float[] sums = new float[b[0].length];
+        float[] run = new float[sums.length];
+        for (int k = 0; k < row.length; k++) {
+            float x = row[k];
+            float[] y = b[k];
+            for (int c = 0; c < run.length; c++) {
+                run[c] += x * y[c];
+            }
+            if (k % RUN == RUN - 1 || k == row.length - 1) {
+                for (int c = 0; c < run.length; c++) {
+                    sums[c] += run[c];
+                    run[c] = 0;
+                }
+            }
+        }
+        return sums;
     }
 
     private float one(long address) {

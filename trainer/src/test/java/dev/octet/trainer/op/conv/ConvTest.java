@@ -60,6 +60,23 @@ class ConvTest extends TwinTest {
                 conv("valid", f32(1, 2, 5, 6), f32(2, 2, 2, 4), null, Attribute.of("auto_pad", "VALID")),
                 narrow(DType.BF16),
                 narrow(DType.F16),
+                conv(
+                        "BF16 patches",
+                        f32(2, 3, 8, 12).as(DType.BF16),
+                        f32(5, 3, 4, 4).as(DType.BF16),
+                        f32(5).as(DType.BF16),
+                        ints("strides", 4, 4)),
+                conv(
+                        "BF16 padding",
+                        f32(2, 3, 6, 7).as(DType.BF16),
+                        f32(4, 3, 3, 3).as(DType.BF16),
+                        null,
+                        ints("pads", 1, 1, 1, 1)),
+                conv(
+                        "F16 points",
+                        f32(2, 5, 3, 4).as(DType.F16),
+                        f32(4, 5, 1, 1).as(DType.F16),
+                        null),
                 conv("several blocks", f32(11, 8, 40, 40), f32(9, 8, 5, 5), f32(9), ints("pads", 2, 2, 2, 2)));
     }
 
