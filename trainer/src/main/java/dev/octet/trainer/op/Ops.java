@@ -100,9 +100,11 @@ import dev.octet.trainer.op.norm.RowNormCuda;
 import dev.octet.trainer.op.norm.RowNormReference;
 import dev.octet.trainer.op.pick.Pick;
 import dev.octet.trainer.op.pick.PickCpu;
+import dev.octet.trainer.op.pick.PickCuda;
 import dev.octet.trainer.op.pick.PickReference;
 import dev.octet.trainer.op.pick.Scatter;
 import dev.octet.trainer.op.pick.ScatterCpu;
+import dev.octet.trainer.op.pick.ScatterCuda;
 import dev.octet.trainer.op.pick.ScatterReference;
 import dev.octet.trainer.op.pool.Pool;
 import dev.octet.trainer.op.pool.PoolCpu;
@@ -276,10 +278,14 @@ public final class Ops {
             OpEntry.onnx("Trilu", Trilu.class, Trilu::read, new TriluReference(), new TriluCpu())
                     .with(new TriluCuda()),
             view("Unsqueeze", View::unsqueeze),
-            OpEntry.onnx("GatherElements", Pick.class, Pick::elements, new PickReference(), new PickCpu()),
-            OpEntry.onnx("GatherND", Pick.class, Pick::tuples, new PickReference(), new PickCpu()),
-            OpEntry.onnx("ScatterElements", Scatter.class, Scatter::elements, new ScatterReference(), new ScatterCpu()),
-            OpEntry.onnx("ScatterND", Scatter.class, Scatter::tuples, new ScatterReference(), new ScatterCpu()),
+            OpEntry.onnx("GatherElements", Pick.class, Pick::elements, new PickReference(), new PickCpu())
+                    .with(new PickCuda()),
+            OpEntry.onnx("GatherND", Pick.class, Pick::tuples, new PickReference(), new PickCpu())
+                    .with(new PickCuda()),
+            OpEntry.onnx("ScatterElements", Scatter.class, Scatter::elements, new ScatterReference(), new ScatterCpu())
+                    .with(new ScatterCuda()),
+            OpEntry.onnx("ScatterND", Scatter.class, Scatter::tuples, new ScatterReference(), new ScatterCpu())
+                    .with(new ScatterCuda()),
             OpEntry.onnx("Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu())
                     .with(new GatherCuda()),
             OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu())

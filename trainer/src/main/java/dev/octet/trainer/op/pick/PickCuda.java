@@ -17,7 +17,6 @@ public final class PickCuda implements CudaKernel<Pick> {
 
     @Override
     public void backward(Pick op, Frame<CudaTensor> frame, CudaStream cuda) {
-        RowsCuda.find(op.places(), op.x(), frame.input(1), cuda)
-                .add(frame.upstream(0), frame.gradient(0), false, cuda);
+        RowsCuda.find(op.places(), op.x(), frame.input(1), cuda).add(frame.upstream(0), frame.gradient(0), false, cuda);
     }
 }

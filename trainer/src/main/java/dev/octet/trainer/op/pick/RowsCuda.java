@@ -27,16 +27,17 @@ record RowsCuda(OperandType x, CudaTensor numbers) {
     static RowsCuda find(Places places, OperandType x, CudaTensor indices, CudaStream cuda) {
         long inner = Math.max(1, places.inner());
         OperandType rows = new OperandType(x.dtype(), Shape.of(x.count() / inner, places.inner()));
-        long n =
-                switch (places) {
-                    case Places.ByElement e -> e.indices().elementCount();
-                    case Places.ByTuple t -> tuples(t);
-                };
+        long n = switch (places) {
+            case Places.ByElement e -> e.indices().elementCount();
+            case Places.ByTuple t -> tuples(t);
+        };
         OperandType type = new OperandType(DType.I64, Shape.of(n));
         CudaTensor numbers = new CudaTensor(type, cuda.workspace(type.byteSize()));
         switch (places) {
-            case Places.ByElement e -> findElements(e, indices, numbers, rows.shape().dim(0), cuda);
-            case Places.ByTuple t -> findTuples(t, indices, numbers, rows.shape().dim(0), cuda);
+            case Places.ByElement e ->
+                findElements(e, indices, numbers, rows.shape().dim(0), cuda);
+            case Places.ByTuple t ->
+                findTuples(t, indices, numbers, rows.shape().dim(0), cuda);
         }
         return new RowsCuda(rows, numbers);
     }
