@@ -47,7 +47,7 @@ public final class ConvCuda implements CudaKernel<Conv> {
 
         /** Samples of a chunk, when each takes so many bytes. */
         int chunk(long sampleBytes) {
-            return (int) Math.clamp(chunkBytes / Math.max(1, sampleBytes), 1, Math.min(op.batch(), MOST_SAMPLES));
+            return Math.clamp(chunkBytes / Math.max(1, sampleBytes), 1, Math.min(op.batch(), MOST_SAMPLES));
         }
 
         long x(CudaTensor x, int sample) {

@@ -8,6 +8,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.TwinTest;
 import java.util.List;
+import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 
 class PickTest extends TwinTest {
@@ -48,6 +49,9 @@ class PickTest extends TwinTest {
     protected List<Case> cases() {
         OperandType x = f32(3, 4);
         OperandType cube = f32(2, 3, 4);
+        OperandType numbers = x.as(DType.I64);
+        OperandType narrow = f32(9, 4).as(DType.BF16);
+        OperandType wide = f32(40, 30);
         return List.of(
                 pick("elements", x, byElement(x, i64(2, 4), 0), i64(2, 4), 0, 1, 2, 2, 0, -1, 2, 1),
                 pick("fewer elements", x, byElement(x, i64(2, 5), 1), i64(2, 5), 0, 0, 0, 3, -4, 1, 1, 2, 2, -1),
@@ -57,7 +61,19 @@ class PickTest extends TwinTest {
                 scatter("replaced elements", x, byElement(x, i64(2, 2), 1), false, i64(2, 2), 0, 0, 3, -1),
                 scatter("added elements", x, byElement(x, i64(2, 2), 1), true, i64(2, 2), 0, 0, 3, 3),
                 scatter("replaced rows", cube, byTuple(cube, i64(3, 2), 0), false, i64(3, 2), 0, 1, 1, 2, 0, 1),
-                scatter("added rows", cube, byTuple(cube, i64(3, 1), 0), true, i64(3, 1), 0, 1, 1));
+                scatter("added rows", cube, byTuple(cube, i64(3, 1), 0), true, i64(3, 1), 0, 1, 1),
+                scatter("added integers", numbers, byElement(numbers, i64(2, 2), 1), true, i64(2, 2), 0, 0, 3, 3),
+                scatter("replaced integers", numbers, byTuple(numbers, i64(3, 1), 0), false, i64(3, 1), 2, 0, 2),
+                scatter("narrow rows", narrow, byTuple(narrow, i64(50, 1), 0), false, i64(50, 1), repeated(50, 9)),
+                pick("narrow", narrow, byTuple(narrow, i64(50, 1), 0), i64(50, 1), repeated(50, 9)),
+                pick("many", wide, byElement(wide, i64(90, 30), 0), i64(90, 30), repeated(2700, 40)),
+                scatter("many added", wide, byElement(wide, i64(40, 20), 1), true, i64(40, 20), repeated(800, 30)),
+                scatter("many put", wide, byElement(wide, i64(40, 20), 1), false, i64(40, 20), repeated(800, 30)));
+    }
+
+    /** Indices below {@code size}, most of them more than once. */
+    private static double[] repeated(int n, int size) {
+        return new SplittableRandom(n).ints(n, 0, size).asDoubleStream().toArray();
     }
 
     @Test
