@@ -225,7 +225,7 @@ public final class ConvCuda implements CudaKernel<Conv> {
         CudaTensor dw = frame.gradient(1);
         int chunk = sizes.chunk((sizes.k() + op.filters()) * sizes.p() * sizes.width());
         chunk = (int) Math.min(chunk, Math.max(1, Integer.MAX_VALUE / sizes.p()));
-        long turned = cuda.workspace(chunk * op.filters() * sizes.p() * sizes.width());
+        long turned = cuda.workspace((long) chunk * op.filters() * sizes.p() * sizes.width());
         long taps = cuda.workspace(chunk * sizes.k() * sizes.p() * sizes.width());
         boolean whole = chunk == op.batch();
         // sums of several chunks are rounded once, too
