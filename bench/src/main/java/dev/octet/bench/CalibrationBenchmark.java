@@ -8,6 +8,7 @@ import dev.octet.converter.data.TextDataset;
 import dev.octet.converter.data.TextOptions;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.formats.ModelFile;
@@ -71,7 +72,7 @@ public final class CalibrationBenchmark {
     private static double plain(Path model, Dataset texts, int samples) throws IOException {
         int size = CalibrationOptions.DEFAULT_BATCH;
         long start = System.nanoTime();
-        try (OnnxRuntimeSession session = OnnxRuntimeSession.open(model, SessionSettings.defaults())) {
+        try (OnnxRuntimeSession session = OnnxRuntime.open(model, SessionSettings.defaults())) {
             for (int first = 0; first < samples; first += size) {
                 Batch batch = texts.batch(first, Math.min(size, samples - first));
                 try (OnnxRuntimeSession.Outputs outputs = session.run(batch)) {

@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.device.Device;
@@ -44,7 +45,14 @@ final class ExportCommand implements Command {
     private static final Option PROVE_ONLY =
             Flags.flag("prove-only", "write nothing: prove what lies at --output, which an earlier export wrote");
 
-    /** What {@code --json} prints. */
+    private static final Option NO_PROOF =
+            Flags.flag("no-proof", "write without the proof, which needs ONNX Runtime; --prove-only does it later");
+
+    /**
+     * What {@code --json} prints.
+     *
+     * @param proof null with {@code --no-proof}
+     */
     record Answer(
             String run,
             long step,
@@ -54,7 +62,7 @@ final class ExportCommand implements Command {
             int fp8Layers,
             List<Exported.Kept> kept,
             List<String> notes,
-            ExportProof.Result proof) {}
+            ExportProof.@Nullable Result proof) {}
 
     private static Map<String, DType> types() {
         Map<String, DType> types = new LinkedHashMap<>();
@@ -92,6 +100,7 @@ final class ExportCommand implements Command {
                 SAMPLES,
                 GATE,
                 PROVE_ONLY,
+                NO_PROOF,
                 TrainCommand.DEVICE,
                 Flags.THREADS,
                 Flags.FORCE);
@@ -113,13 +122,17 @@ final class ExportCommand implements Command {
         }
         ExportTarget target = target(arguments, output);
         ExportOptions options = options(arguments, target);
+        boolean proves = proves(arguments);
+        if (proves) {
+            OnnxRuntime.require();
+        }
         int step = arguments.integer(STEP, 0, 1, Integer.MAX_VALUE);
         try (Progress progress = arguments.progress(screen);
                 Device device = TrainCommand.device(arguments)) {
             ExportProof.Options proving = proving(arguments, progress);
             try (TrainedRun run = TrainedRun.open(arguments.operand(0), arguments.path(MODEL), step)) {
                 Exported exported = run.export(target, output, options);
-                ExportProof.Result proof = run.prove(exported, device, proving);
+                ExportProof.@Nullable Result proof = proves ? run.prove(exported, device, proving) : null;
                 progress.end();
                 Answer answer = new Answer(
                         run.folder().toString(),
@@ -132,9 +145,22 @@ final class ExportCommand implements Command {
                         exported.notes(),
                         proof);
                 screen.out().print(arguments.has(Flags.JSON) ? Json.page(answer) + "\n" : page(answer, arguments));
-                return proof.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
+                return proof == null || proof.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
             }
         }
+    }
+
+    private static boolean proves(Arguments arguments) {
+        if (!arguments.has(NO_PROOF)) {
+            return true;
+        }
+        for (Option option : List.of(PROVE_ONLY, DATA, SAMPLES, GATE)) {
+            if (arguments.has(option)) {
+                throw arguments.usage(
+                        "--no-proof and --" + option.getLongOpt() + " contradict each other", "give one of them");
+            }
+        }
+        return false;
     }
 
     private static ExportTarget target(Arguments arguments, Path output) {
@@ -188,7 +214,17 @@ final class ExportCommand implements Command {
         answer.kept().forEach(k -> table.row("kept", k.layer() + ": " + k.reason()));
         answer.notes().forEach(n -> table.row("note", n));
         StringBuilder page = new StringBuilder(table.text(0));
-        ExportProof.Result proof = answer.proof();
+        ExportProof.@Nullable Result proof = answer.proof();
+        if (proof == null) {
+            return page.append("\nnot proved; with the full archive: octet export ")
+                    .append(answer.run())
+                    .append(" -o ")
+                    .append(answer.output())
+                    .append(" --target ")
+                    .append(answer.target())
+                    .append(" --prove-only\n")
+                    .toString();
+        }
         Table gaps = new Table().row("beside the trainer", "largest difference", "cosine", "relative");
         for (ExportProof.Gap gap : proof.gaps()) {
             gaps.row(

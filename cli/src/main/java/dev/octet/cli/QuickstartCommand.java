@@ -15,6 +15,7 @@ import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.file.Sha256;
 import dev.octet.quant.recipe.Recipes;
@@ -118,6 +119,7 @@ final class QuickstartCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        OnnxRuntime.require();
         Path home = Path.of(System.getProperty("octet.home", "."));
         Place place = Place.in(arguments.path(OUTPUT).orElse(Path.of("octet-quickstart")));
         arguments.refuseExisting(place.model());

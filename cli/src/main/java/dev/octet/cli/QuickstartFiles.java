@@ -95,7 +95,10 @@ record QuickstartFiles(Path model, Path tokenizer) {
                 .directory(download.toFile())
                 .redirectErrorStream(true)
                 .redirectOutput(log.toFile());
-        builder.environment().putIfAbsent("JAVA_HOME", System.getProperty("java.home"));
+        Path jdk = Path.of(System.getProperty("java.home"));
+        if (Files.exists(jdk.resolve("bin/javac"))) { // an archive's runtime has not what Maven needs
+            builder.environment().putIfAbsent("JAVA_HOME", jdk.toString());
+        }
         Process process = builder.start();
         try {
             for (long seconds = 0; !process.waitFor(1, TimeUnit.SECONDS); seconds++) {

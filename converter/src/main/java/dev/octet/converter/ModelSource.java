@@ -6,6 +6,7 @@ import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.data.TokenLimits;
 import dev.octet.converter.hf.HfImporter;
 import dev.octet.converter.runtime.GraphSession;
+import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.formats.ModelFile;
@@ -230,7 +231,7 @@ public final class ModelSource implements AutoCloseable {
      */
     public OnnxRuntimeSession load(int threads) throws IOException {
         if (huggingFace == null) {
-            return OnnxRuntimeSession.open(path(), SessionSettings.defaults().withThreads(threads));
+            return OnnxRuntime.open(path(), SessionSettings.defaults().withThreads(threads));
         }
         try (Converter converter = converter()) {
             return GraphSession.open(runnable(converter), new SessionSettings(threads, false));

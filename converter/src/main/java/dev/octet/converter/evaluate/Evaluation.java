@@ -4,6 +4,7 @@ import dev.octet.converter.data.Batch;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.data.TokenMask;
+import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.converter.runtime.TappedModel;
@@ -44,8 +45,8 @@ public final class Evaluation {
     public static ModelComparison compare(Path reference, Path candidate, Dataset data, EvaluationOptions options)
             throws IOException {
         SessionSettings settings = SessionSettings.defaults().withThreads(options.threads());
-        try (OnnxRuntimeSession a = OnnxRuntimeSession.open(reference, settings);
-                OnnxRuntimeSession b = OnnxRuntimeSession.open(candidate, settings)) {
+        try (OnnxRuntimeSession a = OnnxRuntime.open(reference, settings);
+                OnnxRuntimeSession b = OnnxRuntime.open(candidate, settings)) {
             return compare(a, b, data, options);
         }
     }
@@ -119,7 +120,7 @@ public final class Evaluation {
             ModelRun reference, Path candidate, boolean forOthers, Dataset data, EvaluationOptions options)
             throws IOException {
         SessionSettings settings = new SessionSettings(options.threads(), !forOthers);
-        try (OnnxRuntimeSession session = OnnxRuntimeSession.open(candidate, settings)) {
+        try (OnnxRuntimeSession session = OnnxRuntime.open(candidate, settings)) {
             Evaluation evaluation = new Evaluation();
             int size = session.fixedBatch().orElse(options.batchSize());
             for (int first = 0; first < data.count(); first += size) {

@@ -25,11 +25,12 @@ public final class GraphSession {
      * @throws IOException when the temporary file cannot be written
      */
     public static OnnxRuntimeSession open(GraphModel model, SessionSettings settings) throws IOException {
+        OnnxRuntime.require();
         Path folder = Files.createTempDirectory("octet-graph-");
         try {
             Path file = folder.resolve("graph.onnx");
             OnnxWriter.write(model, file);
-            return OnnxRuntimeSession.open(file, settings);
+            return OnnxRuntime.open(file, settings);
         } finally {
             delete(folder);
         }

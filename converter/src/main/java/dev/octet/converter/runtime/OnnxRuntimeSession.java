@@ -29,7 +29,7 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 
-/** A model loaded by ONNX Runtime on the CPU. Several threads may run batches at once. */
+/** A model loaded by ONNX Runtime on the CPU; {@link OnnxRuntime} loads them. Several threads may run batches at once. */
 public final class OnnxRuntimeSession implements AutoCloseable {
     /** Enough for a command line of Linux's own limit for one argument, 128 KiB. */
     private static final long START_STACK_BYTES = 256L << 20;
@@ -53,7 +53,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
      * @throws UnsupportedModelException when ONNX Runtime refuses the model; the message is its own
      * @throws IOException when the file is not there
      */
-    public static OnnxRuntimeSession open(Path model, SessionSettings settings) throws IOException {
+    static OnnxRuntimeSession open(Path model, SessionSettings settings) throws IOException {
         return open(model, settings, OrtSession.SessionOptions.OptLevel.ALL_OPT);
     }
 

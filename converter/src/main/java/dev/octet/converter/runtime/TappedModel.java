@@ -114,12 +114,13 @@ public final class TappedModel implements AutoCloseable {
             throws IOException {
         Set<String> names = new LinkedHashSet<>(taps);
         GraphModel tapped = withOutputs(model, names);
+        OnnxRuntime.require();
         Path folder = Files.createTempDirectory(temporary, FOLDER);
         OnnxRuntimeSession session;
         try {
             Path file = folder.resolve(FILE);
             OnnxWriter.write(tapped, file);
-            session = OnnxRuntimeSession.open(file, perRun(settings));
+            session = OnnxRuntime.open(file, perRun(settings));
         } finally {
             deleteIfPossible(folder);
         }
@@ -139,12 +140,13 @@ public final class TappedModel implements AutoCloseable {
     static TappedModel overWeights(
             GraphModel model, Set<String> taps, Set<String> heads, List<InputSpec> inputs, SessionSettings settings)
             throws IOException {
+        OnnxRuntime.require();
         Path folder = Files.createTempDirectory(FOLDER);
         FedWeights weights = FedWeights.of(model, settings.threads());
         try {
             Path file = folder.resolve(FILE);
             OnnxWriter.write(weights.model(), file);
-            OnnxRuntimeSession session = OnnxRuntimeSession.open(file, weights.tensors(), perRun(settings));
+            OnnxRuntimeSession session = OnnxRuntime.open(file, weights.tensors(), perRun(settings));
             return new TappedModel(folder, session, weights, model, inputs, taps, heads, settings.threads());
         } catch (IOException | RuntimeException e) {
             weights.close();

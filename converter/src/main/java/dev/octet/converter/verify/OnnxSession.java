@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import dev.octet.converter.runtime.OnnxRuntimeSession;
+import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
@@ -28,7 +28,7 @@ final class OnnxSession extends GraphRule {
     @Override
     void check(GraphSubject subject, Findings findings) {
         try {
-            OnnxRuntimeSession.open(subject.path(), SessionSettings.defaults()).close();
+            OnnxRuntime.open(subject.path(), SessionSettings.defaults()).close();
         } catch (UnsupportedModelException e) {
             findings.add(this, e.what(), subject.path().toString(), "");
         } catch (UnavailableException e) {

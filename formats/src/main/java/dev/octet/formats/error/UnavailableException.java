@@ -17,4 +17,19 @@ public sealed class UnavailableException extends OctetException permits DeviceLo
     public UnavailableException(String what, String where, String fix, @Nullable Throwable cause) {
         super(what, where, fix, cause);
     }
+
+    /**
+     * A library that the archive for training leaves out.
+     *
+     * @param library as people call it
+     * @param artifact group and name of its Maven artifact
+     */
+    public static UnavailableException leftOut(String library, String artifact, ClassNotFoundException cause) {
+        return new UnavailableException(
+                "this needs " + library + ", which is not part of this Octet",
+                "class path, " + artifact,
+                "use the full archive octet-VERSION-linux-x86_64.tar.gz instead of octet-train-..., or put the jar on"
+                        + " the class path",
+                cause);
+    }
 }
