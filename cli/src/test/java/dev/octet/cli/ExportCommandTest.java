@@ -121,6 +121,30 @@ class ExportCommandTest {
         assertEquals(ExitCode.OK, again.code(), again.err());
     }
 
+    @Test
+    void without_a_proof_the_same_file_is_written_and_said_to_be_unproved() throws IOException {
+        assertEquals(
+                ExitCode.OK,
+                CommandLine.run("export", run(), "-o", at("proved.onnx"), "--target", "onnx")
+                        .code());
+        CommandLine line = CommandLine.run("export", run(), "-o", at("m.onnx"), "--target", "onnx", "--no-proof");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        assertTrue(line.out().contains("not proved") && line.out().contains("--prove-only"), line.out());
+        assertEquals(-1, Files.mismatch(folder.resolve("proved.onnx"), folder.resolve("m.onnx")));
+        CommandLine json = CommandLine.run(
+                "export", run(), "-o", at("m.onnx"), "--target", "onnx", "--no-proof", "--json", "--force");
+        assertTrue(json(json).path("proof").isNull(), json.out());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"--prove-only", "--samples 3", "--gate 1", "--data eval.npz"})
+    void what_is_for_the_proof_contradicts_no_proof(String option) {
+        List<String> words =
+                new ArrayList<>(List.of("export", run(), "-o", at("m.onnx"), "--target", "onnx", "--no-proof"));
+        words.addAll(List.of(option.split(" ", -1)));
+        assertRefused(ExitCode.USAGE, "contradict each other", words.toArray(String[]::new));
+    }
+
     /** As docs/export.md shows. */
     @Test
     void a_java_program_exports_and_proves_as_the_verb_does() throws IOException {
