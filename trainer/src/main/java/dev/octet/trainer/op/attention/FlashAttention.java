@@ -8,20 +8,22 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /**
- * Attention on tensor cores: BF16 and F16, heads of up to 128 elements in steps of 8, no mask. A head is padded to a multiple of 16 in shared
+ * Attention on tensor cores: BF16 and F16, heads of up to 128 elements in steps of 8, with or without a mask. A head is padded to a multiple of 16 in shared
  * memory only: 80 elements are five steps of a product, not eight.
  *
- * <p>Tiles are as large as the registers allow, for a block of 128 threads none may spill. Registers of a thread, forward / queries' gradient /
- * keys' gradient, and KiB of shared memory of a block, as nvcc 13.0 gives them for sm_90a, BF16, causal:
+ * <p>Tiles are as large as the registers of 128 threads allow without spilling. Registers of a thread, forward / queries' gradient / keys'
+ * gradient, and KiB of dynamic shared memory of a block, as nvcc 13.0 gives them for sm_90a, BF16, causal, without a mask:
  *
  * <table>
  * <caption>Resources by head size</caption>
  * <tr><th>head</th><th>registers</th><th>KiB</th></tr>
- * <tr><td>64</td><td>244 / 170 / 247</td><td>36 / 54 / 54</td></tr>
- * <tr><td>80</td><td>216 / 238 / 168</td><td>33 / 66 / 44</td></tr>
- * <tr><td>96</td><td>232 / 246 / 240</td><td>39 / 78 / 52</td></tr>
- * <tr><td>128</td><td>238 / 166 / 250</td><td>51 / 68 / 68</td></tr>
+ * <tr><td>64</td><td>250 / 168 / 243</td><td>36 / 54 / 54</td></tr>
+ * <tr><td>80</td><td>218 / 238 / 196</td><td>33 / 66 / 44</td></tr>
+ * <tr><td>96</td><td>238 / 244 / 234</td><td>39 / 78 / 52</td></tr>
+ * <tr><td>128</td><td>242 / 166 / 250</td><td>51 / 68 / 68</td></tr>
  * </table>
+ *
+ * <p>With a mask, the keys' gradient of heads above 96 spills up to five registers.
  */
 final class FlashAttention {
     /** As in the source. */
@@ -45,7 +47,10 @@ final class FlashAttention {
      * @param backKeys that pass by a block of queries
      */
     private record Tiles(int head, int m, int keys, int queries, int backKeys) {
-        static Tiles of(int head, int capability) {
+        static Tiles of(int head, boolean masked, int capability) {
+            if (masked) {
+                return ofMasked(head);
+            }
             if (head <= 64) {
                 return new Tiles(head, 2, 64, 64, 64);
             }
@@ -53,6 +58,14 @@ final class FlashAttention {
                 return new Tiles(head, 2, 32, 32, 64);
             }
             return new Tiles(head, 1, 64, capability < HOPPER ? 16 : 32, 32);
+        }
+
+        /** Masks take registers, too. */
+        private static Tiles ofMasked(int head) {
+            if (head <= 80) {
+                return new Tiles(head, 2, 32, 32, head <= 64 ? 64 : 32);
+            }
+            return head <= 96 ? new Tiles(head, 1, 64, 32, 32) : new Tiles(head, 1, 32, 16, 16);
         }
 
         int forwardRows() {
@@ -77,7 +90,9 @@ final class FlashAttention {
         this.op = op;
         this.frame = frame;
         this.cuda = cuda;
-        tiles = Tiles.of(op.size(), cuda.capability());
+        boolean masked = op.mask() != null;
+        DType mask = op.mask() == null ? DType.F32 : op.mask().dtype();
+        tiles = Tiles.of(op.size(), masked, cuda.capability());
         source = CudaSource.of(FlashAttention.class, "flash.cu")
                 .define("TYPE", CudaSource.type(op.q().dtype()))
                 .define("HEAD", op.size())
@@ -85,7 +100,10 @@ final class FlashAttention {
                 .define("M_TILES", tiles.m)
                 .define("KEYS", tiles.keys)
                 .define("QUERIES", tiles.queries)
-                .define("BACK_KEYS", tiles.backKeys);
+                .define("BACK_KEYS", tiles.backKeys)
+                .define("MASKED", masked ? 1 : 0)
+                .define("MASK_TYPE", CudaSource.type(mask))
+                .define("TRUTH", mask == DType.BOOL ? 1 : 0);
         steps = PlainAttention.steps(op, cuda);
     }
 
@@ -93,7 +111,6 @@ final class FlashAttention {
     static boolean computes(Attention op) {
         DType type = op.q().dtype();
         return (type == DType.BF16 || type == DType.F16)
-                && op.mask() == null
                 && op.size() == op.valueSize()
                 && op.size() % 8 == 0
                 && op.size() > 0
@@ -116,6 +133,7 @@ final class FlashAttention {
                 frame.input(0),
                 frame.input(1),
                 frame.input(2),
+                mask(),
                 frame.output(0),
                 frame.output(1),
                 steps,
@@ -124,6 +142,10 @@ final class FlashAttention {
                 op.keys(),
                 op.group(),
                 op.scale());
+    }
+
+    private Object mask() {
+        return op.mask() == null ? (Object) 0L : frame.input(3);
     }
 
     void backward() {
@@ -141,6 +163,7 @@ final class FlashAttention {
                     frame.input(0),
                     frame.input(1),
                     frame.input(2),
+                    mask(),
                     frame.upstream(0),
                     frame.output(1),
                     dots,
@@ -165,6 +188,7 @@ final class FlashAttention {
                     frame.input(0),
                     frame.input(1),
                     frame.input(2),
+                    mask(),
                     frame.upstream(0),
                     frame.output(1),
                     dots,
@@ -176,6 +200,9 @@ final class FlashAttention {
                     op.keys(),
                     op.group(),
                     op.scale());
+        }
+        if (op.mask() != null && frame.wantsGradient(3)) {
+            new PlainAttention(op, frame, cuda).maskGradient(frame.gradient(3), dots);
         }
     }
 }

@@ -180,7 +180,8 @@ final class PlainAttention {
         }
     }
 
-    private void maskGradient(CudaTensor to, long dots) {
+    /** Writes the mask's gradient, from dy·y of each query. */
+    void maskGradient(CudaTensor to, long dots) {
         long[] lengths = {1, 1, 1, 1};
         int rank = to.shape().rank();
         for (int axis = 1; axis <= rank; axis++) {

@@ -2,16 +2,18 @@
 // never leave the registers, where they turn from a product's result into the next one's operand.
 //
 // TYPE is the type of q, k, v, y and their gradients, HEAD the size of a head, a multiple of 8 that is padded to one of 16 here. CAUSAL
-// says that query i sees keys 0 .. i. A warp has M_TILES times 16 queries forward and 16 rows backward. KEYS and QUERIES are rows of a
+// says that query i sees keys 0 .. i. MASKED says that there is a mask, of MASK_TYPE, TRUTH that it tells where to look. A warp has M_TILES times 16 queries forward and 16 rows backward. KEYS and QUERIES are rows of a
 // tile that passes by: keys forward; backward QUERIES for a block of keys, BACK_KEYS for a block of queries.
 //
 // Backward, the keys' gradients and the queries' come from two kernels that each compute the scores again: so nothing is added in memory
 // by several blocks, and the bits are the same every time.
 //
-// variants: TYPE=bf16 HEAD=64 CAUSAL=1 M_TILES=2 KEYS=64 QUERIES=64 BACK_KEYS=64
-// variants: TYPE=bf16 HEAD=80 CAUSAL=0 M_TILES=2 KEYS=32 QUERIES=32 BACK_KEYS=64
-// variants: TYPE=f16 HEAD=96 CAUSAL=1 M_TILES=2 KEYS=32 QUERIES=32 BACK_KEYS=64
-// variants: TYPE=bf16 HEAD=128 CAUSAL=1 M_TILES=1 KEYS=64 QUERIES=32 BACK_KEYS=32
+// variants: TYPE=bf16 HEAD=64 CAUSAL=1 M_TILES=2 KEYS=64 QUERIES=64 BACK_KEYS=64 MASKED=0 MASK_TYPE=f32 TRUTH=0
+// variants: TYPE=bf16 HEAD=80 CAUSAL=0 M_TILES=2 KEYS=32 QUERIES=32 BACK_KEYS=64 MASKED=0 MASK_TYPE=f32 TRUTH=0
+// variants: TYPE=f16 HEAD=96 CAUSAL=1 M_TILES=2 KEYS=32 QUERIES=32 BACK_KEYS=64 MASKED=0 MASK_TYPE=f32 TRUTH=0
+// variants: TYPE=bf16 HEAD=128 CAUSAL=1 M_TILES=1 KEYS=64 QUERIES=32 BACK_KEYS=32 MASKED=0 MASK_TYPE=f32 TRUTH=0
+// variants: TYPE=bf16 HEAD=64 CAUSAL=0 M_TILES=1 KEYS=64 QUERIES=64 BACK_KEYS=64 MASKED=1 MASK_TYPE=bf16 TRUTH=0
+// variants: TYPE=f16 HEAD=128 CAUSAL=1 M_TILES=1 KEYS=32 QUERIES=16 BACK_KEYS=32 MASKED=1 MASK_TYPE=boolean TRUTH=1
 #include "octet.cuh"
 
 #define WARPS 4
@@ -141,10 +143,51 @@ template <int M> DEVICE void write_rows(TYPE* to, i64 step, int valid, const flo
 
 DEVICE int at_most(int x, int most) { return x < most ? x : most; }
 
+// What a head's queries may see. With a mask, scores are scaled before it is added; a mask may hold the lowest number there is, so it is
+// never multiplied. Without one, the scale is part of the exponent's factor.
+struct Sight {
+    const MASK_TYPE* mask;
+    int query_step;
+    int key_step;
+    int queries;
+    int keys;
+    float scale;
+};
+DEVICE Sight sight_of(const MASK_TYPE* mask, const i64* steps, i64 b, i64 h, int queries, int keys, float scale) {
+#if MASKED
+    return Sight{mask + b * steps[12] + h * steps[13], (int)steps[14], (int)steps[15], queries, keys, scale};
+#else
+    return Sight{mask, 0, 0, queries, keys, scale};
+#endif
+}
+// The score of query i and key j: -infinity where it does not look.
+DEVICE float seen(const Sight& sight, float product, int i, int j) {
+    bool there = i < sight.queries && j < sight.keys && (!CAUSAL || j <= i);
+#if MASKED
+    if (!there) {
+        return -INFINITE;
+    }
+    MASK_TYPE m = sight.mask[i * sight.query_step + j * sight.key_step];
+#if TRUTH
+    return m == 0 ? -INFINITE : product * sight.scale;
+#else
+    return product * sight.scale + widen(m);
+#endif
+#else
+    return there ? product : -INFINITE;
+#endif
+}
+// exp(score - x), base being that of x.
+DEVICE float base_of_score(float x, float factor) { return MASKED ? x : x * factor; }
+DEVICE float base_of_sum(float x) { return MASKED ? x : x * LOG2_E; }
+DEVICE float power(float score, float base, float factor) {
+    return fast_exp2(MASKED ? (score - base) * LOG2_E : score * factor - base);
+}
+
 // A block has ROWS queries of a head. While scores are computed values arrive, and while values are added up the next keys do.
 KERNEL(flash_forward, THREADS,
-       (const TYPE* q, const TYPE* k, const TYPE* v, TYPE* y, float* log_sums, const i64* steps, i32 heads, i32 queries, i32 keys,
-        i32 group, float scale)) {
+       (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, TYPE* y, float* log_sums, const i64* steps, i32 heads,
+        i32 queries, i32 keys, i32 group, float scale)) {
     DYNAMIC_SHARED(shared);
     TYPE* qs = (TYPE*)shared;
     TYPE* ks = qs + ROWS * PITCH;
@@ -177,6 +220,7 @@ KERNEL(flash_forward, THREADS,
         sum[m][0] = sum[m][1] = 0;
     }
     float c = scale * LOG2_E;
+    Sight sight = sight_of(mask, steps, b, h, queries, keys, scale);
     for (int block = 0; block < blocks; block++) {
         int from = block * KEYS;
         copy_async_wait<0>();
@@ -186,7 +230,7 @@ KERNEL(flash_forward, THREADS,
         float s[M_TILES][KEYS / 8][4];
         clear(s);
         multiply_rows<M_TILES, KEYS>(s, qs + warp() * 16 * M_TILES * PITCH, ks);
-        if (from + KEYS > keys || (CAUSAL && from + KEYS - 1 > own)) {
+        if (MASKED || from + KEYS > keys || (CAUSAL && from + KEYS - 1 > own)) {
 #pragma unroll
             for (int m = 0; m < M_TILES; m++) {
 #pragma unroll
@@ -195,7 +239,7 @@ KERNEL(flash_forward, THREADS,
                     for (int e = 0; e < 4; e++) {
                         int j = from + n * 8 + lane() % 4 * 2 + e % 2;
                         int i = own + m * 16 + lane() / 4 + e / 2 * 8;
-                        s[m][n][e] = j < keys && (!CAUSAL || j <= i) ? s[m][n][e] : -INFINITE;
+                        s[m][n][e] = seen(sight, s[m][n][e], i, j);
                     }
                 }
             }
@@ -211,14 +255,14 @@ KERNEL(flash_forward, THREADS,
                 }
                 most = Max()(most, shuffle_xor(most, 1));
                 most = Max()(most, shuffle_xor(most, 2));
-                float base = most == -INFINITE ? 0 : most * c;
-                float factor = fast_exp2(largest[m][half] * c - base);
+                float base = most == -INFINITE ? 0 : base_of_score(most, c);
+                float factor = power(largest[m][half], base, c);
                 float all = 0;
 #pragma unroll
                 for (int n = 0; n < KEYS / 8; n++) {
 #pragma unroll
                     for (int e = 2 * half; e < 2 * half + 2; e++) {
-                        s[m][n][e] = fast_exp2(s[m][n][e] * c - base);
+                        s[m][n][e] = power(s[m][n][e], base, c);
                         all += s[m][n][e];
                     }
                 }
@@ -254,7 +298,7 @@ KERNEL(flash_forward, THREADS,
             }
             int i = own + m * 16 + half * 8 + lane() / 4;
             if (lane() % 4 == 0 && i < queries) {
-                log_sums[(b * heads + h) * queries + i] = all == 0 ? -INFINITE : largest[m][half] * scale + logf(all);
+                log_sums[(b * heads + h) * queries + i] = all == 0 ? -INFINITE : largest[m][half] * (MASKED ? 1 : scale) + logf(all);
             }
         }
     }
@@ -264,8 +308,8 @@ KERNEL(flash_forward, THREADS,
 
 // dq = scale Σ ds k, ds = p (dp - dy·y). A block has 64 queries of a head; keys and values of the next tile arrive while one is worked on.
 KERNEL(flash_queries, THREADS,
-       (const TYPE* q, const TYPE* k, const TYPE* v, const TYPE* dy, const float* log_sums, const float* dy_dots, TYPE* dq,
-        const i64* steps, i32 heads, i32 queries, i32 keys, i32 group, float scale)) {
+       (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, const TYPE* dy, const float* log_sums, const float* dy_dots,
+        TYPE* dq, const i64* steps, i32 heads, i32 queries, i32 keys, i32 group, float scale)) {
     DYNAMIC_SHARED(shared);
     TYPE* qs = (TYPE*)shared;
     TYPE* ups = qs + BACK_ROWS * PITCH;
@@ -289,6 +333,7 @@ KERNEL(flash_queries, THREADS,
     start_rows<BACK_KEYS>(tiles + tile, v, sv.row, keys);
     copy_async_commit();
     float c = scale * LOG2_E;
+    Sight sight = sight_of(mask, steps, b, h, queries, keys, scale);
     float base[2];
     float common[2];
 #pragma unroll
@@ -296,7 +341,7 @@ KERNEL(flash_queries, THREADS,
         int i = own + half * 8 + lane() / 4;
         float log_sum = i < queries ? log_sums[(b * heads + h) * queries + i] : -INFINITE;
         // of a query that sees nothing all probabilities are 0
-        base[half] = log_sum == -INFINITE ? INFINITE : log_sum * LOG2_E;
+        base[half] = log_sum == -INFINITE ? INFINITE : base_of_sum(log_sum);
         common[half] = i < queries ? dy_dots[(b * heads + h) * queries + i] : 0;
     }
     float out[1][PADDED / 8][4];
@@ -322,17 +367,17 @@ KERNEL(flash_queries, THREADS,
         clear(dp);
         multiply_rows<1, BACK_KEYS>(s, qs + warp() * 16 * PITCH, ks);
         multiply_rows<1, BACK_KEYS>(dp, ups + warp() * 16 * PITCH, vs);
-        bool edge = from + BACK_KEYS > keys || (CAUSAL && from + BACK_KEYS - 1 > own);
+        bool edge = MASKED || from + BACK_KEYS > keys || (CAUSAL && from + BACK_KEYS - 1 > own);
 #pragma unroll
         for (int n = 0; n < BACK_KEYS / 8; n++) {
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                float p = fast_exp2(s[0][n][e] * c - base[e / 2]);
+                float score = s[0][n][e];
                 if (edge) {
                     int j = from + n * 8 + lane() % 4 * 2 + e % 2;
-                    int i = own + lane() / 4 + e / 2 * 8;
-                    p = j < keys && (!CAUSAL || j <= i) ? p : 0;
+                    score = seen(sight, score, own + lane() / 4 + e / 2 * 8, j);
                 }
+                float p = power(score, base[e / 2], c);
                 s[0][n][e] = p * (dp[0][n][e] - common[e / 2]);
             }
         }
@@ -352,8 +397,8 @@ KERNEL(flash_queries, THREADS,
 // dk = scale Σ dsᵀ q and dv = Σ pᵀ dy. A block has 64 keys, for which scores are computed transposed: then they are in the registers as the
 // products over queries want them. The heads that share the keys come one after the other. dk or dv may be absent.
 KERNEL(flash_keys, THREADS,
-       (const TYPE* q, const TYPE* k, const TYPE* v, const TYPE* dy, const float* log_sums, const float* dy_dots, TYPE* dk, TYPE* dv,
-        const i64* steps, i32 heads, i32 queries, i32 keys, i32 group, float scale)) {
+       (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, const TYPE* dy, const float* log_sums, const float* dy_dots,
+        TYPE* dk, TYPE* dv, const i64* steps, i32 heads, i32 queries, i32 keys, i32 group, float scale)) {
     DYNAMIC_SHARED(shared);
     SHARED float bases[2][QUERIES];
     SHARED float commons[2][QUERIES];
@@ -394,7 +439,7 @@ KERNEL(flash_keys, THREADS,
             if (thread_index() < QUERIES) {
                 int i = from + thread_index();
                 float log_sum = i < queries ? log_sums[(b * heads + h) * queries + i] : -INFINITE;
-                bases[turn % 2][thread_index()] = log_sum == -INFINITE ? INFINITE : log_sum * LOG2_E;
+                bases[turn % 2][thread_index()] = log_sum == -INFINITE ? INFINITE : base_of_sum(log_sum);
                 commons[turn % 2][thread_index()] = i < queries ? dy_dots[(b * heads + h) * queries + i] : 0;
             }
         }
@@ -414,14 +459,18 @@ KERNEL(flash_keys, THREADS,
         float p[1][QUERIES / 8][4];
         clear(p);
         multiply_rows<1, QUERIES>(p, ks + warp() * 16 * PITCH, qs);
-        bool edge = CAUSAL && from < own + 16;
+        bool edge = MASKED || (CAUSAL && from < own + 16);
+        Sight sight = sight_of(mask, steps, b, shared_head * group + (turn - 1) / each, queries, keys, scale);
 #pragma unroll
         for (int n = 0; n < QUERIES / 8; n++) {
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 int column = n * 8 + lane() % 4 * 2 + e % 2;
-                float x = fast_exp2(p[0][n][e] * c - bases[now][column]);
-                p[0][n][e] = edge && own + lane() / 4 + e / 2 * 8 > from + column ? 0 : x;
+                float score = p[0][n][e];
+                if (edge) {
+                    score = seen(sight, score, from + column, own + lane() / 4 + e / 2 * 8);
+                }
+                p[0][n][e] = power(score, bases[now][column], c);
             }
         }
         multiply_columns<1, QUERIES>(out_v, p, ups);

@@ -99,7 +99,29 @@ class AttentionTest extends TwinTest {
         all.add(attention("few queries, many keys", few, many, many, null));
         all.add(attention("few queries, many keys, causal", few, many, many, null, causal));
         all.add(attention("many queries, few keys, causal", many, few, few, null, causal));
-        // what tensor cores do not take: another type, a mask, values of another size, a head too large, a negative
+        OperandType pair = f32(2, 2, 70, 64).as(DType.BF16);
+        all.add(attention(
+                "tiles, mask of queries and keys",
+                pair,
+                pair,
+                pair,
+                f32(1, 1, 70, 70).as(DType.BF16)));
+        all.add(attention("tiles, mask of heads, causal", pair, pair, pair, f32(2, 70, 70), causal));
+        all.add(attention(
+                "tiles, where samples look", pair, pair, pair, new OperandType(DType.BOOL, Shape.of(2, 1, 1, 70))));
+        OperandType high = f32(1, 2, 70, 96).as(DType.F16);
+        all.add(attention(
+                "tiles of F16, mask", high, high, high, f32(1, 2, 70, 70).as(DType.F16)));
+        OperandType highest = f32(1, 2, 66, 128).as(DType.F16);
+        all.add(attention(
+                "tiles of heads of 128, where they look",
+                highest,
+                highest,
+                highest,
+                new OperandType(DType.BOOL, Shape.of(66, 66)),
+                causal));
+        all.add(hidingTiles());
+        // what tensor cores do not take: another type, values of another size, a head too large, a negative
         // scale
         OperandType wide = f32(1, 1, 37, 256);
         all.add(attention("heads of 256", wide.as(DType.BF16), wide.as(DType.BF16), wide.as(DType.BF16), null, causal));
@@ -119,6 +141,22 @@ class AttentionTest extends TwinTest {
             case F16 -> 0x1p-11;
             default -> super.tolerance(c);
         };
+    }
+
+    /** Whole tiles of keys that nobody sees, queries that see nothing, and the lowest number of F32 as exporters write it. */
+    private static Case hidingTiles() {
+        OperandType x = f32(1, 2, 140, 32).as(DType.F16);
+        Case c = attention("tiles, much is hidden", x, x, x, f32(1, 1, 140, 140));
+        double[] mask = new double[140 * 140];
+        for (int i = 0; i < 140; i++) {
+            for (int j = 0; j < 140; j++) {
+                boolean seen = i != 3 && (i < 60 ? j % 7 == i % 7 && j >= 70 : j < 5);
+                mask[i * 140 + j] = seen ? 0 : i % 2 == 1 ? Double.NEGATIVE_INFINITY : -Float.MAX_VALUE;
+            }
+        }
+        List<double @Nullable []> inputs = new ArrayList<>(c.inputs());
+        inputs.set(3, mask);
+        return new Case(c.name(), c.op(), c.types(), inputs);
     }
 
     /** A mask of truth values, one query of which may look at nothing. */
