@@ -140,6 +140,34 @@ class ArchiveLauncherTest {
         assertEquals(0, proved.code(), proved.err());
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"octet", "octet-train"})
+    void a_language_model_learns_texts_in_fp8_and_is_exported_as_the_folder_it_was(String archive)
+            throws IOException, InterruptedException {
+        Path testdata = Path.of(System.getProperty("octet.testdata")).toAbsolutePath();
+        Path model = Files.createDirectory(folder.resolve("llama"));
+        for (String file : List.of("config.json", "model.safetensors")) {
+            Files.copy(testdata.resolve("models/tiny-hf/llama").resolve(file), model.resolve(file));
+        }
+        Files.copy(testdata.resolve("tokenizer/words.json"), model.resolve("tokenizer.json"));
+        Files.writeString(
+                folder.resolve("texts.jsonl"), "{\"text\": \"the cat sat on the mat and a dog ran far\"}\n".repeat(16));
+        Files.writeString(folder.resolve("train.yaml"), """
+            data: {train: texts.jsonl, tokenizer: llama/tokenizer.json}
+            loss: {type: causal-lm}
+            batch_size: 4
+            steps: 2
+            optimizer: {lr: 1.0e-3}
+            precision: {mode: fp8, recipe: delayed}
+            """);
+        Ended run = octet(archive, "train", "llama", "--config", "train.yaml", "-o", "run");
+        assertEquals(0, run.code(), run.err());
+        Ended exported = octet(archive, "export", "run", "-o", "tuned", "--target", "huggingface", "--no-proof");
+        assertEquals(0, exported.code(), exported.err());
+        assertTrue(Files.exists(folder.resolve("tuned/model.safetensors")));
+        assertTrue(Files.exists(folder.resolve("tuned/tokenizer.json")));
+    }
+
     @Test
     void what_the_archive_for_training_leaves_out_is_told_with_the_archive_that_has_it()
             throws IOException, InterruptedException {
