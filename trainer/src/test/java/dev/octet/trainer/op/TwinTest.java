@@ -214,7 +214,8 @@ public abstract class TwinTest {
     }
 
     /**
-     * Gradients by input (of no length where none flows) when only output 0 has an upstream gradient: the CPU twin's, which must be near the reference's.
+     * Gradients by input (of no length where none flows) when only output 0 has an upstream gradient: the CPU twin's. They must be near the reference's, as
+     * those of the CUDA twin.
      *
      * @param upstream gradient of output 0
      */
@@ -227,6 +228,7 @@ public abstract class TwinTest {
         OpEntry<Op> entry = Ops.of(op);
         entry.reference().forward(op, new ReferenceOperands(inputs, outputs, List.of(), List.of()));
         entry.reference().backward(op, new ReferenceOperands(inputs, outputs, List.of(upstream), expected));
+        checkCuda(op, types, inputs, upstream, expected);
         try (Arena arena = Arena.ofShared();
                 ThreadTeam team = new ThreadTeam(1)) {
             CpuContext cpu = new CpuContext(team, gemm());
@@ -252,6 +254,37 @@ public abstract class TwinTest {
                 }
             }
             return got;
+        }
+    }
+
+    private static void checkCuda(
+            Op op,
+            List<OperandType> types,
+            List<double[]> inputs,
+            double[] upstream,
+            List<double @Nullable []> expected) {
+        CudaKernel<Op> twin = Ops.of(op).cuda();
+        if (twin == null || HostGpu.absence().isPresent()) {
+            return;
+        }
+        try (CudaOperands operands = new CudaOperands(new HostGpu(HostGpu.Order.FORWARD))) {
+            List<@Nullable CudaTensor> x = new ArrayList<>();
+            List<@Nullable CudaTensor> dx = new ArrayList<>();
+            for (int i = 0; i < inputs.size(); i++) {
+                x.add(operands.tensor(types.get(i), inputs.get(i)));
+                dx.add(expected.get(i) == null ? null : operands.empty(types.get(i)));
+            }
+            List<@Nullable CudaTensor> y = new ArrayList<>();
+            Stream.concat(op.outputs().stream(), op.saved().stream()).forEach(t -> y.add(operands.empty(t)));
+            CudaTensor dy = operands.tensor(op.outputs().getFirst(), upstream);
+            operands.run(cuda -> twin.forward(op, new Operands<>(x, y, List.of(), List.of(), i -> false), cuda));
+            operands.run(cuda -> twin.backward(op, new Operands<>(x, y, List.of(dy), dx, i -> false), cuda));
+            for (int i = 0; i < dx.size(); i++) {
+                CudaTensor t = dx.get(i);
+                if (t != null) {
+                    assertArrayEquals(requireNonNull(expected.get(i)), operands.numbers(t), 3e-5);
+                }
+            }
         }
     }
 

@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class HostGpu implements Gpu {
     /**
-     * In which blocks, warps and lanes run between two barriers.
+     * In which blocks, warps and lanes run between two barriers. What a kernel must not read holds other bytes in the first than in others.
      *
      * @param seed 0: as they are counted, asynchronous copies as late as possible; 1: backwards, copies at once; others: mixed, copies at once
      */
@@ -39,7 +39,7 @@ public final class HostGpu implements Gpu {
     private final HostCompiler compiler;
     private final Order order;
     private final int capability;
-    private final HostMemory memory = new HostMemory(MEMORY_BYTES);
+    private final HostMemory memory;
     private final Arena pinned = Arena.ofShared();
     /** Where works go while a graph is captured. */
     private @Nullable List<HostWork> captured;
@@ -58,6 +58,7 @@ public final class HostGpu implements Gpu {
                 .orElseThrow(() ->
                         new UnavailableException(absence().orElseThrow(), "HostGpu", "skip the test by assumption"));
         this.order = order;
+        this.memory = new HostMemory(MEMORY_BYTES, (byte) (order.seed() == 0 ? 0xA5 : 0x7E));
         this.capability = capability;
     }
 

@@ -320,13 +320,15 @@ class HostGpuTest {
     }
 
     @Test
-    void a_race_and_a_copy_that_is_not_waited_for_give_other_bits_in_another_order() {
+    void a_race_a_copy_not_waited_for_and_what_lies_outside_give_other_bits_in_another_order() {
         long x = floats(numbers(128, 8));
         long y = gpu.allocate(256, "y");
         launch("race", Grid.of(1, 64), y);
         float[] raced = read(y, 64);
         launch("early", Grid.of(1, 32), x, y);
         float[] early = read(y, 32);
+        launch("read_far", Grid.of(1, 32), x, y, 128L);
+        float far = read(y, 1)[0];
         gpu.close();
         gpu = new HostGpu(HostGpu.Order.BACKWARD);
         x = floats(numbers(128, 8));
@@ -335,6 +337,8 @@ class HostGpuTest {
         assertNotEquals(Arrays.toString(raced), Arrays.toString(read(y, 64)));
         launch("early", Grid.of(1, 32), x, y);
         assertNotEquals(Arrays.toString(early), Arrays.toString(read(y, 32)));
+        launch("read_far", Grid.of(1, 32), x, y, 128L);
+        assertNotEquals(far, read(y, 1)[0]);
     }
 
     @Test

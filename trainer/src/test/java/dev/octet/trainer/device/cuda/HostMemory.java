@@ -9,7 +9,6 @@ import java.util.TreeMap;
 /** Device memory of {@link HostGpu}: native memory, each piece between two zones that nobody may write. */
 final class HostMemory implements AutoCloseable {
     private static final long ZONE = 256;
-    private static final byte ZONE_FILL = (byte) 0xA5;
 
     private record Piece(Arena arena, MemorySegment whole, long bytes, String what) {
         long address() {
@@ -22,12 +21,14 @@ final class HostMemory implements AutoCloseable {
     }
 
     private final TreeMap<Long, Piece> pieces = new TreeMap<>();
-    private final MemorySegment zone = Arena.ofAuto().allocate(ZONE).fill(ZONE_FILL);
+    private final MemorySegment zone;
     private final long total;
     private long used;
 
-    HostMemory(long total) {
+    /** @param zoneFill what the zones hold: who reads it computes something else with another one */
+    HostMemory(long total, byte zoneFill) {
         this.total = total;
+        this.zone = Arena.ofAuto().allocate(ZONE).fill(zoneFill);
     }
 
     long free() {

@@ -111,6 +111,7 @@ KERNEL(two_shuffles, 32, (float* y)) {
     y[thread_index()] = thread_index() < 7 ? shuffle_xor(1.0f, 1) : shuffle_up(1.0f, 1);
 }
 KERNEL(far, 32, (float* y, i64 at)) { y[at] = 1; }
+KERNEL(read_far, 32, (const float* x, float* y, i64 at)) { *y = x[at]; }
 KERNEL(past_shared, 32, (float* y, int at)) {
     SHARED float tile[4][8];
     tile[0][at] = 1;
