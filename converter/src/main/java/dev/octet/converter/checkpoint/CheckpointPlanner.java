@@ -1,6 +1,5 @@
 package dev.octet.converter.checkpoint;
 
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.Shard;
@@ -13,34 +12,24 @@ import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.cast.Floats;
-import dev.octet.quant.layout.CacheSide;
 import dev.octet.quant.layout.Layout;
-import dev.octet.quant.layout.LayoutContents;
 import dev.octet.quant.layout.LayoutOptions;
-import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.layout.WeightScheme;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.recipe.Recipe;
-import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -50,8 +39,6 @@ import org.jspecify.annotations.Nullable;
  * their codes.
  */
 public final class CheckpointPlanner {
-    private static final Set<DType> CACHE_TYPES = Set.of(DType.F32, DType.BF16, DType.F16);
-
     private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
     private final Goal goal;
@@ -59,14 +46,9 @@ public final class CheckpointPlanner {
     private final Exactnesses exactnesses;
     private final DType plainType;
     private final List<String> notes = new ArrayList<>();
-    private final List<StoredWeight> quantized = new ArrayList<>();
-    private final Set<String> keptLinears = new LinkedHashSet<>();
+    private final TargetConfig targetConfig;
     private Map<String, WeightDecision> decisions = Map.of();
-    private final Map<String, List<CachePlace>> storedCacheScales = new LinkedHashMap<>();
-    private final Set<String> cached = new HashSet<>();
-    private boolean kvScales;
-    private @Nullable Recipe writtenRecipe;
-    private LayoutOptions writtenOptions = LayoutOptions.defaults();
+    private final CacheScaleSteps cache;
 
     /**
      * What a plan takes beside the checkpoint.
@@ -89,9 +71,6 @@ public final class CheckpointPlanner {
         }
     }
 
-    /** Whose scale a tensor of the source is. */
-    private record CachePlace(String attention, CacheSide side) {}
-
     private CheckpointPlanner(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs) {
         this.checkpoint = checkpoint;
         this.stored = stored;
@@ -99,6 +78,8 @@ public final class CheckpointPlanner {
         this.inputs = inputs;
         this.exactnesses = new Exactnesses(checkpoint);
         this.plainType = plainType(goal, checkpoint);
+        this.cache = new CacheScaleSteps(checkpoint, stored, goal.layout(), inputs.cacheScales());
+        this.targetConfig = new TargetConfig(checkpoint, goal.layout(), plainType);
     }
 
     /**
@@ -134,7 +115,6 @@ public final class CheckpointPlanner {
         requireConsistent();
         notes.addAll(stored.notes());
         decide();
-        findCacheScales();
         List<ShardPlan> shards = new ArrayList<>();
         Set<String> names = new HashSet<>();
         for (Shard shard : checkpoint.shards()) {
@@ -149,7 +129,9 @@ public final class CheckpointPlanner {
                     shard.name(), List.copyOf(steps), SafetensorsHeader.layout(targets, metadata(shard))));
         }
         requireSomething(shards);
-        return withConfig(shards);
+        Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
+        Map<String, ObjectNode> files = targetConfig.describe(config, cache.written(), notes);
+        return new CheckpointPlan(shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes));
     }
 
     private static void requireNew(TensorSpec target, Set<String> names, Shard shard) {
@@ -180,7 +162,7 @@ public final class CheckpointPlanner {
         if (!(goal instanceof Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options))) {
             return;
         }
-        WeightScheme scheme = scheme(layout, recipe, options);
+        WeightScheme scheme = LayoutRecipes.scheme(layout, recipe, options);
         List<WeightSelector.Candidate> candidates = new ArrayList<>();
         for (Shard shard : checkpoint.shards()) {
             for (SafetensorsHeader.Entry e : shard.header().entries()) {
@@ -213,30 +195,6 @@ public final class CheckpointPlanner {
         return byData.get(spec.name());
     }
 
-    static WeightScheme scheme(Layout layout, Recipe recipe, LayoutOptions options) {
-        return layout.scheme(recipe, options)
-                .orElseThrow(() -> new InvalidOptionException(
-                        layout.unsupported(recipe, options)
-                                .orElse("layout " + layout.name() + " has no way to say recipe " + recipe.name()),
-                        "--recipe " + recipe.name() + " --target " + layout.name(),
-                        "it takes " + String.join(", ", recipesOf(layout, options)) + "; or choose one of the targets "
-                                + String.join(", ", layoutsOf(recipe, options))));
-    }
-
-    private static List<String> recipesOf(Layout layout, LayoutOptions options) {
-        return Recipes.CHECKPOINT.stream()
-                .filter(r -> layout.scheme(r, options).isPresent())
-                .map(Recipe::name)
-                .toList();
-    }
-
-    private static List<String> layoutsOf(Recipe recipe, LayoutOptions options) {
-        return Layouts.ALL.stream()
-                .filter(l -> l.scheme(recipe, options).isPresent())
-                .map(Layout::name)
-                .toList();
-    }
-
     private void requireInputScales() {
         if (inputs.inputScales().isEmpty()) {
             return;
@@ -263,47 +221,9 @@ public final class CheckpointPlanner {
         } else if (stored.plain().containsKey(spec.name())) {
             addPlain(spec, steps);
         } else if (stored.others().containsKey(spec.name())) {
-            addOther(spec, steps);
+            cache.addStored(spec, steps, notes);
         } // else a scale of some weight, which goes with it
-        LinearNames.attention(weight == null ? spec.name() : weight.name()).ifPresent(a -> addCacheScales(a, steps));
-    }
-
-    /** The goal's layout; null for plain floats. */
-    private @Nullable Layout layout() {
-        return switch (goal) {
-            case Goal.Quantize q -> q.layout();
-            case Goal.Convert c -> c.layout();
-            case Goal.Dequantize _ -> null;
-        };
-    }
-
-    /** New scales of a KV cache lie in the file of the weight that makes its keys. */
-    private void addCacheScales(String attention, List<TensorStep> steps) {
-        CacheScales.Pair scales = inputs.cacheScales().byAttention().get(attention);
-        Layout layout = layout();
-        if (scales == null || layout == null || !cached.add(attention)) {
-            return;
-        }
-        for (CacheSide side : CacheSide.values()) {
-            steps.add(new TensorStep.CacheScale(layout.cacheScale(attention, side), scales.of(side)));
-        }
-        kvScales = true;
-    }
-
-    /** Which tensors of the source scale its KV cache, whatever they are called. */
-    private void findCacheScales() {
-        List<String> weights = Stream.concat(stored.plain().keySet().stream(), stored.weights().keySet().stream())
-                .toList();
-        for (String attention : CacheScales.attentions(weights)) {
-            for (CacheSide side : CacheSide.values()) {
-                side.names(attention).stream()
-                        .filter(stored.others()::containsKey)
-                        .findFirst()
-                        .ifPresent(name -> storedCacheScales
-                                .computeIfAbsent(name, _ -> new ArrayList<>())
-                                .add(new CachePlace(attention, side)));
-            }
-        }
+        LinearNames.attention(weight == null ? spec.name() : weight.name()).ifPresent(a -> cache.addNew(a, steps));
     }
 
     private void addPlain(TensorSpec spec, List<TensorStep> steps) throws IOException {
@@ -322,64 +242,8 @@ public final class CheckpointPlanner {
                     Exactness.ONE_ROUNDING));
             return;
         }
-        noteLinear(spec.name(), spec.shape());
+        targetConfig.keep(spec.name(), spec.shape());
         steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
-    }
-
-    /** Remembers a matrix that a consumer takes for a Linear, so that the configuration can name it as not quantised. */
-    private void noteLinear(String name, Shape shape) {
-        switch (LinearNames.role(name, shape)) {
-            case LINEAR, HEAD, ROUTER -> {
-                if (name.endsWith(".weight")) {
-                    keptLinears.add(StoredWeight.moduleOf(name));
-                }
-            }
-            case FUSED_EXPERTS -> keptLinears.add(StoredWeight.moduleOf(name));
-            case EMBEDDING, NORM, OTHER -> {}
-        }
-    }
-
-    private void addOther(TensorSpec spec, List<TensorStep> steps) throws IOException {
-        Layout layout = layout();
-        if (layout == null) {
-            notes.add("left out " + spec.name() + ": it scales a cache of 8-bit floats");
-            return;
-        }
-        List<CachePlace> places = storedCacheScales.getOrDefault(spec.name(), List.of());
-        if (!places.isEmpty() && !inputs.cacheScales().byAttention().isEmpty()) {
-            notes.add("left out " + spec.name() + ": the KV cache has new scales");
-            return;
-        }
-        kvScales |= !places.isEmpty()
-                || spec.name().endsWith("k_scale")
-                || spec.name().endsWith("v_scale");
-        boolean byHead = spec.shape().elementCount() != 1;
-        if (places.isEmpty() || byHead) {
-            if (byHead && !places.isEmpty()) {
-                notes.add(spec.name() + " stays as it is: it has a scale for each head");
-            }
-            steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
-            return;
-        }
-        float value = number(tensor(spec.name()));
-        for (CachePlace place : places) {
-            steps.add(new TensorStep.CacheScale(layout.cacheScale(place.attention(), place.side()), value));
-        }
-    }
-
-    /** The one element of a stored scale. */
-    private float number(StoredTensor tensor) throws IOException {
-        if (!CACHE_TYPES.contains(tensor.dtype())) {
-            throw new UnsupportedModelException(
-                    "a scale of the KV cache is stored as " + tensor.dtype() + ", not as F32, BF16 or F16",
-                    "tensor '" + tensor.name() + "'",
-                    "export the checkpoint again, or dequantise it first");
-        }
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment bytes = arena.allocate(tensor.spec().byteSize(), Float.BYTES);
-            checkpoint.read(tensor, 0, bytes);
-            return Floats.get(tensor.dtype(), bytes, 0);
-        }
     }
 
     private void addWeight(StoredWeight weight, List<TensorStep> steps) throws IOException {
@@ -400,7 +264,7 @@ public final class CheckpointPlanner {
                             options,
                             Exactness.DOUBLE_ROUNDING));
                 } else {
-                    noteLinear(weight.name(), weight.shape());
+                    targetConfig.keep(weight.name(), weight.shape());
                     steps.add(dequantize(weight));
                 }
             }
@@ -434,13 +298,13 @@ public final class CheckpointPlanner {
             LayoutOptions options,
             Exactness exactness)
             throws IOException {
-        WeightScheme scheme = scheme(layout, recipe, options);
+        WeightScheme scheme = LayoutRecipes.scheme(layout, recipe, options);
         Float inputScale = inputs.inputScales().get(StoredWeight.moduleOf(name));
         if (inputScale == null && options.staticInputs()) {
             inputScale = WeightReader.of(checkpoint, stored).inputScale(name);
         }
         StoredWeight target = layout.place(name, shape, scheme, options);
-        written(target, recipe, options);
+        targetConfig.add(target, recipe, options);
         boolean whole = scheme.perTensor() || scheme.twoLevels();
         StoredTensor kept = keptScales(target);
         return new TensorStep.Quantize(
@@ -485,33 +349,13 @@ public final class CheckpointPlanner {
         return kept != null && kept.spec().equals(wanted);
     }
 
-    /** Remembers a weight of the target; one configuration must be true of all of them. */
-    private void written(StoredWeight target, Recipe recipe, LayoutOptions options) {
-        if (writtenRecipe != null && !(recipe.equals(writtenRecipe) && options.equals(writtenOptions))) {
-            throw new UnsupportedModelException(
-                    "weights are quantised in different ways: "
-                            + quantized.getFirst().name() + " as " + way(writtenRecipe, writtenOptions) + ", "
-                            + target.name() + " as " + way(recipe, options),
-                    checkpoint.path().toString(),
-                    "the configuration that Octet writes describes one way for all; dequantise the checkpoint instead,"
-                            + " or give --recipe to round all weights to one");
-        }
-        quantized.add(target);
-        writtenRecipe = recipe;
-        writtenOptions = options;
-    }
-
-    private static String way(Recipe recipe, LayoutOptions options) {
-        return recipe.name() + (options.staticInputs() ? " with static inputs" : "");
-    }
-
     private TensorStep convert(StoredWeight weight, Layout layout, LayoutOptions options, Optional<Recipe> recipe)
             throws IOException {
         boolean staticInput = weight.inputScale() != null;
         LayoutOptions own = new LayoutOptions(options.scaleType(), options.powerOfTwoScales(), staticInput);
         boolean fnuz = weight.codes() == Codes.E4M3FNUZ;
-        for (Recipe candidate : candidates(recipe, layout, own, weight)) {
-            WeightScheme scheme = scheme(layout, candidate, own);
+        for (Recipe candidate : LayoutRecipes.alike(recipe, layout, own, weight)) {
+            WeightScheme scheme = LayoutRecipes.scheme(layout, candidate, own);
             StoredWeight target = layout.place(weight.name(), weight.shape(), scheme, own);
             if (isPowerOfTwoOnly(target) && !isPowerOfTwoOnly(weight)) {
                 continue; // the codes would mean something else
@@ -520,14 +364,14 @@ public final class CheckpointPlanner {
                 notes.add(weight.name() + " holds codes that E4M3FN has no number for (240 times the scale, NaN)");
                 continue;
             }
-            written(target, candidate, own);
+            targetConfig.add(target, candidate, own);
             return new TensorStep.Relayout(weight, target, fnuz ? 0.5f : 1, exactnesses.relayout(weight, target));
         }
         if (recipe.isPresent()) {
-            WeightScheme scheme = scheme(layout, recipe.get(), own);
+            WeightScheme scheme = LayoutRecipes.scheme(layout, recipe.get(), own);
             Optional<String> refusal = layout.refusal(scheme, weight.shape());
             if (refusal.isPresent()) {
-                noteLinear(weight.name(), weight.shape());
+                targetConfig.keep(weight.name(), weight.shape());
                 notes.add(weight.name() + " becomes " + plainType + ": " + refusal.get());
                 return dequantize(weight);
             }
@@ -547,44 +391,13 @@ public final class CheckpointPlanner {
                                 ? ""
                                 : " with " + weight.scale().number() + " scales"),
                 "weight '" + weight.name() + "' of shape " + weight.shape(),
-                "give --recipe to round the values once more (" + String.join(", ", recipesOf(layout, own))
-                        + "), or convert to " + String.join(", ", otherLayouts(layout)));
-    }
-
-    private static List<String> otherLayouts(Layout layout) {
-        return Layouts.ALL.stream()
-                .map(Layout::name)
-                .filter(n -> !n.equals(layout.name()))
-                .toList();
-    }
-
-    /**
-     * Recipes that say in {@code layout} what the codes of a weight are. First those that cut every weight as this one is cut, then those
-     * that cut one of this shape alike: a weight of one block has one scale, as one that is not cut.
-     */
-    private static List<Recipe> candidates(
-            Optional<Recipe> recipe, Layout layout, LayoutOptions options, StoredWeight weight) {
-        Shape matrix = matrix(weight.shape());
-        Codes codes = weight.codes() == Codes.E4M3FNUZ ? Codes.E4M3FN : weight.codes(); // transcoded on the way
-        return recipe.map(List::of).orElse(Recipes.CHECKPOINT).stream()
-                .filter(r -> layout.scheme(r, options)
-                        .filter(s -> s.codes() == codes
-                                && s.twoLevels() == (weight.globalScale() != null)
-                                && Exactnesses.same(s.granularity(), weight.granularity(), matrix)
-                                && layout.refusal(s, weight.shape()).isEmpty())
-                        .isPresent())
-                .sorted(Comparator.comparing(
-                        r -> !r.fprop().weight().granularity().equals(weight.granularity())))
-                .toList();
+                "give --recipe to round the values once more ("
+                        + String.join(", ", LayoutRecipes.recipesOf(layout, own)) + "), or convert to "
+                        + String.join(", ", LayoutRecipes.otherThan(layout)));
     }
 
     private static boolean isPowerOfTwoOnly(StoredWeight weight) {
         return weight.scale() != null && weight.scale().number() == DType.F8_E8M0;
-    }
-
-    private static Shape matrix(Shape shape) {
-        MatrixShape m = MatrixShape.of(shape);
-        return Shape.of(m.rows(), m.cols());
     }
 
     private StoredTensor tensor(String name) {
@@ -630,44 +443,5 @@ public final class CheckpointPlanner {
                 "no weight of the checkpoint is quantised",
                 checkpoint.path().toString(),
                 "give a quantised checkpoint; to quantise this one, use `octet quantize`");
-    }
-
-    private CheckpointPlan withConfig(List<ShardPlan> shards) {
-        Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
-        Map<String, ObjectNode> files = new LinkedHashMap<>();
-        Layout layout = layout();
-        ObjectNode edited = config.orElseGet(() -> new ObjectNode(JsonNodeFactory.instance));
-        edited.remove("quantization_config");
-        edited.remove("compression_config");
-        Recipe recipe = writtenRecipe;
-        if (layout != null && recipe != null) {
-            LayoutContents contents =
-                    new LayoutContents(recipe, writtenOptions, quantized, List.copyOf(keptLinears), kvScales);
-            files.putAll(layout.configure(edited, contents));
-        } else {
-            setType(edited);
-        }
-        if (kvScales && layout != null && !layout.configuresCache()) {
-            notes.add("nothing in config.json says that the KV cache has scales: start vLLM with --kv-cache-dtype fp8");
-        }
-        if (config.isEmpty()) {
-            notes.add("there is no config.json, so none is written: consumers will not know how the weights are"
-                    + " quantised");
-            files.clear();
-        }
-        return new CheckpointPlan(shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes));
-    }
-
-    private void setType(ObjectNode config) {
-        String name = switch (plainType) {
-            case F32 -> "float32";
-            case F16 -> "float16";
-            default -> "bfloat16";
-        };
-        for (String key : List.of("torch_dtype", "dtype")) {
-            if (config.has(key)) {
-                config.put(key, name);
-            }
-        }
     }
 }

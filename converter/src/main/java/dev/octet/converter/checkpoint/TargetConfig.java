@@ -1,0 +1,126 @@
+package dev.octet.converter.checkpoint;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.LayoutContents;
+import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.recipe.Recipe;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/** What the target's configuration has to say of its weights: collected weight by weight, then written down. */
+final class TargetConfig {
+    private final Checkpoint checkpoint;
+    private final @Nullable Layout layout;
+    private final DType plainType;
+    private final List<StoredWeight> quantized = new ArrayList<>();
+    private final Set<String> keptLinears = new LinkedHashSet<>();
+    private @Nullable Recipe recipe;
+    private LayoutOptions options = LayoutOptions.defaults();
+
+    /**
+     * Nothing collected yet.
+     *
+     * @param checkpoint the source, for messages
+     * @param layout of the target; null for plain floats
+     * @param plainType of weights that do not stay quantised
+     */
+    TargetConfig(Checkpoint checkpoint, @Nullable Layout layout, DType plainType) {
+        this.checkpoint = checkpoint;
+        this.layout = layout;
+        this.plainType = plainType;
+    }
+
+    /**
+     * Remembers a quantised weight of the target; one configuration must be true of all of them.
+     *
+     * @throws UnsupportedModelException when an earlier one was quantised in another way
+     */
+    void add(StoredWeight weight, Recipe itsRecipe, LayoutOptions itsOptions) {
+        if (recipe != null && !(itsRecipe.equals(recipe) && itsOptions.equals(options))) {
+            throw new UnsupportedModelException(
+                    "weights are quantised in different ways: "
+                            + quantized.getFirst().name() + " as " + way(recipe, options) + ", " + weight.name()
+                            + " as " + way(itsRecipe, itsOptions),
+                    checkpoint.path().toString(),
+                    "the configuration that Octet writes describes one way for all; dequantise the checkpoint instead,"
+                            + " or give --recipe to round all weights to one");
+        }
+        quantized.add(weight);
+        recipe = itsRecipe;
+        options = itsOptions;
+    }
+
+    private static String way(Recipe recipe, LayoutOptions options) {
+        return recipe.name() + (options.staticInputs() ? " with static inputs" : "");
+    }
+
+    /** Remembers a matrix that stays plain, if a consumer takes it for a Linear: the configuration names it as not quantised. */
+    void keep(String name, Shape shape) {
+        switch (LinearNames.role(name, shape)) {
+            case LINEAR, HEAD, ROUTER -> {
+                if (name.endsWith(".weight")) {
+                    keptLinears.add(StoredWeight.moduleOf(name));
+                }
+            }
+            case FUSED_EXPERTS -> keptLinears.add(StoredWeight.moduleOf(name));
+            case EMBEDDING, NORM, OTHER -> {}
+        }
+    }
+
+    /**
+     * Edits {@code config.json} so that it describes the target.
+     *
+     * @param config of the source, to be changed; empty where it has none
+     * @param cacheScales whether the target has scales of a KV cache
+     * @param notes gets what users must know
+     * @return other files that must lie beside it, by name
+     */
+    Map<String, ObjectNode> describe(Optional<ObjectNode> config, boolean cacheScales, List<String> notes) {
+        Map<String, ObjectNode> files = new LinkedHashMap<>();
+        ObjectNode edited = config.orElseGet(() -> new ObjectNode(JsonNodeFactory.instance));
+        edited.remove("quantization_config");
+        edited.remove("compression_config");
+        if (layout != null && recipe != null) {
+            LayoutContents contents =
+                    new LayoutContents(recipe, options, quantized, List.copyOf(keptLinears), cacheScales);
+            files.putAll(layout.configure(edited, contents));
+        } else {
+            setType(edited);
+        }
+        if (cacheScales && layout != null && !layout.configuresCache()) {
+            notes.add("nothing in config.json says that the KV cache has scales: start vLLM with --kv-cache-dtype fp8");
+        }
+        if (config.isEmpty()) {
+            notes.add("there is no config.json, so none is written: consumers will not know how the weights are"
+                    + " quantised");
+            files.clear();
+        }
+        return files;
+    }
+
+    private void setType(ObjectNode config) {
+        String name = switch (plainType) {
+            case F32 -> "float32";
+            case F16 -> "float16";
+            default -> "bfloat16";
+        };
+        for (String key : List.of("torch_dtype", "dtype")) {
+            if (config.has(key)) {
+                config.put(key, name);
+            }
+        }
+    }
+}
