@@ -2,6 +2,7 @@ package dev.octet.trainer;
 
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
@@ -23,6 +24,8 @@ import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.precision.Fp8Choice;
+import dev.octet.trainer.precision.Fp8Policy;
+import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
@@ -92,7 +95,7 @@ public final class Trainer implements AutoCloseable {
                 .map(e -> new MicroBatches(e, (int) Math.min(config.batchSize(), e.count()), false, 0))
                 .orElse(null);
         this.schedule = schedule(config);
-        this.session = new TrainingSession(setup(config, model, parameters, trained), device);
+        this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, LossGraph.outputOf(model.graph(), config.loss()), device))
@@ -146,17 +149,37 @@ public final class Trainer implements AutoCloseable {
     }
 
     private static TrainingSetup setup(
-            TrainingConfig config, GraphSource model, Parameters parameters, Set<String> trained) {
+            TrainingConfig config,
+            PrecisionPolicy policy,
+            GraphSource model,
+            Parameters parameters,
+            Set<String> trained) {
         return new TrainingSetup(
                 model,
                 parameters,
                 trained,
                 config.loss(),
-                config.precision().policy(),
+                policy,
                 config.precision().scaling(),
                 config.optimizer().optimizer(),
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY));
+    }
+
+    /** What the configuration asks for, or what it allows in its place where the device does not multiply FP8. */
+    private PrecisionPolicy policyFor(Device on) {
+        PrecisionPolicy policy = parts.config().precision().policy();
+        if (!(policy instanceof Fp8Policy fp8) || on.multipliesFp8() || !fp8.multipliesCodes()) {
+            return policy;
+        }
+        if (fp8.replaceable()) {
+            return fp8.base();
+        }
+        throw new UnavailableException(
+                "the device does not multiply FP8: NVIDIA GPUs do from compute capability 8.9 on",
+                on.name() + ", " + on.products() + "; precision.mode: fp8",
+                "use another GPU, or set precision.on_unsupported: base (Linears in the base type), or fake_quantize:"
+                        + " true");
     }
 
     private static Schedule schedule(TrainingConfig config) {
@@ -224,6 +247,10 @@ public final class Trainer implements AutoCloseable {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
+        if (!policyFor(device).equals(parts.config().precision().policy())) {
+            notes.add("precision.on_unsupported: " + device.name()
+                    + " does not multiply FP8, so no Linear is in FP8; the base type takes its place");
+        }
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
         note(notes, "one parameter, which the export wrote twice" + setting, restored);

@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import dev.octet.formats.error.DeviceLostException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -137,11 +138,22 @@ final class TrainingRun implements RunControl {
             ended = true;
             tellEnd(how);
             return how;
+        } catch (DeviceLostException e) {
+            throw withCheckpoint(e);
         } finally {
             if (!ended) {
                 tellEnd(end(RunEnd.Reason.FAILED, "an error ended the run"));
             }
         }
+    }
+
+    /** What was in the device's memory is gone: the message says what is left. */
+    private DeviceLostException withCheckpoint(DeviceLostException e) {
+        String left = lastCheckpoint > 0
+                ? "the last checkpoint is " + checkpoints.path(lastCheckpoint) + " (step " + lastCheckpoint + "), "
+                        + (done - lastCheckpoint) + " steps are lost"
+                : "there was no checkpoint yet";
+        return new DeviceLostException(e.what() + " at step " + (done + 1), e.where(), left + "; " + e.fix(), e);
     }
 
     /** All hooks hear of it, also when one fails: they have files to close. */

@@ -49,6 +49,9 @@ final class Fp8Config {
             "torchao_rowwise", LayerFilter.TORCHAO_ROWWISE,
             "torchao_tensorwise", LayerFilter.TORCHAO_TENSORWISE);
 
+    /** What happens on a device that does not multiply FP8: whether {@code base} may take its place. */
+    private static final Map<String, Boolean> ON_UNSUPPORTED = Map.of("refuse", false, "base", true);
+
     private Fp8Config() {}
 
     /** Remarks on keys that are taken and have no effect. */
@@ -74,7 +77,8 @@ final class Fp8Config {
                         s.choice("filter", FILTERS, LayerFilter.NONE),
                         s.sections("layers").stream()
                                 .map(l -> l.read(Fp8Config::layer))
-                                .toList()));
+                                .toList()),
+                s.choice("on_unsupported", ON_UNSUPPORTED, false));
     }
 
     private static LayerOverride layer(Section s) {

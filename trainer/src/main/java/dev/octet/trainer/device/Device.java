@@ -15,6 +15,11 @@ public interface Device extends AutoCloseable {
     /** What computes matrix products, and where that is not the fastest there could be, why: for whoever starts a run. */
     String products();
 
+    /** Whether it multiplies FP8 codes; a processor does, by tables. */
+    default boolean multipliesFp8() {
+        return true;
+    }
+
     /**
      * Memory for lasting values, zero-filled. Values of different programs with the same name are the same memory.
      *

@@ -13,8 +13,21 @@ import java.util.List;
  * not depend on when it was evaluated.)
  *
  * @param base autocast around the Linears: BF16, F16 or F32
+ * @param replaceable whether a device that does not multiply FP8 may compute all of it by {@code base} instead
  */
-public record Fp8Policy(Autocast base, Fp8Settings settings) implements PrecisionPolicy {
+public record Fp8Policy(Autocast base, Fp8Settings settings, boolean replaceable) implements PrecisionPolicy {
+    /** A policy that nothing replaces. */
+    public Fp8Policy(Autocast base, Fp8Settings settings) {
+        this(base, settings, false);
+    }
+
+    /** Whether products of codes are asked for anywhere; with fake quantisation operands are widened before they are multiplied. */
+    public boolean multipliesCodes() {
+        boolean elsewhere =
+                settings.overrides().stream().anyMatch(o -> o.fp8() && Boolean.FALSE.equals(o.fakeQuantize()));
+        return !settings.fakeQuantize() || elsewhere;
+    }
+
     @Override
     public String name() {
         return "fp8 " + settings.recipe().name() + (settings.fakeQuantize() ? " fake" : "") + ", " + base.name();

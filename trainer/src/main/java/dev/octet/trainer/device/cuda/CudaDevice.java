@@ -31,6 +31,11 @@ public final class CudaDevice implements Device {
         return gpu.info().name() + ", " + gpu.info().versions();
     }
 
+    @Override
+    public boolean multipliesFp8() {
+        return gpu.info().hasFp8();
+    }
+
     /** What the GPU is. */
     public GpuInfo info() {
         return gpu.info();
