@@ -42,11 +42,15 @@ class KernelCompilerTest {
         for (CudaSource source : CudaSources.all()) {
             known.forEach(c -> jobs.add(new Job(source, c)));
         }
-        // each compilation takes half a second of one core
+        // each compilation takes half a second or more of one core, so what compiled once is not compiled again
+        KernelCache kept = new KernelCache(Path.of("target", "compiled-kernels").toAbsolutePath());
         List<String> refused = jobs.parallelStream()
                 .flatMap(job -> {
                     try {
-                        byte[] code = compiler.compile(job.source(), new Architecture(job.capability(), false));
+                        Architecture architecture = new Architecture(job.capability(), false);
+                        byte[] code = kept.get(
+                                KernelCache.name(job.source(), compiler.version(), architecture),
+                                () -> compiler.compile(job.source(), architecture));
                         assertEquals("\u007fELF", new String(code, 0, 4, StandardCharsets.ISO_8859_1));
                         return Stream.empty();
                     } catch (CompileException e) {
