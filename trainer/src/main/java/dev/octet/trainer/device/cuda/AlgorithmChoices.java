@@ -9,7 +9,6 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -33,11 +32,11 @@ final class AlgorithmChoices {
     /**
      * A measured algorithm.
      *
-     * @param algorithm the library's bytes, which it promises to understand again in the same version
+     * @param algorithm the library's bytes in hexadecimal, which it promises to understand again in the same version
      * @param microseconds one product took
      * @param candidates how many were measured
      */
-    record Choice(byte[] algorithm, double microseconds, int candidates) {}
+    record Choice(String algorithm, double microseconds, int candidates) {}
 
     AlgorithmChoices(Path folder, String gpu, String version) {
         this.gpu = gpu;
@@ -86,7 +85,7 @@ final class AlgorithmChoices {
             return Optional.empty();
         }
         return Optional.of(new Choice(
-                HexFormat.of().parseHex(hex),
+                hex,
                 node.path("microseconds").asDouble(),
                 node.path("candidates").asInt()));
     }
@@ -97,7 +96,7 @@ final class AlgorithmChoices {
         root.put("cublasLt", version);
         ObjectNode nodes = root.putObject("choices");
         all.forEach((product, choice) -> nodes.putObject(product)
-                .put("algorithm", HexFormat.of().formatHex(choice.algorithm()))
+                .put("algorithm", choice.algorithm())
                 .put("microseconds", choice.microseconds())
                 .put("candidates", choice.candidates()));
         try {

@@ -10,6 +10,7 @@ import dev.octet.trainer.kernel.CudaSource;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.HexFormat;
 import java.util.Optional;
 import java.util.OptionalLong;
 
@@ -88,8 +89,9 @@ final class Products implements AutoCloseable {
     private byte[] algorithm(CudaProduct p, ProductDescription description) {
         String key = key(p, options.allowTf32());
         if (options.timedAlgorithms()) {
-            Optional<byte[]> kept =
-                    choices.get(key).map(AlgorithmChoices.Choice::algorithm).filter(a -> fits(description, a));
+            Optional<byte[]> kept = choices.get(key)
+                    .map(c -> HexFormat.of().parseHex(c.algorithm()))
+                    .filter(a -> fits(description, a));
             if (kept.isPresent()) {
                 return kept.get();
             }
@@ -171,7 +173,7 @@ final class Products implements AutoCloseable {
                     best + 1,
                     count,
                     least);
-            choices.put(key, new AlgorithmChoices.Choice(bytes(results, best), least, count));
+            choices.put(key, new AlgorithmChoices.Choice(HexFormat.of().formatHex(bytes(results, best)), least, count));
         }
         return bytes(results, best);
     }

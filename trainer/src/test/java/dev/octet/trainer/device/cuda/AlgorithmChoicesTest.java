@@ -1,6 +1,5 @@
 package dev.octet.trainer.device.cuda;
 
-import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -8,7 +7,6 @@ import dev.octet.trainer.device.cuda.AlgorithmChoices.Choice;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -19,11 +17,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Measured algorithms on disk. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class AlgorithmChoicesTest {
-    private static final byte[] ALGORITHM = new byte[CublasLt.ALGORITHM_BYTES];
-
-    static {
-        Arrays.fill(ALGORITHM, (byte) 0xAB);
-    }
+    private static final String ALGORITHM = "ab".repeat(CublasLt.ALGORITHM_BYTES);
 
     @TempDir
     Path folder;
@@ -40,7 +34,7 @@ class AlgorithmChoicesTest {
     void a_choice_is_found_by_the_next_process() {
         choices().put("bf16", new Choice(ALGORITHM, 12.5, 8));
         Choice kept = choices().get("bf16").orElseThrow();
-        assertArrayEquals(ALGORITHM, kept.algorithm());
+        assertEquals(ALGORITHM, kept.algorithm());
         assertEquals(12.5, kept.microseconds());
         assertEquals(8, kept.candidates());
         assertTrue(choices().get("f16").isEmpty());
