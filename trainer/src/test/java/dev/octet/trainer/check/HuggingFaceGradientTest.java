@@ -16,6 +16,7 @@ import dev.octet.trainer.autodiff.Programs;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
@@ -31,6 +32,7 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -54,6 +56,23 @@ class HuggingFaceGradientTest {
     void the_cpu_computes_what_transformers_does(String name) throws IOException {
         try (Device cpu = CpuDevice.of(2)) {
             check(name, cpu);
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("names")
+    void the_kernels_compute_what_transformers_does(String name) throws IOException {
+        try (Device kernels = TestGpus.hostDevice()) {
+            check(name, kernels);
+        }
+    }
+
+    @Tag("gpu")
+    @ParameterizedTest
+    @MethodSource("names")
+    void the_gpu_computes_what_transformers_does(String name) throws IOException {
+        try (Device gpu = TestGpus.realDevice()) {
+            check(name, gpu);
         }
     }
 

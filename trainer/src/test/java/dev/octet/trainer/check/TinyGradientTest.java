@@ -6,12 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.octet.formats.graph.Node;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.loss.LossGraph;
 import java.io.IOException;
 import java.util.List;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -51,6 +53,23 @@ class TinyGradientTest {
     void the_cpu_computes_what_torch_does(String name) throws IOException {
         try (Device cpu = CpuDevice.of(2)) {
             check(name, cpu);
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("dev.octet.trainer.check.TinyGoldens#names")
+    void the_kernels_compute_what_torch_does(String name) throws IOException {
+        try (Device kernels = TestGpus.hostDevice()) {
+            check(name, kernels);
+        }
+    }
+
+    @Tag("gpu")
+    @ParameterizedTest
+    @MethodSource("dev.octet.trainer.check.TinyGoldens#names")
+    void the_gpu_computes_what_torch_does(String name) throws IOException {
+        try (Device gpu = TestGpus.realDevice()) {
+            check(name, gpu);
         }
     }
 

@@ -2,7 +2,6 @@ package dev.octet.trainer.precision;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.octet.formats.ModelFile;
@@ -22,8 +21,7 @@ import dev.octet.quant.recipe.TrainingRecipe.Tensorwise;
 import dev.octet.quant.scale.AmaxHistory.Algorithm;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
-import dev.octet.trainer.device.cuda.CudaDevice;
-import dev.octet.trainer.device.cuda.HostGpu;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import java.io.IOException;
 import java.lang.foreign.ValueLayout;
@@ -34,6 +32,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 
 /** Programs of one Linear against testdata/golden/training/fp8_linear, which torch made from the recipes' formulas. */
@@ -95,17 +94,26 @@ class Fp8LinearGoldenTest {
     /** On a GPU that multiplies codes, and on one that widens them. */
     @TestFactory
     Stream<DynamicTest> the_kernels_give_the_bits_of_codes_and_scales_and_the_sums() {
-        assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
         return CASES.stream()
                 .flatMap(c -> Stream.of(90, 80)
                         .flatMap(capability -> Stream.of(true, false)
                                 .map(transB -> dynamicTest(
                                         c.file() + ", " + capability + (transB ? "" : ", the other way round"), () -> {
-                                            HostGpu gpu = new HostGpu(HostGpu.Order.FORWARD, capability);
-                                            try (Device device = new CudaDevice(gpu)) {
+                                            try (Device device = TestGpus.hostDevice(capability)) {
                                                 check(c, device, transB, transB);
                                             }
                                         }))));
+    }
+
+    @Tag("gpu")
+    @TestFactory
+    Stream<DynamicTest> the_gpu_gives_the_bits_of_codes_and_scales_and_the_sums() {
+        return CASES.stream()
+                .map(c -> dynamicTest(c.file(), () -> {
+                    try (Device device = TestGpus.realDevice()) {
+                        check(c, device, true, true);
+                    }
+                }));
     }
 
     @TestFactory

@@ -1,0 +1,47 @@
+package dev.octet.trainer.device.cuda;
+
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.octet.trainer.device.Device;
+
+/**
+ * GPUs for tests. On this processor kernels are checked by every build; on a real GPU by tests tagged {@code gpu}, which {@code mvn verify
+ * -Pgpu} runs. Where there is none, tests are skipped with the reason.
+ */
+public final class TestGpus {
+    private TestGpus() {}
+
+    /** A GPU of capability 9.0 that is this processor. */
+    public static Gpu host() {
+        return host(90);
+    }
+
+    private static Gpu host(int capability) {
+        assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
+        return new HostGpu(HostGpu.Order.FORWARD, capability);
+    }
+
+    /** The device on {@link #host()}. */
+    public static Device hostDevice() {
+        return new CudaDevice(host());
+    }
+
+    /** @param capability ten times the major number and the minor one; below 89 codes are widened */
+    public static Device hostDevice(int capability) {
+        return new CudaDevice(host(capability));
+    }
+
+    /** The GPU of this machine. */
+    public static Gpu real() {
+        GpuSearch found = Gpus.find(0);
+        if (found instanceof GpuSearch.Unfit u) {
+            assumeTrue(false, u.what() + " (" + u.where() + ")");
+        }
+        return found.orThrow();
+    }
+
+    /** The device on {@link #real()}. */
+    public static Device realDevice() {
+        return new CudaDevice(real());
+    }
+}
