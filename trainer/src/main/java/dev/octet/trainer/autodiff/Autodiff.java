@@ -1,10 +1,15 @@
 package dev.octet.trainer.autodiff;
 
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.trainer.op.update.LossCheck;
+import dev.octet.trainer.op.update.UpdateOp;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
+import java.util.Arrays;
+import java.util.List;
 
 /** Turns a canonical graph at concrete shapes into a program. */
 public final class Autodiff {
@@ -29,6 +34,10 @@ public final class Autodiff {
         if (options.loss() != null) {
             Value loss = forward.value(options.loss());
             builder.output(Program.LOSS, loss);
+            if (loss.type().count() == 1) {
+                Value bad = builder.state(Program.LOSS_NON_FINITE, UpdateOp.SCALAR, 0);
+                builder.step(Phase.FORWARD, "loss", new LossCheck(loss.type()), Arrays.asList(loss, bad), List.of(bad));
+            }
         }
         if (options.hasBackward()) {
             new BackwardPass(forward, options, policy, builder).emit();

@@ -177,6 +177,10 @@ import dev.octet.trainer.op.update.GradientCheck;
 import dev.octet.trainer.op.update.GradientCheckCpu;
 import dev.octet.trainer.op.update.GradientCheckCuda;
 import dev.octet.trainer.op.update.GradientCheckReference;
+import dev.octet.trainer.op.update.LossCheck;
+import dev.octet.trainer.op.update.LossCheckCpu;
+import dev.octet.trainer.op.update.LossCheckCuda;
+import dev.octet.trainer.op.update.LossCheckReference;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SgdStepCpu;
 import dev.octet.trainer.op.update.SgdStepCuda;
@@ -398,6 +402,8 @@ public final class Ops {
                     .with(new AdamStepCuda()),
             OpEntry.made("GradientCheck", GradientCheck.class, new GradientCheckReference(), new GradientCheckCpu())
                     .with(new GradientCheckCuda()),
+            OpEntry.made("LossCheck", LossCheck.class, new LossCheckReference(), new LossCheckCpu())
+                    .with(new LossCheckCuda()),
             OpEntry.made("SGD", SgdStep.class, new SgdStepReference(), new SgdStepCpu())
                     .with(new SgdStepCuda()),
             OpEntry.made("SquareSum", SquareSum.class, new SquareSumReference(), new SquareSumCpu())

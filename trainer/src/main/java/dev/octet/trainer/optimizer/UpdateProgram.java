@@ -24,12 +24,13 @@ import java.util.regex.Pattern;
  * with the training programs through the device's memory, where values of the same name are the same.
  *
  * <p>Before {@code run(UPDATE)}, the learning rate is written to {@link #learningRate} and, with loss scaling, 1 / scale to {@link
- * #unscale}. Afterwards {@link #norm} is the norm of all gradients, unscaled, before clipping. When it is not finite, {@link
+ * #unscale}. Afterwards {@link #norm} is the norm of all gradients, unscaled, before clipping. When it or a loss is not finite, {@link
  * #nonFinite} is 1 and parameters, moments and {@link #step} are as they were.
  *
  * @param program its steps are all of {@link Phase#UPDATE}
  * @param learningRate F32, 0 at first
  * @param unscale F32, what gradients are multiplied by; 1 at first
+ * @param badLoss F32, 1 when a loss of the step was not finite ({@link Program#LOSS_NON_FINITE}); set to 0 before a step begins
  * @param norm F32
  * @param factor F32, what gradients were multiplied by: {@code unscale} and the clipping together
  * @param nonFinite F32, 0 or 1
@@ -41,6 +42,7 @@ public record UpdateProgram(
         Program program,
         Value learningRate,
         Value unscale,
+        Value badLoss,
         Value norm,
         Value factor,
         Value nonFinite,
@@ -78,6 +80,7 @@ public record UpdateProgram(
         private final ProgramBuilder builder = new ProgramBuilder();
         private final Value learningRate = builder.state("learning_rate", NUMBER, 0);
         private final Value unscale = builder.state("unscale", NUMBER, 1);
+        private final Value badLoss = builder.state(Program.LOSS_NON_FINITE, NUMBER, 0);
         private final Value norm = builder.state("gradient_norm", NUMBER, 0);
         private final Value factor = builder.state("gradient_factor", NUMBER, 1);
         private final Value nonFinite = builder.state("non_finite", NUMBER, 0);
@@ -91,7 +94,7 @@ public record UpdateProgram(
         UpdateProgram write(Map<String, Value> gradients, double maxNorm) {
             Map<String, Value> squares = new LinkedHashMap<>();
             Map<String, Map<String, Value>> memory = new LinkedHashMap<>();
-            List<Value> checked = new ArrayList<>(List.of(unscale, step));
+            List<Value> checked = new ArrayList<>(List.of(unscale, step, badLoss));
             gradients.forEach((name, g) -> {
                 Value gradient = builder.gradient(name, g.type());
                 Value square = builder.state(stateName("square_sum", name), SquareSum.RESULT);
@@ -107,7 +110,7 @@ public record UpdateProgram(
                     List.of(norm, factor, nonFinite, step));
             gradients.forEach((name, g) -> memory.put(name, update(name, g.type())));
             return new UpdateProgram(
-                    builder.build(), learningRate, unscale, norm, factor, nonFinite, step, memory, squares);
+                    builder.build(), learningRate, unscale, badLoss, norm, factor, nonFinite, step, memory, squares);
         }
 
         private Map<String, Value> update(String name, OperandType type) {

@@ -33,6 +33,8 @@ public record Program(
     public static final String LOSS = "loss";
     /** Name of the state that holds the gradient of the loss with respect to itself: loss scale / number of micro-batches. */
     public static final String LOSS_GRADIENT = "loss_gradient";
+    /** Name of the state that is 1 when a loss of the step was not finite; whoever begins a step sets it to 0. */
+    public static final String LOSS_NON_FINITE = "loss_non_finite";
     /** Begins the name of an input that is the gradient of an output. */
     public static final String UPSTREAM = "upstream.";
 

@@ -7,6 +7,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.program.Program;
@@ -86,16 +87,14 @@ final class LastingMemory implements AutoCloseable {
 
     /** Elements of the F32 states with such names. */
     Map<String, float[]> floats(Predicate<String> names) {
-        Map<String, float[]> floats = new TreeMap<>();
-        try (Arena arena = Arena.ofConfined()) {
-            for (Value v : values.values()) {
-                if (v.role() == Role.STATE && v.type().dtype() == DType.F32 && names.test(v.name())) {
-                    MemorySegment bytes = arena.allocate(v.type().byteSize(), 64);
-                    memory.read(v, bytes);
-                    floats.put(v.name(), bytes.toArray(Tensor.F32_LE));
-                }
+        Map<String, Fetched> fetched = new TreeMap<>();
+        for (Value v : values.values()) {
+            if (v.role() == Role.STATE && v.type().dtype() == DType.F32 && names.test(v.name())) {
+                fetched.put(v.name(), memory.fetch(v));
             }
         }
+        Map<String, float[]> floats = new TreeMap<>();
+        fetched.forEach((name, f) -> floats.put(name, f.bytes().toArray(Tensor.F32_LE)));
         return floats;
     }
 

@@ -1,7 +1,7 @@
 package dev.octet.trainer.step;
 
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
@@ -17,14 +17,8 @@ final class Scalars implements AutoCloseable {
         memory.write(value, bytes);
     }
 
-    float read(Memory memory, Value value) {
-        memory.read(value, bytes);
-        return bytes.get(Tensor.F32_LE, 0);
-    }
-
-    float read(Executable executable, Value value) {
-        executable.read(value, bytes);
-        return bytes.get(Tensor.F32_LE, 0);
+    static float of(Fetched fetched) {
+        return fetched.bytes().get(Tensor.F32_LE, 0);
     }
 
     @Override

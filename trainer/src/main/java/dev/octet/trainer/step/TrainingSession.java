@@ -11,6 +11,7 @@ import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.kernel.OperandType;
@@ -35,6 +36,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -157,18 +159,28 @@ public final class TrainingSession implements AutoCloseable {
             List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         batches.forEach(this::prepare);
         memory.zeroGradients();
+        UpdateProgram program = update().program();
+        scalars.write(memory.memory(), program.badLoss(), 0);
         Fp8Watch watch = measuresFp8 ? new Fp8Watch() : null;
-        LossValue loss = LossValue.mean(forwardAndBackward(batches, watch));
+        List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch);
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
-        return use(batches, loss, lr, watch == null ? List.of() : watch.tensors());
+        scalars.write(memory.memory(), program.learningRate(), (float) lr);
+        scalars.write(memory.memory(), program.unscale(), setup.scaling().inverse(scale));
+        update().executable().run(Phase.UPDATE);
+        // the device has decided by itself whether the step counts: only now somebody waits for it
+        Fetched norm = memory.memory().fetch(program.norm());
+        Fetched nonFinite = memory.memory().fetch(program.nonFinite());
+        LossValue loss = LossValue.mean(losses.stream().map(Supplier::get).toList());
+        boolean counts = Scalars.of(nonFinite) == 0;
+        return result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
     }
 
-    /** Sums gradients over the micro-batches; returns their losses. */
-    private List<LossValue> forwardAndBackward(List<MicroBatch> batches, @Nullable Fp8Watch watch) {
+    /** Sums gradients over the micro-batches; gives their losses once they are there. */
+    private List<Supplier<LossValue>> forwardAndBackward(List<MicroBatch> batches, @Nullable Fp8Watch watch) {
         Set<Executable> prepared = new HashSet<>();
-        List<LossValue> losses = new ArrayList<>();
+        List<Supplier<LossValue>> losses = new ArrayList<>();
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
             Executable executable = loaded.executable();
@@ -184,7 +196,7 @@ public final class TrainingSession implements AutoCloseable {
         return losses;
     }
 
-    private LossValue forward(Loaded loaded, MicroBatch batch) {
+    private Supplier<LossValue> forward(Loaded loaded, MicroBatch batch) {
         Executable executable = loaded.executable();
         executable.program().inputs().forEach((name, value) -> {
             Tensor tensor = batch.tensors().get(name);
@@ -193,25 +205,22 @@ public final class TrainingSession implements AutoCloseable {
             }
         });
         executable.run(Phase.FORWARD);
-        Map<String, Double> parts = new TreeMap<>();
-        loaded.lossParts().forEach((part, value) -> parts.put(part, (double) scalars.read(executable, value)));
-        double total = scalars.read(executable, loaded.loss());
-        return new LossValue(total, parts, loaded.counted().in(batch.tensors()));
+        Map<String, Fetched> parts = new TreeMap<>();
+        loaded.lossParts().forEach((part, value) -> parts.put(part, executable.fetch(value)));
+        Fetched total = executable.fetch(loaded.loss());
+        return () -> {
+            Map<String, Double> numbers = new TreeMap<>();
+            parts.forEach((part, fetched) -> numbers.put(part, (double) Scalars.of(fetched)));
+            return new LossValue(Scalars.of(total), numbers, loaded.counted().in(batch.tensors()));
+        };
     }
 
-    private StepResult use(List<MicroBatch> batches, LossValue loss, double lr, List<Fp8Tensor> fp8) {
-        UpdateProgram program = update().program();
+    private StepResult result(
+            List<MicroBatch> batches, LossValue loss, double norm, boolean counts, List<Fp8Tensor> fp8) {
         double before = scale.scale();
-        double norm = Double.NaN;
-        String bad = Double.isFinite(loss.total()) ? "" : "loss";
-        if (bad.isEmpty()) {
-            scalars.write(memory.memory(), program.learningRate(), (float) lr);
-            scalars.write(memory.memory(), program.unscale(), setup.scaling().inverse(scale));
-            update().executable().run(Phase.UPDATE);
-            norm = scalars.read(memory.memory(), program.norm());
-            if (scalars.read(memory.memory(), program.nonFinite()) != 0) {
-                bad = badGradients(program);
-            }
+        String bad = "";
+        if (!counts) {
+            bad = Double.isFinite(loss.total()) ? badGradients(update().program()) : "loss";
         }
         // with a scale that moves an overflow is expected and says nothing of the model
         boolean searched =
@@ -246,7 +255,7 @@ public final class TrainingSession implements AutoCloseable {
                 loaded.executable().observe(search);
                 try {
                     loaded.executable().run(Phase.PREPARE);
-                    forward(loaded, batch);
+                    forward(loaded, batch).get();
                     loaded.executable().run(Phase.BACKWARD);
                 } finally {
                     loaded.executable().observe(null);
@@ -281,7 +290,7 @@ public final class TrainingSession implements AutoCloseable {
     public LossValue evaluate(MicroBatch batch) {
         Loaded loaded = loaded(batch, false);
         loaded.executable().run(Phase.PREPARE);
-        return forward(loaded, batch);
+        return forward(loaded, batch).get();
     }
 
     /** What the next loss will be multiplied with, and what else loss scaling remembers. */

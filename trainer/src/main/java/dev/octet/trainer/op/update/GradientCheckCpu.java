@@ -11,9 +11,9 @@ public final class GradientCheckCpu extends UpdateCpu<GradientCheck> {
     public void forward(GradientCheck op, Frame<CpuTensor> frame, CpuContext cpu) {
         double squares = 0;
         for (int i = 0; i < op.gradients(); i++) {
-            squares += frame.input(2 + i).bytes().get(Tensor.F64_LE, 0);
+            squares += frame.input(GradientCheck.SQUARES + i).bytes().get(Tensor.F64_LE, 0);
         }
-        double[] outputs = op.outputs(scalar(frame, 0), scalar(frame, 1), squares);
+        double[] outputs = op.outputs(scalar(frame, 0), scalar(frame, 1), scalar(frame, 2), squares);
         for (int j = 0; j < outputs.length; j++) {
             frame.output(j).write(0, new float[] {(float) outputs[j]}, 0, 1);
         }

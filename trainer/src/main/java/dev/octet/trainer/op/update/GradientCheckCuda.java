@@ -12,7 +12,7 @@ public final class GradientCheckCuda implements CudaKernel<GradientCheck> {
     @Override
     public void forward(GradientCheck op, Frame<CudaTensor> frame, CudaStream cuda) {
         long squares = cuda.table(IntStream.range(0, op.gradients())
-                .mapToLong(i -> frame.input(2 + i).address())
+                .mapToLong(i -> frame.input(GradientCheck.SQUARES + i).address())
                 .toArray());
         cuda.launch(
                 Chunks.SOURCE,
@@ -22,6 +22,7 @@ public final class GradientCheckCuda implements CudaKernel<GradientCheck> {
                 op.gradients(),
                 frame.input(0),
                 frame.input(1),
+                frame.input(2),
                 op.maxNorm(),
                 frame.output(GradientCheck.NORM),
                 frame.output(GradientCheck.FACTOR),

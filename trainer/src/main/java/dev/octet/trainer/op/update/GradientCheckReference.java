@@ -8,9 +8,9 @@ public final class GradientCheckReference extends UpdateReference<GradientCheck>
     public void forward(GradientCheck op, Frame<double[]> frame) {
         double squares = 0;
         for (int i = 0; i < op.gradients(); i++) {
-            squares += scalar(frame, 2 + i);
+            squares += scalar(frame, GradientCheck.SQUARES + i);
         }
-        double[] outputs = op.outputs(scalar(frame, 0), scalar(frame, 1), squares);
+        double[] outputs = op.outputs(scalar(frame, 0), scalar(frame, 1), scalar(frame, 2), squares);
         for (int j = 0; j < outputs.length; j++) {
             frame.output(j)[0] = outputs[j];
         }

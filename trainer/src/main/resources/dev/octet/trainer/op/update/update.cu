@@ -55,7 +55,7 @@ KERNEL(square_sum_join, 256, (const i64* table, i64 rows, const double* parts)) 
 
 // One block. squares: addresses of the sums.
 KERNEL(gradient_check, 256,
-       (const i64* squares, int count, const float* unscale, const float* step, double max_norm, float* norm, float* factor,
+       (const i64* squares, int count, const float* unscale, const float* step, const float* bad_loss, double max_norm, float* norm, float* factor,
         float* non_finite, float* next_step)) {
     SHARED double scratch[33];
     double sum = 0;
@@ -65,13 +65,21 @@ KERNEL(gradient_check, 256,
     sum = block_fold(sum, Sum(), 0.0, scratch);
     if (thread_index() == 0) {
         double scale = *unscale;
-        double all = sqrt(sum) * scale;
+        double all = *bad_loss != 0 ? (double)bits_float(0x7fc00000u) : sqrt(sum) * scale;
         bool finite = all - all == 0;
         double clip = max_norm / (all + 1e-6);
         *norm = (float)all;
         *factor = finite ? (float)(scale * (clip < 1 ? clip : 1)) : 0.0f;
         *non_finite = finite ? 0.0f : 1.0f;
         *next_step = finite ? *step + 1 : *step;
+    }
+}
+
+// One thread. seen: 1 when a loss of this step before it was not finite.
+KERNEL(loss_check, 32, (int type, const void* loss, const float* seen, float* now_seen)) {
+    if (thread_index() == 0) {
+        double x = read_number(type, loss, 0);
+        *now_seen = x - x == 0 ? *seen : 1.0f;
     }
 }
 

@@ -56,15 +56,20 @@ class UpdateOpsTest extends TwinTest {
         return new Case(name, drawn.op(), drawn.types(), List.copyOf(inputs));
     }
 
-    private static Case check(String name, double maxNorm, double... squares) {
+    private static Case check(String name, double badLoss, double maxNorm, double... squares) {
         Op op = new GradientCheck(squares.length, maxNorm);
-        List<double[]> inputs = new ArrayList<>(List.of(new double[] {0.5}, new double[] {7}));
-        List<OperandType> types = new ArrayList<>(List.of(f32(), f32()));
+        List<double[]> inputs = new ArrayList<>(List.of(new double[] {0.5}, new double[] {7}, new double[] {badLoss}));
+        List<OperandType> types = new ArrayList<>(List.of(f32(), f32(), f32()));
         for (double s : squares) {
             inputs.add(new double[] {s});
             types.add(SquareSum.RESULT);
         }
         return new Case(name, op, types, List.copyOf(inputs));
+    }
+
+    private static Case loss(String name, double loss, double seen) {
+        List<double[]> inputs = List.of(new double[] {loss}, new double[] {seen});
+        return new Case(name, new LossCheck(f32()), List.of(f32(), f32()), List.copyOf(inputs));
     }
 
     @Override
@@ -82,22 +87,27 @@ class UpdateOpsTest extends TwinTest {
                 Case.normal("squares", new SquareSum(MANY), MANY),
                 squares("squares beyond F32", 0x1p80),
                 squares("squares summed in F64", 0x1p-48),
-                check("clipped", 1, 9, 16),
-                check("short enough", 3, 9, 16),
-                check("not clipped", Double.POSITIVE_INFINITY, 9, 16));
+                check("clipped", 0, 1, 9, 16),
+                check("short enough", 0, 3, 9, 16),
+                check("not clipped", 0, Double.POSITIVE_INFINITY, 9, 16),
+                check("a bad loss", 1, 3, 9, 16),
+                loss("a loss", 3.5, 0),
+                loss("a loss behind a bad one", 3.5, 1),
+                loss("an infinite loss", Double.POSITIVE_INFINITY, 0),
+                loss("no number", Double.NaN, 0));
     }
 
     @Test
     void a_gradient_that_is_not_finite_makes_the_step_not_count() {
         for (double bad : new double[] {Double.NaN, Double.POSITIVE_INFINITY}) {
-            double[] out = new GradientCheck(1, 1).outputs(1, 7, bad);
+            double[] out = new GradientCheck(1, 1).outputs(1, 7, 0, bad);
             assertArrayEquals(new double[] {bad, 0, 1, 7}, out);
         }
     }
 
     @Test
     void a_norm_is_clipped_with_a_millionth_added_to_it_as_torch_does() {
-        double[] out = new GradientCheck(1, 1e-6).outputs(1, 7, 1e-12);
+        double[] out = new GradientCheck(1, 1e-6).outputs(1, 7, 0, 1e-12);
         assertEquals(0.5, out[GradientCheck.FACTOR], 1e-9);
     }
 }

@@ -1,0 +1,126 @@
+package dev.octet.trainer.device.cuda;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import dev.octet.trainer.device.Fetched;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class CudaQueueTest {
+    private final Gpu gpu = TestGpus.host();
+    private final CudaQueue queue = new CudaQueue(gpu);
+    private final Arena arena = Arena.ofConfined();
+    private final List<String> ran = new ArrayList<>();
+
+    @BeforeEach
+    void nothing_has_run() {
+        ran.clear();
+    }
+
+    @AfterEach
+    void close() {
+        queue.close();
+        gpu.close();
+        arena.close();
+    }
+
+    private static final class Named implements Work {
+        private final String name;
+        private final List<String> ran;
+
+        Named(String name, List<String> ran) {
+            this.name = name;
+            this.ran = ran;
+        }
+
+        @Override
+        public void run() {
+            ran.add(name);
+        }
+
+        @Override
+        public String name() {
+            return name;
+        }
+    }
+
+    private MemorySegment number(long x) {
+        MemorySegment s = arena.allocate(ValueLayout.JAVA_LONG);
+        s.set(ValueLayout.JAVA_LONG, 0, x);
+        return s;
+    }
+
+    private List<Work> zeros(long at) {
+        List<Work> all = new ArrayList<>();
+        for (int i = 0; i < 10; i++) {
+            all.add(gpu.zero(at + 8L * i, 8));
+        }
+        return all;
+    }
+
+    @Test
+    void nothing_starts_before_somebody_waits() {
+        queue.add(new Named("a", ran));
+        queue.add(new Named("b", ran));
+        assertEquals(List.of(), ran);
+        queue.finish();
+        assertEquals(List.of("a", "b"), ran);
+    }
+
+    @Test
+    void what_is_fetched_is_as_it_was_behind_the_work_before_it() {
+        long at = gpu.allocate(256, "a test");
+        queue.write(at, number(3));
+        Fetched three = queue.fetch(at, 8);
+        queue.write(at, number(4));
+        Fetched four = queue.fetch(at, 8);
+        assertEquals(3, three.bytes().get(ValueLayout.JAVA_LONG, 0));
+        assertEquals(4, four.bytes().get(ValueLayout.JAVA_LONG, 0));
+        queue.forget(List.of(), at, 256);
+        gpu.release(at);
+    }
+
+    @Test
+    void a_sequence_that_comes_again_is_one_graph_with_the_new_numbers() {
+        long at = gpu.allocate(256, "a test");
+        List<Work> zeros = zeros(at + 64);
+        List<Long> read = new ArrayList<>();
+        for (long step = 1; step <= 5; step++) {
+            zeros.forEach(queue::add);
+            queue.write(at, number(step));
+            read.add(queue.fetch(at, 8).bytes().get(ValueLayout.JAVA_LONG, 0));
+            assertEquals(step < 2 ? 0 : 1, queue.graphs());
+        }
+        assertArrayEquals(
+                new long[] {1, 2, 3, 4, 5}, read.stream().mapToLong(x -> x).toArray());
+        queue.forget(zeros, at, 256);
+        assertEquals(0, queue.graphs());
+        gpu.release(at);
+    }
+
+    @Test
+    void a_sequence_that_differs_is_another_graph() {
+        long at = gpu.allocate(512, "a test");
+        List<Work> zeros = zeros(at + 64);
+        for (int step = 0; step < 6; step++) {
+            zeros.forEach(queue::add);
+            if (step % 2 == 1) {
+                queue.add(zeros.getFirst());
+            }
+            queue.finish();
+        }
+        assertEquals(2, queue.graphs());
+        queue.forget(zeros, at, 512);
+        gpu.release(at);
+    }
+}
