@@ -1,6 +1,8 @@
 package dev.octet.trainer.op;
 
 import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.op.fp8.ActivationFusion;
+import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SquareSumCuda;
@@ -9,7 +11,8 @@ import java.util.List;
 /** Steps that a GPU does together. One more is one class beside the twins it stands for and one row here. */
 public final class Fusions {
     /** In the order in which they are tried. */
-    public static final List<CudaFusion> ALL = List.of(new SquareSumCuda(), new AdamStepCuda(), new SgdStepCuda());
+    public static final List<CudaFusion> ALL = List.of(
+            new RowNormFusion(), new ActivationFusion(), new SquareSumCuda(), new AdamStepCuda(), new SgdStepCuda());
 
     private Fusions() {}
 }

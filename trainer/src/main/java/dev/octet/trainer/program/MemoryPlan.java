@@ -2,10 +2,13 @@ package dev.octet.trainer.program;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -38,7 +41,7 @@ public final class MemoryPlan {
         }
     }
 
-    private MemoryPlan(Program program) {
+    private MemoryPlan(Program program, Collection<List<Step>> together) {
         values = program.values();
         parent = new int[values.size()];
         for (int i = 0; i < parent.length; i++) {
@@ -52,12 +55,21 @@ public final class MemoryPlan {
                         s);
             }
         }
-        place(lives(program));
+        place(lives(program, together));
     }
 
-    /** The plan of a program. */
+    /** The plan of a program whose steps run one after the other. */
     public static MemoryPlan of(Program program) {
-        return new MemoryPlan(program);
+        return new MemoryPlan(program, List.of());
+    }
+
+    /**
+     * The plan of a program some of whose steps run together: no result of such a group lies where an operand of the group does.
+     *
+     * @param together groups of steps of the program, each in their order
+     */
+    public static MemoryPlan of(Program program, Collection<List<Step>> together) {
+        return new MemoryPlan(program, together);
     }
 
     private int find(int id) {
@@ -85,17 +97,31 @@ public final class MemoryPlan {
         parent[viewIsTemporary ? b : a] = viewIsTemporary ? a : b;
     }
 
-    private List<Life> lives(Program program) {
+    private List<Life> lives(Program program, Collection<List<Step>> together) {
         int[] first = new int[values.size()];
         int[] last = new int[values.size()];
         Arrays.fill(first, Integer.MAX_VALUE);
         Arrays.fill(last, -1);
         List<Step> steps = program.steps();
+        Map<Step, Integer> numbers = new IdentityHashMap<>();
+        int[] begin = new int[steps.size()];
+        int[] end = new int[steps.size()];
+        for (int k = 0; k < steps.size(); k++) {
+            numbers.put(steps.get(k), k);
+            begin[k] = k;
+            end[k] = k;
+        }
+        for (List<Step> group : together) {
+            int from = Objects.requireNonNull(numbers.get(group.getFirst()));
+            int to = Objects.requireNonNull(numbers.get(group.getLast()));
+            Arrays.fill(begin, from, to + 1, from);
+            Arrays.fill(end, from, to + 1, to);
+        }
         for (int k = 0; k < steps.size(); k++) {
             for (Value v : steps.get(k).operands()) {
                 int root = find(v.id());
-                first[root] = Math.min(first[root], k);
-                last[root] = Math.max(last[root], k);
+                first[root] = Math.min(first[root], begin[k]);
+                last[root] = Math.max(last[root], end[k]);
             }
         }
         for (Value v : program.inputs().values()) {

@@ -257,6 +257,23 @@ template <> DEVICE i32 narrow<i32>(float x) { return (i32)x; }
 template <> DEVICE u8 narrow<u8>(float x) { return (u8)(i32)x; }
 template <> DEVICE i8 narrow<i8>(float x) { return (i8)(i32)x; }
 
+// x Φ(x), or its approximation by tanh (Hendrycks and Gimpel, arXiv:1606.08415), and the derivative.
+#define GELU_SLOPE 0.7978845608028654f // √(2/π)
+#define GELU_CUBE 0.044715f
+DEVICE float gelu(float x, bool by_tanh) {
+    if (by_tanh) {
+        return x * (0.5f * (1 + tanhf(GELU_SLOPE * (x + GELU_CUBE * x * x * x))));
+    }
+    return x * (0.5f * (1 + erff(x * 0.7071067811865476f)));
+}
+DEVICE float gelu_derivative(float x, bool by_tanh) {
+    if (by_tanh) {
+        float t = tanhf(GELU_SLOPE * (x + GELU_CUBE * x * x * x));
+        return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * GELU_SLOPE * (1 + 3 * GELU_CUBE * x * x);
+    }
+    return 0.5f * (1 + erff(x * 0.7071067811865476f)) + x * expf(-0.5f * x * x) * 0.3989422804014327f;
+}
+
 // --- elements ------------------------------------------------------------------------------------------------------------------
 
 // N elements that are loaded and stored at once: at most 16 bytes, at an address that is a multiple of them all.
@@ -293,6 +310,8 @@ template <typename C, int N> DEVICE void store_codes(C* to, const float (&from)[
     }
     *(Pack<u16, N / 2>*)to = p;
 }
+DEVICE void store(e4m3* to, const float (&from)[1]) { *to = narrow<e4m3>(from[0]); }
+DEVICE void store(e5m2* to, const float (&from)[1]) { *to = narrow<e5m2>(from[0]); }
 template <int N> DEVICE void store(e4m3* to, const float (&from)[N]) { store_codes<e4m3, N>(to, from); }
 template <int N> DEVICE void store(e5m2* to, const float (&from)[N]) { store_codes<e5m2, N>(to, from); }
 DEVICE bool is_aligned(const void* p, int bytes) { return ((u64)p & (bytes - 1)) == 0; }

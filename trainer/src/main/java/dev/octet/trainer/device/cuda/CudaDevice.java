@@ -3,9 +3,12 @@ package dev.octet.trainer.device.cuda;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.op.Fusions;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.util.Collection;
+import java.util.List;
 
 /**
  * A GPU that runs programs. Nothing is put on it while a step is written: what the session asks for is collected and started when a result
@@ -14,10 +17,17 @@ import java.util.Collection;
 public final class CudaDevice implements Device {
     private final Gpu gpu;
     private final CudaQueue queue;
+    private final List<CudaFusion> fusions;
 
     /** The device on a GPU, which it closes with itself. */
     public CudaDevice(Gpu gpu) {
+        this(gpu, Fusions.ALL);
+    }
+
+    /** @param fusions which steps are done together; none for each by itself */
+    CudaDevice(Gpu gpu, List<CudaFusion> fusions) {
         this.gpu = gpu;
+        this.fusions = fusions;
         this.queue = new CudaQueue(gpu);
     }
 
@@ -53,7 +63,7 @@ public final class CudaDevice implements Device {
         if (!(memory instanceof CudaMemory own)) {
             throw new IllegalArgumentException("memory of another device");
         }
-        return new CudaExecutable(program, own, gpu, queue);
+        return new CudaExecutable(program, own, gpu, queue, fusions);
     }
 
     @Override

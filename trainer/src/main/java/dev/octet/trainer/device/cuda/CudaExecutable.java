@@ -11,7 +11,6 @@ import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
-import dev.octet.trainer.op.Fusions;
 import dev.octet.trainer.op.Ops;
 import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Phase;
@@ -25,8 +24,11 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Function;
+import java.util.function.ToIntFunction;
 import org.jspecify.annotations.Nullable;
 
 /** A program whose work is all made ready: its temporaries, constants and workspaces lie in one piece of memory. */
@@ -39,6 +41,7 @@ final class CudaExecutable implements Executable {
     private final CudaMemory memory;
     private final Gpu gpu;
     private final CudaQueue queue;
+    private final List<CudaFusion> fusions;
     private final Map<Integer, CudaTensor> tensors = new HashMap<>();
     private final Map<Phase, List<Part>> parts = new EnumMap<>(Phase.class);
     private final int[] readers;
@@ -46,15 +49,16 @@ final class CudaExecutable implements Executable {
     private final long bytes;
     private @Nullable StepObserver observer;
 
-    CudaExecutable(Program program, CudaMemory memory, Gpu gpu, CudaQueue queue) {
+    CudaExecutable(Program program, CudaMemory memory, Gpu gpu, CudaQueue queue, List<CudaFusion> fusions) {
         this.program = program;
         this.memory = memory;
         this.gpu = gpu;
         this.queue = queue;
-        plan = MemoryPlan.of(program);
+        this.fusions = fusions;
         refuseUnknown();
         memory.admit(program);
-        readers = readers();
+        plan = MemoryPlan.of(program, together(MemoryPlan.of(program)));
+        readers = readers(plan);
         long own = placeFrom(CudaMemory.ALIGNMENT);
         WorkWriter first = WorkWriter.first(gpu);
         write(first);
@@ -93,8 +97,40 @@ final class CudaExecutable implements Executable {
         }
     }
 
+    /** The steps that fusions do together, found with an address of its own for each value, before there is memory. */
+    private List<List<Step>> together(MemoryPlan roots) {
+        int[] count = readers(roots);
+        List<List<Step>> groups = new ArrayList<>();
+        for (Phase phase : Phase.values()) {
+            List<Step> steps = computed(phase);
+            List<CudaCall> calls = steps.stream()
+                    .map(s -> call(
+                            s,
+                            v -> new CudaTensor(
+                                    v.type(), roots.root(v).id() * CudaMemory.ALIGNMENT + CudaMemory.ALIGNMENT),
+                            v -> count[roots.root(v).id()]))
+                    .toList();
+            for (int at = 0; at < steps.size(); ) {
+                int length = Math.max(1, fused(calls, at).map(f -> f.length(calls, at)).orElse(1));
+                if (length > 1) {
+                    groups.add(steps.subList(at, at + length));
+                }
+                at += length;
+            }
+        }
+        return groups;
+    }
+
+    private List<Step> computed(Phase phase) {
+        return program.steps(phase).stream().filter(s -> !s.isView()).toList();
+    }
+
+    private Optional<CudaFusion> fused(List<CudaCall> calls, int at) {
+        return fusions.stream().filter(f -> f.length(calls, at) > 0).findFirst();
+    }
+
     /** Number of steps that read each value, by its root's id; outputs have one reader more. */
-    private int[] readers() {
+    private int[] readers(MemoryPlan roots) {
         int[] count = new int[program.values().size()];
         for (Step s : program.steps()) {
             if (s.isView()) {
@@ -104,12 +140,12 @@ final class CudaExecutable implements Executable {
                     List.of(s.inputs(), s.backward() ? s.outputs() : List.<Value>of(), s.upstream())) {
                 for (Value v : list) {
                     if (v != null) {
-                        count[plan.root(v).id()]++;
+                        count[roots.root(v).id()]++;
                     }
                 }
             }
         }
-        program.outputs().values().forEach(v -> count[plan.root(v).id()]++);
+        program.outputs().values().forEach(v -> count[roots.root(v).id()]++);
         return count;
     }
 
@@ -159,9 +195,10 @@ final class CudaExecutable implements Executable {
 
     private void write(WorkWriter writer) {
         for (Phase phase : Phase.values()) {
-            List<Step> steps =
-                    program.steps(phase).stream().filter(s -> !s.isView()).toList();
-            List<CudaCall> calls = steps.stream().map(this::call).toList();
+            List<Step> steps = computed(phase);
+            List<CudaCall> calls = steps.stream()
+                    .map(s -> call(s, this::tensor, v -> readers[plan.root(v).id()]))
+                    .toList();
             List<Part> list = new ArrayList<>();
             for (int at = 0; at < steps.size(); ) {
                 int length = write(calls, at, writer);
@@ -172,21 +209,20 @@ final class CudaExecutable implements Executable {
         }
     }
 
-    private CudaCall call(Step s) {
-        return new CudaCall(s.op(), s.backward(), new StepFrame<>(s, this::tensor), j -> {
+    private static CudaCall call(Step s, Function<Value, CudaTensor> operand, ToIntFunction<Value> readers) {
+        return new CudaCall(s.op(), s.backward(), new StepFrame<>(s, operand), j -> {
             Value v = j < s.outputs().size() ? s.outputs().get(j) : null;
-            return v == null ? 0 : readers[plan.root(v).id()];
+            return v == null ? 0 : readers.applyAsInt(v);
         });
     }
 
     /** Writes the step with this number and those that one fusion does with it; returns how many. */
-    private static int write(List<CudaCall> calls, int at, WorkWriter writer) {
-        for (CudaFusion fusion : Fusions.ALL) {
-            int length = fusion.length(calls, at);
-            if (length > 0) {
-                fusion.write(calls.subList(at, at + length), writer);
-                return length;
-            }
+    private int write(List<CudaCall> calls, int at, WorkWriter writer) {
+        Optional<CudaFusion> fusion = fused(calls, at);
+        if (fusion.isPresent()) {
+            int length = fusion.get().length(calls, at);
+            fusion.get().write(calls.subList(at, at + length), writer);
+            return length;
         }
         CudaCall call = calls.get(at);
         OpEntry<Op> entry = Ops.of(call.op());

@@ -11,16 +11,18 @@ import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * Writes the quantisation of one matrix. Products need codes K-contiguous on both sides, and half of them sum over the other axis: so where
  * the transpose is wanted it is made in the same pass.
  */
-final class CudaCodes {
+public final class CudaCodes {
     static final CudaSource SOURCE = CudaSource.of(CudaCodes.class, "fp8.cu");
 
     /** What the transpose of codes is called between the step that makes codes and the one that multiplies them. */
-    static final String TRANSPOSED = "transposed codes";
+    public static final String TRANSPOSED = "transposed codes";
 
     /** Rows of a transpose are padded with zeros to a multiple of this: products take no other lengths. */
     private static final long PAD = 16;
@@ -63,34 +65,34 @@ final class CudaCodes {
      * @param amax what is raised to the largest magnitude; 0 for nothing
      */
     void cast(long codes, long transposed, long quantScale, long scale, long amax) {
+        cast("cast", List.of(x), codes, transposed, quantScale, scale, amax);
+    }
+
+    /**
+     * The same of what an operator makes, whose result x is.
+     *
+     * @param operator begins the kernels' names
+     * @param operands the kernels' first arguments
+     */
+    void cast(
+            String operator,
+            List<Object> operands,
+            long codes,
+            long transposed,
+            long quantScale,
+            long scale,
+            long amax) {
+        List<Object> arguments = new ArrayList<>(operands);
         if (transposed == 0 || x.count() == 0) {
-            cuda.launch(
-                    SOURCE,
-                    "cast_amax_" + types(),
-                    strided(x.count(), 16),
-                    x,
-                    codes,
-                    x.count(),
-                    quantScale,
-                    scale,
-                    amax);
+            arguments.addAll(List.of(codes, x.count(), quantScale, scale, amax));
+            cuda.launch(SOURCE, operator + "_amax_" + types(), strided(x.count(), 16), arguments.toArray());
             return;
         }
         long rows = blocks.rows();
         long cols = blocks.cols();
-        cuda.launch(
-                SOURCE,
-                "cast_transpose_" + types(),
-                new Grid(Math.ceilDiv(cols, 128), Math.toIntExact(Math.ceilDiv(rows, 64)), 1, 256, 0),
-                x,
-                rows,
-                cols,
-                codes,
-                transposed,
-                leading(rows),
-                quantScale,
-                scale,
-                amax);
+        arguments.addAll(List.of(rows, cols, codes, transposed, leading(rows), quantScale, scale, amax));
+        Grid grid = new Grid(Math.ceilDiv(cols, 128), Math.toIntExact(Math.ceilDiv(rows, 64)), 1, 256, 0);
+        cuda.launch(SOURCE, operator + "_transpose_" + types(), grid, arguments.toArray());
     }
 
     /** Blocks enough for the machine, no more: each thread takes several packs. */
@@ -210,7 +212,7 @@ final class CudaCodes {
     }
 
     /** The transpose of codes that are there. */
-    static void transpose(long codes, long rows, long cols, long transposed, CudaStream cuda) {
+    public static void transpose(long codes, long rows, long cols, long transposed, CudaStream cuda) {
         if (rows == 0 || cols == 0) {
             return;
         }

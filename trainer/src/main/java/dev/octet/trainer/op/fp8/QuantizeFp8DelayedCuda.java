@@ -13,26 +13,34 @@ import dev.octet.trainer.kernel.Frame;
 public final class QuantizeFp8DelayedCuda implements CudaKernel<QuantizeFp8Delayed> {
     @Override
     public void forward(QuantizeFp8Delayed op, Frame<CudaTensor> frame, CudaStream cuda) {
-        CudaTensor x = frame.input(0);
         CudaTensor codes = frame.output(0);
-        long history = 0;
-        if (op.historyLength() > 0) {
-            CudaTensor from = frame.input(2);
-            history = frame.output(2).address();
-            if (history != from.address()) {
-                cuda.copy(from.address(), history, from.byteSize());
-            }
-        }
-        int cols = Math.toIntExact(x.shape().rank() == 0 ? 1 : x.shape().dim(-1));
-        int rows = cols == 0 ? 0 : Math.toIntExact(x.count() / cols);
-        CodedMatrix form = new CodedMatrix(op.format(), Blocks.of(new Span.Whole(), rows, cols, true));
-        new CudaCodes(x, form, cuda)
+        matrix(op, frame.input(0), cuda)
                 .cast(
                         codes.address(),
                         cuda.wanted(codes, CudaCodes.TRANSPOSED),
                         frame.input(1).address(),
                         frame.output(1).address(),
-                        history);
+                        history(op, frame, cuda));
+    }
+
+    /** Address of the pending amax, the history brought to where it is changed; 0 when nothing is recorded. */
+    public static long history(QuantizeFp8Delayed op, Frame<CudaTensor> frame, CudaStream cuda) {
+        if (op.historyLength() == 0) {
+            return 0;
+        }
+        CudaTensor from = frame.input(2);
+        long history = frame.output(2).address();
+        if (history != from.address()) {
+            cuda.copy(from.address(), history, from.byteSize());
+        }
+        return history;
+    }
+
+    /** The matrix that is cast: its rows lie along the last axis of x. */
+    static CudaCodes matrix(QuantizeFp8Delayed op, CudaTensor x, CudaStream cuda) {
+        int cols = Math.toIntExact(x.shape().rank() == 0 ? 1 : x.shape().dim(-1));
+        int rows = cols == 0 ? 0 : Math.toIntExact(x.count() / cols);
+        return new CudaCodes(x, new CodedMatrix(op.format(), Blocks.of(new Span.Whole(), rows, cols, true)), cuda);
     }
 
     @Override

@@ -50,6 +50,21 @@ public final class RowNormCuda implements CudaKernel<RowNorm> {
         }
     }
 
+    /** Whether a row does not lie in registers. */
+    static boolean isTooLong(RowNorm op) {
+        return Layout.forward(op.size()).isTooLong(op.size());
+    }
+
+    /** The source of forward kernels with a result of type {@code y}. */
+    static CudaSource source(RowNorm op, DType y, DType w, DType b) {
+        return source(op, w, b, Layout.forward(op.size())).define("Y_TYPE", CudaSource.type(y));
+    }
+
+    /** Blocks of forward kernels. */
+    static Grid grid(RowNorm op) {
+        return Grid.of(Layout.forward(op.size()).blocks(op.rows()), THREADS);
+    }
+
     private static CudaSource source(RowNorm op, DType w, DType b, Layout layout) {
         int pack = 16 / (op.x().dtype().bits() / 8);
         return CudaSource.of(RowNormCuda.class, "norm.cu")

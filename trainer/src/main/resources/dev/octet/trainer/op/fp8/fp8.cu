@@ -17,14 +17,76 @@ DEVICE float raised(float amax, float x) {
     return magnitude > amax ? magnitude : amax; // NaN is left out
 }
 
+// What is cast: a tensor, or what an operator makes of one or two. An operator's values are rounded to its result's type before they are cast, as
+// they are where it runs by itself; and are written where another step reads them.
+template <typename T> struct Plain {
+    const T* x;
+    template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
+        if (whole) {
+            load_some<N>(x + at, v, m);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] = i < m ? widen(x[at + i]) : 0;
+        }
+    }
+    DEVICE bool is_aligned16() const { return is_aligned(x, 16); }
+};
+template <typename T, int N> DEVICE void put(T* y, i64 at, float (&v)[N], int m, bool whole) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        v[i] = widen(narrow<T>(v[i]));
+    }
+    if (y && whole) {
+        store_some<N>(y + at, v, m);
+    } else if (y) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            if (i < m) {
+                y[at + i] = narrow<T>(v[i]);
+            }
+        }
+    }
+}
+template <typename T> struct GeluOf {
+    Plain<T> x;
+    T* y; // or 0
+    int by_tanh;
+    template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
+        x.take(at, v, m, whole);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] = gelu(v[i], by_tanh);
+        }
+        put(y, at, v, m, whole);
+    }
+    DEVICE bool is_aligned16() const { return x.is_aligned16(); }
+};
+template <typename T> struct ProductOf {
+    Plain<T> a, b;
+    T* y; // or 0
+    template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
+        float w[N];
+        a.take(at, v, m, whole);
+        b.take(at, w, m, whole);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] *= w[i];
+        }
+        put(y, at, v, m, whole);
+    }
+    DEVICE bool is_aligned16() const { return a.is_aligned16() && b.is_aligned16(); }
+};
+
 // codes = cast(x quant_scale); *amax, where it is wanted, raised to the largest |x|.
-template <typename T, typename C> DEVICE void cast_amax(const T* x, C* codes, i64 n, const float* quant_scale, float* scale, float* amax) {
+template <typename X, typename C> DEVICE void cast_amax(X x, C* codes, i64 n, const float* quant_scale, float* scale, float* amax) {
     SHARED float scratch[33];
     float q = *quant_scale;
     float largest = 0;
     for_packs<16>(n, [&](i64 at, int m) {
         float v[16];
-        load_some<16>(x + at, v, m);
+        x.take(at, v, m, true);
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             largest = raised(largest, v[i]);
@@ -40,8 +102,8 @@ template <typename T, typename C> DEVICE void cast_amax(const T* x, C* codes, i6
 
 // The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
 // 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose.
-template <typename T, typename C>
-DEVICE void cast_transpose(const T* x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,
+template <typename X, typename C>
+DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,
                            float* amax) {
     SHARED u32 tile[128][17];
     SHARED float scratch[33];
@@ -50,7 +112,7 @@ DEVICE void cast_transpose(const T* x, i64 rows, i64 cols, C* codes, u8* transpo
     int quad = thread_index() / 16;
     i64 column = block_index() * 128 + group * 8;
     i64 row = block_index_y() * 64 + quad * 4;
-    bool whole = cols % 8 == 0 && is_aligned(x, 16);
+    bool whole = cols % 8 == 0 && x.is_aligned16();
     u32 words[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -62,14 +124,7 @@ DEVICE void cast_transpose(const T* x, i64 rows, i64 cols, C* codes, u8* transpo
         float v[8];
         int m = row + r < rows ? (cols - column < 8 ? (int)(cols - column) : 8) : 0;
         i64 at = (row + r) * cols + column;
-        if (m == 8 && whole) {
-            load<8>(x + at, v);
-        } else {
-#pragma unroll
-            for (int i = 0; i < 8; i++) {
-                v[i] = i < m ? widen(x[at + i]) : 0;
-            }
-        }
+        x.take(at, v, m < 0 ? 0 : m, whole && m == 8);
         Pack<u16, 4> pack;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -127,12 +182,30 @@ DEVICE void cast_transpose(const T* x, i64 rows, i64 cols, C* codes, u8* transpo
 
 #define M2(S, T, SC, C)                                                                                                             \
     KERNEL(cast_amax_##S##_##SC, 256, (const T* x, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {             \
-        cast_amax(x, codes, n, quant_scale, scale, amax);                                                                             \
+        cast_amax(Plain<T>{x}, codes, n, quant_scale, scale, amax);                                                                   \
     }                                                                                                                                 \
     KERNEL(cast_transpose_##S##_##SC, 256,                                                                                            \
            (const T* x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,              \
             float* amax)) {                                                                                                           \
-        cast_transpose(x, rows, cols, codes, transposed, leading, quant_scale, scale, amax);                                          \
+        cast_transpose(Plain<T>{x}, rows, cols, codes, transposed, leading, quant_scale, scale, amax);                                \
+    }                                                                                                                                 \
+    KERNEL(gelu_amax_##S##_##SC, 256,                                                                                                 \
+           (const T* x, T* y, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                     \
+        cast_amax(GeluOf<T>{Plain<T>{x}, y, by_tanh}, codes, n, quant_scale, scale, amax);                                            \
+    }                                                                                                                                 \
+    KERNEL(gelu_transpose_##S##_##SC, 256,                                                                                            \
+           (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale,         \
+            float* scale, float* amax)) {                                                                                             \
+        cast_transpose(GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, transposed, leading, quant_scale, scale, amax);         \
+    }                                                                                                                                 \
+    KERNEL(product_amax_##S##_##SC, 256,                                                                                              \
+           (const T* a, const T* b, T* y, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                      \
+        cast_amax(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, codes, n, quant_scale, scale, amax);                                     \
+    }                                                                                                                                 \
+    KERNEL(product_transpose_##S##_##SC, 256,                                                                                         \
+           (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale,          \
+            float* scale, float* amax)) {                                                                                             \
+        cast_transpose(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, transposed, leading, quant_scale, scale, amax);  \
     }
 #define M(S, T) M2(S, T, e4m3, e4m3) M2(S, T, e5m2, e5m2)
 FLOAT_TYPES(M)

@@ -4,6 +4,7 @@
 // variants: X_TYPE=bf16 Y_TYPE=bf16 W_TYPE=f32 B_TYPE=f32 GROUP=32 PACK=8 ELEMENTS=32
 // variants: X_TYPE=bf16 Y_TYPE=bf16 W_TYPE=bf16 B_TYPE=bf16 GROUP=256 PACK=8 ELEMENTS=8
 // variants: X_TYPE=f32 Y_TYPE=bf16 W_TYPE=f32 B_TYPE=f32 GROUP=256 PACK=1 ELEMENTS=32
+// variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=32 PACK=4 ELEMENTS=64 FIRST_TYPE=f32 SECOND_TYPE=bf16 CODE_TYPE=e4m3
 #include "octet.cuh"
 
 #define THREADS 256
@@ -80,6 +81,104 @@ KERNEL(norm_forward, THREADS,
         }
     }
 }
+
+#ifdef CODE_TYPE
+// The same with what comes before and behind it. x = first + second where there is a second, written; y is written where there is a place
+// for it; and is cast where there is one for codes, with its largest magnitude (QuantizeFp8Delayed). Values are rounded to the operands' types between the operators, as they are
+// where each runs by itself.
+KERNEL(norm_forward_fused, THREADS,
+       (const FIRST_TYPE* first, const SECOND_TYPE* second, X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means,
+        float* deviations, i64 rows, i32 size, float epsilon, CODE_TYPE* codes, const float* quant_scale, float* scale, float* amax)) {
+    SHARED float scratch[33];
+    i64 row = block_index() * ROWS + thread_index() / GROUP;
+    int n = row < rows ? size : 0;
+    float v[CHUNKS][PACK];
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        if (start_of(c) < n) {
+            i64 at = row * size + start_of(c);
+            load(first + at, v[c]);
+            if (second) {
+                float more[PACK];
+                load(second + at, more);
+#pragma unroll
+                for (int i = 0; i < PACK; i++) {
+                    v[c][i] = widen(narrow<X_TYPE>(v[c][i] + more[i]));
+                }
+                store(x + at, v[c]);
+            }
+        }
+    }
+    float mean = 0;
+    if (means) {
+        float sum = 0;
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < n) {
+#pragma unroll
+                for (int i = 0; i < PACK; i++) {
+                    sum += v[c][i];
+                }
+            }
+        }
+        mean = group_sum(sum, scratch) / size;
+    }
+    float squares = 0;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        if (start_of(c) < n) {
+#pragma unroll
+            for (int i = 0; i < PACK; i++) {
+                v[c][i] -= mean;
+                squares += v[c][i] * v[c][i];
+            }
+        }
+    }
+    float r = 1 / sqrtf(group_sum(squares, scratch) / size + epsilon);
+    if (thread_index() % GROUP == 0 && row < rows) {
+        deviations[row] = r;
+        if (means) {
+            means[row] = mean;
+        }
+    }
+    float q = codes ? *quant_scale : 0;
+    float largest = 0;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        if (start_of(c) < n) {
+            i64 at = row * size + start_of(c);
+            float ws[PACK];
+            float bs[PACK];
+            load(w + start_of(c), ws);
+            if (b) {
+                load(b + start_of(c), bs);
+            }
+#pragma unroll
+            for (int i = 0; i < PACK; i++) {
+                v[c][i] = widen(narrow<Y_TYPE>(v[c][i] * r * ws[i] + (b ? bs[i] : 0)));
+                float magnitude = fabsf(v[c][i]);
+                largest = magnitude > largest ? magnitude : largest; // NaN is left out
+            }
+            if (y) {
+                store(y + at, v[c]);
+            }
+            if (codes) {
+#pragma unroll
+                for (int i = 0; i < PACK; i++) {
+                    v[c][i] = exact_multiply(v[c][i], q);
+                }
+                store(codes + at, v[c]);
+            }
+        }
+    }
+    if (amax) {
+        raise_amax(amax, largest, scratch);
+    }
+    if (codes && block_index() == 0 && thread_index() == 0) {
+        *scale = exact_divide(1.0f, q);
+    }
+}
+#endif
 
 // What a row's gradient is made of beside dy and x: dx = r g - shift - normal slope, g = dy w, normal = (x - mean) r.
 struct Slopes {

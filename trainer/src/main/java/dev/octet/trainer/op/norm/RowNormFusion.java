@@ -1,0 +1,190 @@
+package dev.octet.trainer.op.norm;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.kernel.CudaCall;
+import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.op.binary.Add;
+import dev.octet.trainer.op.cast.Cast;
+import dev.octet.trainer.op.fp8.CudaCodes;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.op.fp8.QuantizeFp8DelayedCuda;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A normalisation with what stands around it in a transformer: before it the sum of the residual stream and a branch, which may be cast to the
+ * stream's type, behind it the cast of its result, to FP8 or to a narrower float type. The row is read once; the normalised numbers are
+ * written only where something else reads them.
+ */
+public final class RowNormFusion implements CudaFusion {
+    /** The steps of a match, in their order; those that are not there are null. */
+    private record Match(
+            @Nullable CudaCall widening,
+            @Nullable CudaCall sum,
+            CudaCall norm,
+            @Nullable CudaCall quantizer,
+            @Nullable CudaCall narrowing) {
+        static @Nullable Match of(List<CudaCall> calls, int start) {
+            Cursor at = new Cursor(calls, start);
+            CudaCall widening = at.take(Cast.class, null);
+            CudaCall sum = at.take(
+                    Add.class, widening == null ? null : widening.frame().output(0));
+            if (widening != null && (sum == null || !isOnlyReader(widening))) {
+                return null;
+            }
+            CudaCall norm =
+                    at.take(RowNorm.class, sum == null ? null : sum.frame().output(0));
+            if (norm == null || (sum != null && !isResidual(sum, norm))) {
+                return null;
+            }
+            CudaTensor y = norm.frame().output(0);
+            CudaCall quantizer = at.take(QuantizeFp8Delayed.class, y);
+            CudaCall narrowing = quantizer == null && y.dtype() == DType.F32 ? at.take(Cast.class, y) : null;
+            if (narrowing != null
+                    && !(isOnlyReader(norm)
+                            && isNarrowFloat(narrowing.frame().output(0).dtype()))) {
+                narrowing = null;
+            }
+            boolean fits =
+                    !RowNormCuda.isTooLong((RowNorm) norm.op()) && norm.op() instanceof RowNorm n && n.x().count() > 0;
+            Match match = new Match(widening, sum, norm, quantizer, narrowing);
+            return fits && match.length() > 1 ? match : null;
+        }
+
+        private static boolean isOnlyReader(CudaCall call) {
+            return call.readers().applyAsInt(0) == 1;
+        }
+
+        /** Operands of the norm's shape, the result of the norm's type. */
+        private static boolean isResidual(CudaCall sum, CudaCall norm) {
+            CudaTensor y = sum.frame().output(0);
+            return y.equals(norm.frame().input(0))
+                    && sum.frame().input(0).shape().equals(y.shape())
+                    && sum.frame().input(1).shape().equals(y.shape())
+                    && isNarrowFloat(y.dtype())
+                    && isNarrowFloat(sum.frame().input(0).dtype())
+                    && isNarrowFloat(sum.frame().input(1).dtype());
+        }
+
+        int length() {
+            int length = 1;
+            for (CudaCall call : new @Nullable CudaCall[] {widening, sum, quantizer, narrowing}) {
+                length += call == null ? 0 : 1;
+            }
+            return length;
+        }
+
+        /** Operand {@code i} of the sum; a cast one as it was before. */
+        CudaTensor addend(int i, CudaCall from) {
+            CudaTensor operand = from.frame().input(i);
+            return widening != null && widening.frame().output(0).equals(operand)
+                    ? widening.frame().input(0)
+                    : operand;
+        }
+    }
+
+    private static boolean isNarrowFloat(DType type) {
+        return type == DType.F32 || type == DType.BF16 || type == DType.F16;
+    }
+
+    /** Goes from step to step while they fit. */
+    private static final class Cursor {
+        private final List<CudaCall> calls;
+        private int at;
+
+        Cursor(List<CudaCall> calls, int at) {
+            this.calls = calls;
+            this.at = at;
+        }
+
+        /** The next step when it is the forward half of such an operator and reads this; null otherwise. */
+        @Nullable
+        CudaCall take(Class<? extends Op> type, @Nullable CudaTensor reads) {
+            if (at >= calls.size() || !calls.get(at).isForward(type)) {
+                return null;
+            }
+            CudaCall call = calls.get(at);
+            Frame<CudaTensor> frame = call.frame();
+            boolean fits = reads == null
+                    || frame.input(0).equals(reads)
+                    || (call.op() instanceof Add && frame.input(1).equals(reads));
+            if (!fits
+                    || (call.op() instanceof Cast
+                            && !isNarrowFloat(frame.input(0).dtype()))) {
+                return null;
+            }
+            at++;
+            return call;
+        }
+    }
+
+    @Override
+    public int length(List<CudaCall> calls, int at) {
+        Match match = Match.of(calls, at);
+        return match == null ? 0 : match.length();
+    }
+
+    @Override
+    public void write(List<CudaCall> calls, CudaStream cuda) {
+        Match match = Match.of(calls, 0);
+        if (match == null) {
+            throw new IllegalStateException("steps that do not belong together");
+        }
+        RowNorm op = (RowNorm) match.norm().op();
+        Frame<CudaTensor> norm = match.norm().frame();
+        CudaCall sum = match.sum();
+        CudaTensor x = norm.input(0);
+        CudaTensor first = sum == null ? x : match.addend(0, sum);
+        CudaTensor second = sum == null ? x : match.addend(1, sum);
+        CudaTensor y = match.narrowing() == null
+                ? norm.output(0)
+                : match.narrowing().frame().output(0);
+        CudaCall quantizer = match.quantizer();
+        boolean isRead = quantizer == null || match.norm().readers().applyAsInt(0) > 1;
+        CudaTensor w = norm.input(1);
+        boolean biased = norm.hasInput(2);
+        QuantizeFp8Delayed cast = quantizer == null ? null : (QuantizeFp8Delayed) quantizer.op();
+        CudaSource source = RowNormCuda.source(
+                        op, y.dtype(), w.dtype(), biased ? norm.input(2).dtype() : w.dtype())
+                .define("FIRST_TYPE", CudaSource.type(first.dtype()))
+                .define("SECOND_TYPE", CudaSource.type(second.dtype()))
+                .define(
+                        "CODE_TYPE",
+                        cast == null ? "e4m3" : CudaSource.suffix(cast.format().dtype()));
+        cuda.launch(
+                source,
+                "norm_forward_fused",
+                RowNormCuda.grid(op),
+                first,
+                sum == null ? 0L : second.address(),
+                x,
+                w,
+                biased ? norm.input(2).address() : 0L,
+                isRead ? y.address() : 0L,
+                op.centred() ? norm.output(1).address() : 0L,
+                norm.output(op.deviationOutput()),
+                (long) op.rows(),
+                op.size(),
+                op.epsilon(),
+                quantizer == null ? 0L : quantizer.frame().output(0).address(),
+                quantizer == null ? 0L : quantizer.frame().input(1).address(),
+                quantizer == null ? 0L : quantizer.frame().output(1).address(),
+                quantizer == null || cast == null ? 0L : QuantizeFp8DelayedCuda.history(cast, quantizer.frame(), cuda));
+        if (quantizer != null) {
+            transpose(quantizer.frame().output(0), cuda);
+        }
+    }
+
+    private static void transpose(CudaTensor codes, CudaStream cuda) {
+        long transposed = cuda.wanted(codes, CudaCodes.TRANSPOSED);
+        if (transposed != 0) {
+            long cols = codes.shape().dim(-1);
+            CudaCodes.transpose(codes.address(), codes.count() / cols, cols, transposed, cuda);
+        }
+    }
+}
