@@ -103,7 +103,7 @@ public final class MemoryPlan {
         Arrays.fill(first, Integer.MAX_VALUE);
         Arrays.fill(last, -1);
         List<Step> steps = program.steps();
-        Map<Step, Integer> numbers = new IdentityHashMap<>();
+        IdentityHashMap<Step, Integer> numbers = new IdentityHashMap<>();
         int[] begin = new int[steps.size()];
         int[] end = new int[steps.size()];
         for (int k = 0; k < steps.size(); k++) {

@@ -21,6 +21,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -44,6 +45,9 @@ final class CudaExecutable implements Executable {
     private final List<CudaFusion> fusions;
     private final Map<Integer, CudaTensor> tensors = new HashMap<>();
     private final Map<Phase, List<Part>> parts = new EnumMap<>(Phase.class);
+    /** How many steps run together with the first of them. */
+    private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
+
     private final int[] readers;
     private final long base;
     private final long bytes;
@@ -57,7 +61,9 @@ final class CudaExecutable implements Executable {
         this.fusions = fusions;
         refuseUnknown();
         memory.admit(program);
-        plan = MemoryPlan.of(program, together(MemoryPlan.of(program)));
+        List<List<Step>> together = together(MemoryPlan.of(program));
+        together.forEach(group -> lengths.put(group.getFirst(), group.size()));
+        plan = MemoryPlan.of(program, together);
         readers = readers(plan);
         long own = placeFrom(CudaMemory.ALIGNMENT);
         WorkWriter first = WorkWriter.first(gpu);
@@ -106,19 +112,24 @@ final class CudaExecutable implements Executable {
             List<CudaCall> calls = steps.stream()
                     .map(s -> call(
                             s,
-                            v -> new CudaTensor(
-                                    v.type(), roots.root(v).id() * CudaMemory.ALIGNMENT + CudaMemory.ALIGNMENT),
+                            v -> new CudaTensor(v.type(), (roots.root(v).id() + 1L) * CudaMemory.ALIGNMENT),
                             v -> count[roots.root(v).id()]))
                     .toList();
-            for (int at = 0; at < steps.size(); ) {
-                int length = Math.max(1, fused(calls, at).map(f -> f.length(calls, at)).orElse(1));
+            int at = 0;
+            while (at < steps.size()) {
+                int length = length(calls, at);
                 if (length > 1) {
                     groups.add(steps.subList(at, at + length));
                 }
-                at += length;
+                at += Math.max(1, length);
             }
         }
         return groups;
+    }
+
+    /** How many steps the first fusion that begins here does; 0 when none does. */
+    private int length(List<CudaCall> calls, int at) {
+        return fused(calls, at).map(f -> f.length(calls, at)).orElse(0);
     }
 
     private List<Step> computed(Phase phase) {
@@ -201,7 +212,8 @@ final class CudaExecutable implements Executable {
                     .toList();
             List<Part> list = new ArrayList<>();
             for (int at = 0; at < steps.size(); ) {
-                int length = write(calls, at, writer);
+                int length = lengths.getOrDefault(steps.get(at), 1);
+                write(calls, at, length, writer);
                 list.add(new Part(steps.subList(at, at + length), writer.take()));
                 at += length;
             }
@@ -216,13 +228,15 @@ final class CudaExecutable implements Executable {
         });
     }
 
-    /** Writes the step with this number and those that one fusion does with it; returns how many. */
-    private int write(List<CudaCall> calls, int at, WorkWriter writer) {
-        Optional<CudaFusion> fusion = fused(calls, at);
-        if (fusion.isPresent()) {
-            int length = fusion.get().length(calls, at);
-            fusion.get().write(calls.subList(at, at + length), writer);
-            return length;
+    /** Writes the step with this number and those that run together with it. */
+    private void write(List<CudaCall> calls, int at, int length, WorkWriter writer) {
+        if (length > 1) {
+            CudaFusion fusion = fused(calls, at).orElseThrow();
+            if (fusion.length(calls, at) != length) {
+                throw new IllegalStateException("other steps belong together than were planned");
+            }
+            fusion.write(calls.subList(at, at + length), writer);
+            return;
         }
         CudaCall call = calls.get(at);
         OpEntry<Op> entry = Ops.of(call.op());
@@ -232,7 +246,6 @@ final class CudaExecutable implements Executable {
         } else {
             kernel.forward(call.op(), call.frame(), writer);
         }
-        return 1;
     }
 
     @Override

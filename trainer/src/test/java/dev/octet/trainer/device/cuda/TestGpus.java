@@ -33,7 +33,11 @@ public final class TestGpus {
 
     /** The GPU of this machine. */
     public static Gpu real() {
-        throw new IllegalStateException();
+        GpuSearch found = Gpus.find(0);
+        if (found instanceof GpuSearch.Unfit u) {
+            assumeTrue(false, u.what() + " (" + u.where() + ")");
+        }
+        return found.orThrow();
     }
 
     /** The device on {@link #real()}. */

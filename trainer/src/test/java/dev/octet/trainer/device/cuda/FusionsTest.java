@@ -1,0 +1,180 @@
+package dev.octet.trainer.device.cuda;
+
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
+import dev.octet.converter.TrainingGraph;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
+import dev.octet.trainer.autodiff.Autodiff;
+import dev.octet.trainer.autodiff.Parameter;
+import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.ProgramOptions;
+import dev.octet.trainer.autodiff.Programs;
+import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.kernel.CudaStream.Grid;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.loss.LossGraph;
+import dev.octet.trainer.op.Fusions;
+import dev.octet.trainer.precision.Autocast;
+import dev.octet.trainer.precision.Fp8Policy;
+import dev.octet.trainer.precision.Fp8Settings;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Role;
+import dev.octet.trainer.program.Value;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Programs of whole models with steps done together against the same ones step by step. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class FusionsTest {
+    private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf");
+    private static final Arena ARENA = Arena.ofAuto();
+    private static final int SEQUENCE = 24;
+
+    static Stream<Arguments> programs() {
+        return Stream.of("gpt2", "llama")
+                .flatMap(model -> Stream.of("fp8", "bf16").map(precision -> Arguments.of(model, precision)));
+    }
+
+    /** LayerNorm and RMSNorm, Gelu and SwiGLU; in FP8 and in BF16. */
+    @ParameterizedTest
+    @MethodSource("programs")
+    void steps_that_run_together_give_the_bits_of_steps_that_do_not(String model, String precision) throws IOException {
+        PrecisionPolicy policy = precision.equals("fp8")
+                ? new Fp8Policy(Autocast.bf16(), Fp8Settings.of(DelayedScaling.DEFAULT))
+                : Autocast.bf16();
+        try (ModelSource source = ModelSource.open(MODELS.resolve(model));
+                Converter converter = Converter.of(source.model())) {
+            Program program = program(converter.canonical(), policy);
+            Parameters parameters = Parameters.of(converter.canonical().graph());
+            Counting alone = new Counting(TestGpus.host());
+            Map<String, byte[]> expected = run(program, parameters, alone, List.of());
+            Counting together = new Counting(TestGpus.host());
+            Map<String, byte[]> actual = run(program, parameters, together, Fusions.ALL);
+            assertEquals(expected.keySet(), actual.keySet());
+            expected.forEach((name, bytes) -> assertArrayEquals(bytes, actual.get(name), name));
+            assertTrue(
+                    together.launches.size() < alone.launches.size(),
+                    together.launches.size() + " launches, step by step " + alone.launches.size());
+            assertTrue(together.launches.contains("norm_forward_fused"), together.launches.toString());
+            if (precision.equals("fp8")) {
+                String activation = model.equals("gpt2") ? "gelu_" : "product_";
+                assertTrue(
+                        together.launches.stream()
+                                .anyMatch(l ->
+                                        l.startsWith(activation + "amax") || l.startsWith(activation + "transpose")),
+                        together.launches.toString());
+                assertTrue(together.products.stream().anyMatch(CudaProduct::isFp8), "products of codes");
+            }
+        }
+    }
+
+    private static Program program(GraphModel model, PrecisionPolicy policy) {
+        Shape shape = Shape.of(2, SEQUENCE);
+        Map<String, Shape> shapes = new TreeMap<>(Map.of("input_ids", shape, "attention_mask", shape, "labels", shape));
+        GraphModel concrete = TrainingGraph.of(model, Programs.sizes(model.graph(), shapes), new PassLog());
+        LossConfig config =
+                new LossConfig(LossConfig.Type.CAUSAL_LM, Optional.empty(), "labels", -100, Optional.empty());
+        LossGraph loss = LossGraph.of(concrete, config, new OperandType(DType.I64, shape));
+        TreeSet<String> names = new TreeSet<>();
+        Parameters.of(model.graph()).all().forEach(p -> names.add(p.name()));
+        return Autodiff.program(loss.model(), ProgramOptions.training(loss.loss(), names, names, policy));
+    }
+
+    /** Loss, gradients and states of a step. */
+    private static Map<String, byte[]> run(Program program, Parameters parameters, Gpu gpu, List<CudaFusion> fusions) {
+        try (Device device = new CudaDevice(gpu, fusions);
+                Memory memory = device.allocate(program.lasting());
+                Executable executable = device.load(program, memory)) {
+            Map<String, Parameter> byName = new TreeMap<>();
+            parameters.all().forEach(p -> byName.put(p.name(), p));
+            for (Value v : program.lasting()) {
+                if (v.role() == Role.PARAMETER) {
+                    Tensor master = Parameters.master(requireNonNull(byName.get(v.name())), ARENA);
+                    memory.write(v, master.bytes());
+                }
+            }
+            program.inputs().forEach((name, value) -> executable.feed(value, input(name, value)));
+            executable.run(Phase.PREPARE);
+            executable.run(Phase.FORWARD);
+            executable.run(Phase.BACKWARD);
+            Map<String, byte[]> results = new TreeMap<>();
+            results.put(Program.LOSS, read(requireNonNull(program.outputs().get(Program.LOSS)), executable));
+            for (Value v : program.lasting()) {
+                if (v.role() == Role.GRADIENT || v.role() == Role.STATE) {
+                    results.put(v.name(), read(v, executable));
+                }
+            }
+            return results;
+        }
+    }
+
+    /** Small numbers of tokens; all positions are there. */
+    private static MemorySegment input(String name, Value value) {
+        MemorySegment bytes = ARENA.allocate(value.type().byteSize(), 8);
+        for (long i = 0; i < value.type().count(); i++) {
+            bytes.setAtIndex(ValueLayout.JAVA_LONG, i, name.equals("attention_mask") ? 1 : (i * 7 + 3) % 50);
+        }
+        return bytes;
+    }
+
+    private static byte[] read(Value value, Executable executable) {
+        MemorySegment bytes = ARENA.allocate(value.type().byteSize(), 8);
+        executable.read(value, bytes);
+        return bytes.toArray(ValueLayout.JAVA_BYTE);
+    }
+
+    /** Remembers the kernels that were made ready. */
+    private static final class Counting extends ForwardingGpu {
+        private final List<String> launches = new ArrayList<>();
+        private final List<CudaProduct> products = new ArrayList<>();
+
+        Counting(Gpu gpu) {
+            super(gpu);
+        }
+
+        @Override
+        public Work product(CudaProduct product) {
+            products.add(product);
+            return super.product(product);
+        }
+
+        @Override
+        public Work launch(CudaSource source, String kernel, Grid grid, List<Object> arguments) {
+            launches.add(kernel);
+            return super.launch(source, kernel, grid, arguments);
+        }
+    }
+}
