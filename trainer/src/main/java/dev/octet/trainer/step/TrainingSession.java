@@ -255,7 +255,7 @@ public final class TrainingSession implements AutoCloseable {
                 loaded.executable().observe(search);
                 try {
                     loaded.executable().run(Phase.PREPARE);
-                    forward(loaded, batch).get();
+                    forward(loaded, batch);
                     loaded.executable().run(Phase.BACKWARD);
                 } finally {
                     loaded.executable().observe(null);
