@@ -25,10 +25,15 @@ import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossCuda;
 import dev.octet.trainer.op.loss.Reduction;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLoss;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossCuda;
+import dev.octet.trainer.op.pick.Pick;
+import dev.octet.trainer.op.pick.PickCuda;
+import dev.octet.trainer.op.pick.Scatter;
+import dev.octet.trainer.op.pick.ScatterCuda;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.rotary.RotaryEmbeddingCuda;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
@@ -132,6 +137,32 @@ class CudaBadDataTest {
                 }));
         assertArrayEquals(new double[] {NAN, 1, NAN, 3, NAN}, got.get(0));
         assertArrayEquals(new double[] {1, 0, 1}, got.get(1));
+    }
+
+    @Test
+    void an_index_outside_of_the_axis_picks_NaN_and_spoils_the_first_row_of_what_is_scattered() {
+        List<OperandType> types = List.of(f32(3, 1), i64(4, 1));
+        Pick pick = Pick.elements(source("GatherElements", types, Attribute.of("axis", 0)));
+        List<double[]> picked =
+                run(new PickCuda(), pick, types, List.of(new double[] {1, 2, 3}, new double[] {2, 3, -4, 0}));
+        assertArrayEquals(new double[] {3, NAN, NAN, 1}, picked.get(0));
+        assertArrayEquals(new double[] {1, 0, 1}, picked.get(1));
+        List<OperandType> three = List.of(f32(3, 1), i64(2, 1), f32(2, 1));
+        List<double[]> values = List.of(new double[] {1, 2, 3}, new double[] {1, 3}, new double[] {7, 8});
+        Scatter put = Scatter.elements(source("ScatterElements", three, Attribute.of("axis", 0)));
+        List<double[]> replaced = run(new ScatterCuda(), put, three, values);
+        assertArrayEquals(new double[] {NAN, 7, 3}, replaced.get(0));
+        assertArrayEquals(new double[] {1, 0, 1}, replaced.get(1));
+        Scatter add = Scatter.elements(source("ScatterElements", three, Attribute.of("reduction", "add")));
+        List<double[]> added = run(new ScatterCuda(), add, three, values);
+        assertArrayEquals(new double[] {NAN, 9, 3}, added.get(0));
+        assertArrayEquals(new double[] {1, 1, 1}, added.get(1));
+    }
+
+    private static OpSource source(String type, List<OperandType> inputs, Attribute attribute) {
+        List<String> names = inputs.stream().map(OperandType::toString).toList();
+        Node node = Node.of("", type, names, List.of("y"), attribute);
+        return new OpSource(node, inputs, Collections.nCopies(inputs.size(), null), 18);
     }
 
     @Test

@@ -10,6 +10,8 @@ import dev.octet.trainer.kernel.Frame;
 /**
  * Of updates put at the same row the last is found by a maximum, which no order changes; floats are added as {@link
  * dev.octet.trainer.op.gather.GatherCuda} adds gradients, in the order of the indices.
+ *
+ * <p>An index outside of its axis is no error here: its update is lost, and the first row is NaN (all bits set).
  */
 public final class ScatterCuda implements CudaKernel<Scatter> {
     @Override
@@ -48,6 +50,15 @@ public final class ScatterCuda implements CudaKernel<Scatter> {
                     rows.count(),
                     rows.inner());
         }
+        cuda.launch(
+                RowsCuda.SOURCE,
+                "pick_spoil_" + y.dtype().bits() / 8,
+                Grid.over(updates.count(), 256, 1),
+                rows.numbers(),
+                y,
+                updates.count(),
+                rows.count(),
+                rows.inner());
     }
 
     /** One more than the number of the last update of each row, I32; 0 where there is none. */

@@ -1,5 +1,5 @@
 // Where indices point, as numbers of rows of x, and updates put at rows; sums over equal rows are Gather's. An index outside of its axis
-// gives a row behind the last one: elements are never seen where work is written, so it cannot be refused.
+// gives a row behind the last one: elements are never seen where work is written, so it cannot be refused, but its results are NaN.
 #include "octet.cuh"
 
 // Type numbers are those of read_number; I64 and I32 occur.
@@ -55,15 +55,26 @@ template <typename U> DEVICE void put(const U* updates, const i64* rows, const i
         }
     });
 }
+// Updates that point nowhere spoil the first row, with bytes of ones: NaN in every float type.
+template <typename U> DEVICE void spoil(const i64* rows, U* y, i64 n, i64 count, i64 inner) {
+    for_packs<1>(n, [&](i64 e, int) {
+        i64 i = quotient(e, inner);
+        if (rows[i] >= count) {
+            y[e - i * inner] = (U)~(U)0;
+        }
+    });
+}
 // The gradient of x: what was not replaced.
 template <typename U> DEVICE void keep(const U* dy, const i32* last, U* dx, i64 n, i64 inner) {
     for_packs<1>(n, [&](i64 e, int) { dx[e] = last[quotient(e, inner)] == 0 ? dy[e] : (U)0; });
 }
-// The gradient of updates: of those that stayed.
+// The gradient of updates: of those that stayed; NaN of those that point nowhere.
 template <typename U> DEVICE void take(const U* dy, const i64* rows, const i32* last, U* du, i64 n, i64 count, i64 inner) {
     for_packs<1>(n, [&](i64 e, int) {
         i64 i = quotient(e, inner);
-        du[e] = stays(rows, last, i, count) ? dy[rows[i] * inner + e - i * inner] : (U)0;
+        du[e] = rows[i] >= count              ? (U)~(U)0
+                : stays(rows, last, i, count) ? dy[rows[i] * inner + e - i * inner]
+                                              : (U)0;
     });
 }
 
@@ -71,6 +82,7 @@ template <typename U> DEVICE void take(const U* dy, const i64* rows, const i32* 
     KERNEL(pick_put_##BYTES, 256, (const U* updates, const i64* rows, const i32* last, U* y, i64 n, i64 count, i64 inner)) {          \
         put(updates, rows, last, y, n, count, inner);                                                                                 \
     }                                                                                                                                 \
+    KERNEL(pick_spoil_##BYTES, 256, (const i64* rows, U* y, i64 n, i64 count, i64 inner)) { spoil(rows, y, n, count, inner); }        \
     KERNEL(pick_keep_##BYTES, 256, (const U* dy, const i32* last, U* dx, i64 n, i64 inner)) { keep(dy, last, dx, n, inner); }         \
     KERNEL(pick_take_##BYTES, 256, (const U* dy, const i64* rows, const i32* last, U* du, i64 n, i64 count, i64 inner)) {             \
         take(dy, rows, last, du, n, count, inner);                                                                                    \
