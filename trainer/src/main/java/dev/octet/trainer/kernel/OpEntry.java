@@ -16,22 +16,32 @@ public record OpEntry<O extends Op>(
         OpReader<O> reader,
         ReferenceKernel<O> reference,
         CpuKernel<O> cpu,
-        @Nullable CudaKernel<O> cuda) {
+        CudaKernel<O> cuda) {
     /** An operator of ONNX's default domain. */
     public static <O extends Op> OpEntry<O> onnx(
-            String type, Class<O> op, OpReader<O> reader, ReferenceKernel<O> reference, CpuKernel<O> cpu) {
-        return new OpEntry<>("", type, op, reader, reference, cpu, null);
+            String type,
+            Class<O> op,
+            OpReader<O> reader,
+            ReferenceKernel<O> reference,
+            CpuKernel<O> cpu,
+            CudaKernel<O> cuda) {
+        return new OpEntry<>("", type, op, reader, reference, cpu, cuda);
     }
 
     /** An operator of Octet's domain. */
     public static <O extends Op> OpEntry<O> octet(
-            String type, Class<O> op, OpReader<O> reader, ReferenceKernel<O> reference, CpuKernel<O> cpu) {
-        return new OpEntry<>(Node.OCTET_DOMAIN, type, op, reader, reference, cpu, null);
+            String type,
+            Class<O> op,
+            OpReader<O> reader,
+            ReferenceKernel<O> reference,
+            CpuKernel<O> cpu,
+            CudaKernel<O> cuda) {
+        return new OpEntry<>(Node.OCTET_DOMAIN, type, op, reader, reference, cpu, cuda);
     }
 
     /** An operator that programs make themselves: casts, updates, quantisers. */
     public static <O extends Op> OpEntry<O> made(
-            String type, Class<O> op, ReferenceKernel<O> reference, CpuKernel<O> cpu) {
+            String type, Class<O> op, ReferenceKernel<O> reference, CpuKernel<O> cpu, CudaKernel<O> cuda) {
         return new OpEntry<>(
                 null,
                 type,
@@ -41,11 +51,6 @@ public record OpEntry<O extends Op>(
                 },
                 reference,
                 cpu,
-                null);
-    }
-
-    /** The same with a CUDA twin. */
-    public OpEntry<O> with(CudaKernel<O> twin) {
-        return new OpEntry<>(domain, type, op, reader, reference, cpu, twin);
+                cuda);
     }
 }

@@ -210,8 +210,7 @@ public final class Ops {
             unary("Abs", Abs.class, s -> new Abs(s.input(0))),
             binary("Add", Add.class, s -> new Add(Pair.read(s))),
             binary("And", Comparison.class, Comparison.Kind.And.reader()),
-            OpEntry.onnx("Cast", Cast.class, Cast::read, new CastReference(), new CastCpu())
-                    .with(new CastCuda()),
+            OpEntry.onnx("Cast", Cast.class, Cast::read, new CastReference(), new CastCpu(), new CastCuda()),
             unary("Ceil", Step.class, Step.Kind.Ceil.reader()),
             unary("Clip", Clip.class, Clip::read),
             unary("Cos", Cos.class, s -> new Cos(s.input(0))),
@@ -250,12 +249,11 @@ public final class Ops {
             binary("Sum", Add.class, s -> new Add(Pair.readVariadic(s))),
             unary("Swish", Swish.class, Swish::read),
             unary("Tanh", Tanh.class, s -> new Tanh(s.input(0))),
-            OpEntry.onnx("Where", Where.class, Where::read, new WhereReference(), new WhereCpu())
-                    .with(new WhereCuda()),
+            OpEntry.onnx("Where", Where.class, Where::read, new WhereReference(), new WhereCpu(), new WhereCuda()),
             binary("Xor", Comparison.class, Comparison.Kind.Xor.reader()),
             // --- reductions
-            OpEntry.onnx("CumSum", CumSum.class, CumSum::read, new CumSumReference(), new CumSumCpu())
-                    .with(new CumSumCuda()),
+            OpEntry.onnx(
+                    "CumSum", CumSum.class, CumSum::read, new CumSumReference(), new CumSumCpu(), new CumSumCuda()),
             reduce("ReduceL1", Reduce.Kind.ReduceL1),
             reduce("ReduceL2", Reduce.Kind.ReduceL2),
             reduce("ReduceLogSum", Reduce.Kind.ReduceLogSum),
@@ -268,8 +266,8 @@ public final class Ops {
             // --- shape and indexing
             box("Concat", Concat.class, Concat::read),
             view("Dropout", View::dropout),
-            OpEntry.onnx("Expand", Repeat.class, Repeat::expand, new RepeatReference(), new RepeatCpu())
-                    .with(new RepeatCuda()),
+            OpEntry.onnx(
+                    "Expand", Repeat.class, Repeat::expand, new RepeatReference(), new RepeatCpu(), new RepeatCuda()),
             view("Flatten", View::flatten),
             view("Identity", View::identity),
             box("Pad", Pad.class, Pad::read),
@@ -277,137 +275,189 @@ public final class Ops {
             box("Slice", Slice.class, Slice::read),
             box("Split", Split.class, Split::read),
             view("Squeeze", View::squeeze),
-            OpEntry.onnx("Tile", Repeat.class, Repeat::tile, new RepeatReference(), new RepeatCpu())
-                    .with(new RepeatCuda()),
-            OpEntry.onnx("Trilu", Trilu.class, Trilu::read, new TriluReference(), new TriluCpu())
-                    .with(new TriluCuda()),
+            OpEntry.onnx("Tile", Repeat.class, Repeat::tile, new RepeatReference(), new RepeatCpu(), new RepeatCuda()),
+            OpEntry.onnx("Trilu", Trilu.class, Trilu::read, new TriluReference(), new TriluCpu(), new TriluCuda()),
             view("Unsqueeze", View::unsqueeze),
-            OpEntry.onnx("GatherElements", Pick.class, Pick::elements, new PickReference(), new PickCpu())
-                    .with(new PickCuda()),
-            OpEntry.onnx("GatherND", Pick.class, Pick::tuples, new PickReference(), new PickCpu())
-                    .with(new PickCuda()),
-            OpEntry.onnx("ScatterElements", Scatter.class, Scatter::elements, new ScatterReference(), new ScatterCpu())
-                    .with(new ScatterCuda()),
-            OpEntry.onnx("ScatterND", Scatter.class, Scatter::tuples, new ScatterReference(), new ScatterCpu())
-                    .with(new ScatterCuda()),
-            OpEntry.onnx("Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu())
-                    .with(new GatherCuda()),
-            OpEntry.onnx("Transpose", Transpose.class, Transpose::read, new TransposeReference(), new TransposeCpu())
-                    .with(new TransposeCuda()),
-            // --- matrix products, convolution, attention
-            OpEntry.onnx("Attention", Attention.class, Attention::read, new AttentionReference(), new AttentionCpu())
-                    .with(new AttentionCuda()),
             OpEntry.onnx(
-                            "RotaryEmbedding",
-                            RotaryEmbedding.class,
-                            RotaryEmbedding::read,
-                            new RotaryEmbeddingReference(),
-                            new RotaryEmbeddingCpu())
-                    .with(new RotaryEmbeddingCuda()),
-            OpEntry.onnx("Conv", Conv.class, Conv::read, new ConvReference(), new ConvCpu())
-                    .with(new ConvCuda()),
-            OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu())
-                    .with(new GemmCuda()),
-            OpEntry.octet("Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu())
-                    .with(new LinearCuda()),
-            OpEntry.onnx("MatMul", MatMul.class, MatMul::read, new MatMulReference(), new MatMulCpu())
-                    .with(new MatMulCuda()),
+                    "GatherElements", Pick.class, Pick::elements, new PickReference(), new PickCpu(), new PickCuda()),
+            OpEntry.onnx("GatherND", Pick.class, Pick::tuples, new PickReference(), new PickCpu(), new PickCuda()),
+            OpEntry.onnx(
+                    "ScatterElements",
+                    Scatter.class,
+                    Scatter::elements,
+                    new ScatterReference(),
+                    new ScatterCpu(),
+                    new ScatterCuda()),
+            OpEntry.onnx(
+                    "ScatterND",
+                    Scatter.class,
+                    Scatter::tuples,
+                    new ScatterReference(),
+                    new ScatterCpu(),
+                    new ScatterCuda()),
+            OpEntry.onnx(
+                    "Gather", Gather.class, Gather::read, new GatherReference(), new GatherCpu(), new GatherCuda()),
+            OpEntry.onnx(
+                    "Transpose",
+                    Transpose.class,
+                    Transpose::read,
+                    new TransposeReference(),
+                    new TransposeCpu(),
+                    new TransposeCuda()),
+            // --- matrix products, convolution, attention
+            OpEntry.onnx(
+                    "Attention",
+                    Attention.class,
+                    Attention::read,
+                    new AttentionReference(),
+                    new AttentionCpu(),
+                    new AttentionCuda()),
+            OpEntry.onnx(
+                    "RotaryEmbedding",
+                    RotaryEmbedding.class,
+                    RotaryEmbedding::read,
+                    new RotaryEmbeddingReference(),
+                    new RotaryEmbeddingCpu(),
+                    new RotaryEmbeddingCuda()),
+            OpEntry.onnx("Conv", Conv.class, Conv::read, new ConvReference(), new ConvCpu(), new ConvCuda()),
+            OpEntry.onnx("Gemm", Gemm.class, Gemm::read, new GemmReference(), new GemmCpu(), new GemmCuda()),
+            OpEntry.octet(
+                    "Linear", Linear.class, Linear::read, new LinearReference(), new LinearCpu(), new LinearCuda()),
+            OpEntry.onnx(
+                    "MatMul", MatMul.class, MatMul::read, new MatMulReference(), new MatMulCpu(), new MatMulCuda()),
             // --- normalisation, activation, pooling
             pool("AveragePool", Pool::readAverage),
             pool("GlobalAveragePool", Pool::readGlobalAverage),
             pool("GlobalMaxPool", Pool::readGlobalMax),
             pool("MaxPool", Pool::readMax),
             OpEntry.onnx(
-                            "BatchNormalization",
-                            BatchNormalization.class,
-                            BatchNormalization::read,
-                            new BatchNormalizationReference(),
-                            new BatchNormalizationCpu())
-                    .with(new BatchNormalizationCuda()),
-            OpEntry.onnx("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu())
-                    .with(new GeluCuda()),
-            OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu())
-                    .with(new GeluCuda()),
+                    "BatchNormalization",
+                    BatchNormalization.class,
+                    BatchNormalization::read,
+                    new BatchNormalizationReference(),
+                    new BatchNormalizationCpu(),
+                    new BatchNormalizationCuda()),
+            OpEntry.onnx("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu(), new GeluCuda()),
+            OpEntry.octet("Gelu", Gelu.class, Gelu::read, new GeluReference(), new GeluCpu(), new GeluCuda()),
             OpEntry.onnx(
-                            "LayerNormalization",
-                            RowNorm.class,
-                            RowNorm::readLayer,
-                            new RowNormReference(),
-                            new RowNormCpu())
-                    .with(new RowNormCuda()),
+                    "LayerNormalization",
+                    RowNorm.class,
+                    RowNorm::readLayer,
+                    new RowNormReference(),
+                    new RowNormCpu(),
+                    new RowNormCuda()),
             OpEntry.octet(
-                            "LayerNormalization",
-                            RowNorm.class,
-                            RowNorm::readLayer,
-                            new RowNormReference(),
-                            new RowNormCpu())
-                    .with(new RowNormCuda()),
-            OpEntry.onnx("RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu())
-                    .with(new RowNormCuda()),
-            OpEntry.octet("RMSNormalization", RowNorm.class, RowNorm::readRms, new RowNormReference(), new RowNormCpu())
-                    .with(new RowNormCuda()),
-            OpEntry.onnx("LogSoftmax", Softmax.class, Softmax::readLogarithm, new SoftmaxReference(), new SoftmaxCpu())
-                    .with(new SoftmaxCuda()),
-            OpEntry.onnx("Softmax", Softmax.class, Softmax::read, new SoftmaxReference(), new SoftmaxCpu())
-                    .with(new SoftmaxCuda()),
+                    "LayerNormalization",
+                    RowNorm.class,
+                    RowNorm::readLayer,
+                    new RowNormReference(),
+                    new RowNormCpu(),
+                    new RowNormCuda()),
+            OpEntry.onnx(
+                    "RMSNormalization",
+                    RowNorm.class,
+                    RowNorm::readRms,
+                    new RowNormReference(),
+                    new RowNormCpu(),
+                    new RowNormCuda()),
+            OpEntry.octet(
+                    "RMSNormalization",
+                    RowNorm.class,
+                    RowNorm::readRms,
+                    new RowNormReference(),
+                    new RowNormCpu(),
+                    new RowNormCuda()),
+            OpEntry.onnx(
+                    "LogSoftmax",
+                    Softmax.class,
+                    Softmax::readLogarithm,
+                    new SoftmaxReference(),
+                    new SoftmaxCpu(),
+                    new SoftmaxCuda()),
+            OpEntry.onnx(
+                    "Softmax",
+                    Softmax.class,
+                    Softmax::read,
+                    new SoftmaxReference(),
+                    new SoftmaxCpu(),
+                    new SoftmaxCuda()),
             // --- losses
             OpEntry.onnx(
-                            "NegativeLogLikelihoodLoss",
-                            NegativeLogLikelihoodLoss.class,
-                            NegativeLogLikelihoodLoss::read,
-                            new NegativeLogLikelihoodLossReference(),
-                            new NegativeLogLikelihoodLossCpu())
-                    .with(new NegativeLogLikelihoodLossCuda()),
+                    "NegativeLogLikelihoodLoss",
+                    NegativeLogLikelihoodLoss.class,
+                    NegativeLogLikelihoodLoss::read,
+                    new NegativeLogLikelihoodLossReference(),
+                    new NegativeLogLikelihoodLossCpu(),
+                    new NegativeLogLikelihoodLossCuda()),
             OpEntry.octet(
-                            "KlDivergenceLoss",
-                            KlDivergenceLoss.class,
-                            KlDivergenceLoss::read,
-                            new KlDivergenceLossReference(),
-                            new KlDivergenceLossCpu())
-                    .with(new KlDivergenceLossCuda()),
-            OpEntry.octet("MixedLoss", MixedLoss.class, MixedLoss::read, new MixedLossReference(), new MixedLossCpu())
-                    .with(new MixedLossCuda()),
+                    "KlDivergenceLoss",
+                    KlDivergenceLoss.class,
+                    KlDivergenceLoss::read,
+                    new KlDivergenceLossReference(),
+                    new KlDivergenceLossCpu(),
+                    new KlDivergenceLossCuda()),
+            OpEntry.octet(
+                    "MixedLoss",
+                    MixedLoss.class,
+                    MixedLoss::read,
+                    new MixedLossReference(),
+                    new MixedLossCpu(),
+                    new MixedLossCuda()),
             rowLoss(RowLoss.Kind.COSINE, RowLoss::readCosine),
             rowLoss(RowLoss.Kind.MEAN_SQUARED_ERROR, RowLoss::readSquared),
             OpEntry.onnx(
-                            "SoftmaxCrossEntropyLoss",
-                            SoftmaxCrossEntropyLoss.class,
-                            SoftmaxCrossEntropyLoss::read,
-                            new SoftmaxCrossEntropyLossReference(),
-                            new SoftmaxCrossEntropyLossCpu())
-                    .with(new SoftmaxCrossEntropyLossCuda()),
+                    "SoftmaxCrossEntropyLoss",
+                    SoftmaxCrossEntropyLoss.class,
+                    SoftmaxCrossEntropyLoss::read,
+                    new SoftmaxCrossEntropyLossReference(),
+                    new SoftmaxCrossEntropyLossCpu(),
+                    new SoftmaxCrossEntropyLossCuda()),
             OpEntry.octet(
-                            "SoftmaxCrossEntropyLoss",
-                            SoftmaxCrossEntropyLoss.class,
-                            SoftmaxCrossEntropyLoss::readLast,
-                            new SoftmaxCrossEntropyLossReference(),
-                            new SoftmaxCrossEntropyLossCpu())
-                    .with(new SoftmaxCrossEntropyLossCuda()),
+                    "SoftmaxCrossEntropyLoss",
+                    SoftmaxCrossEntropyLoss.class,
+                    SoftmaxCrossEntropyLoss::readLast,
+                    new SoftmaxCrossEntropyLossReference(),
+                    new SoftmaxCrossEntropyLossCpu(),
+                    new SoftmaxCrossEntropyLossCuda()),
             // --- made by programs: casts, quantisers, updates
-            OpEntry.made("Accumulate", Accumulate.class, new AccumulateReference(), new AccumulateCpu())
-                    .with(new AccumulateCuda()),
-            OpEntry.made("AmaxUpdate", AmaxUpdate.class, new AmaxUpdateReference(), new AmaxUpdateCpu())
-                    .with(new AmaxUpdateCuda()),
-            OpEntry.made("Fp8Linear", Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu())
-                    .with(new Fp8LinearCuda()),
-            OpEntry.made("QuantizeFp8", QuantizeFp8.class, new QuantizeFp8Reference(), new QuantizeFp8Cpu())
-                    .with(new QuantizeFp8Cuda()),
             OpEntry.made(
-                            "QuantizeFp8Delayed",
-                            QuantizeFp8Delayed.class,
-                            new QuantizeFp8DelayedReference(),
-                            new QuantizeFp8DelayedCpu())
-                    .with(new QuantizeFp8DelayedCuda()),
-            OpEntry.made("Adam", AdamStep.class, new AdamStepReference(), new AdamStepCpu())
-                    .with(new AdamStepCuda()),
-            OpEntry.made("GradientCheck", GradientCheck.class, new GradientCheckReference(), new GradientCheckCpu())
-                    .with(new GradientCheckCuda()),
-            OpEntry.made("LossCheck", LossCheck.class, new LossCheckReference(), new LossCheckCpu())
-                    .with(new LossCheckCuda()),
-            OpEntry.made("SGD", SgdStep.class, new SgdStepReference(), new SgdStepCpu())
-                    .with(new SgdStepCuda()),
-            OpEntry.made("SquareSum", SquareSum.class, new SquareSumReference(), new SquareSumCpu())
-                    .with(new SquareSumCuda()));
+                    "Accumulate",
+                    Accumulate.class,
+                    new AccumulateReference(),
+                    new AccumulateCpu(),
+                    new AccumulateCuda()),
+            OpEntry.made(
+                    "AmaxUpdate",
+                    AmaxUpdate.class,
+                    new AmaxUpdateReference(),
+                    new AmaxUpdateCpu(),
+                    new AmaxUpdateCuda()),
+            OpEntry.made(
+                    "Fp8Linear", Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu(), new Fp8LinearCuda()),
+            OpEntry.made(
+                    "QuantizeFp8",
+                    QuantizeFp8.class,
+                    new QuantizeFp8Reference(),
+                    new QuantizeFp8Cpu(),
+                    new QuantizeFp8Cuda()),
+            OpEntry.made(
+                    "QuantizeFp8Delayed",
+                    QuantizeFp8Delayed.class,
+                    new QuantizeFp8DelayedReference(),
+                    new QuantizeFp8DelayedCpu(),
+                    new QuantizeFp8DelayedCuda()),
+            OpEntry.made("Adam", AdamStep.class, new AdamStepReference(), new AdamStepCpu(), new AdamStepCuda()),
+            OpEntry.made(
+                    "GradientCheck",
+                    GradientCheck.class,
+                    new GradientCheckReference(),
+                    new GradientCheckCpu(),
+                    new GradientCheckCuda()),
+            OpEntry.made(
+                    "LossCheck", LossCheck.class, new LossCheckReference(), new LossCheckCpu(), new LossCheckCuda()),
+            OpEntry.made("SGD", SgdStep.class, new SgdStepReference(), new SgdStepCpu(), new SgdStepCuda()),
+            OpEntry.made(
+                    "SquareSum", SquareSum.class, new SquareSumReference(), new SquareSumCpu(), new SquareSumCuda()));
 
     private static final Map<Class<?>, OpEntry<?>> BY_CLASS = new HashMap<>();
     private static final Map<String, OpEntry<?>> BY_NODE = new HashMap<>();
@@ -426,38 +476,33 @@ public final class Ops {
     private Ops() {}
 
     private static <O extends BinaryOp> OpEntry<O> binary(String type, Class<O> op, OpReader<O> reader) {
-        return OpEntry.onnx(type, op, reader, new BinaryReference<>(), new BinaryCpu<>())
-                .with(new BinaryCuda<>());
+        return OpEntry.onnx(type, op, reader, new BinaryReference<>(), new BinaryCpu<>(), new BinaryCuda<>());
     }
 
     private static <O extends UnaryOp> OpEntry<O> unary(String type, Class<O> op, OpReader<O> reader) {
-        return OpEntry.onnx(type, op, reader, new UnaryReference<>(), new UnaryCpu<>())
-                .with(new UnaryCuda<>());
+        return OpEntry.onnx(type, op, reader, new UnaryReference<>(), new UnaryCpu<>(), new UnaryCuda<>());
     }
 
     private static OpEntry<Reduce> reduce(String type, Reduce.Kind kind) {
-        return OpEntry.onnx(type, Reduce.class, kind.reader(), new ReduceReference(), new ReduceCpu())
-                .with(new ReduceCuda());
+        return OpEntry.onnx(
+                type, Reduce.class, kind.reader(), new ReduceReference(), new ReduceCpu(), new ReduceCuda());
     }
 
     private static <O extends BoxOp> OpEntry<O> box(String type, Class<O> op, OpReader<O> reader) {
-        return OpEntry.onnx(type, op, reader, new BoxReference<>(), new BoxCpu<>())
-                .with(new BoxCuda<>());
+        return OpEntry.onnx(type, op, reader, new BoxReference<>(), new BoxCpu<>(), new BoxCuda<>());
     }
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {
-        return OpEntry.onnx(type, View.class, reader, new ViewReference(), new ViewCpu())
-                .with(new ViewCuda());
+        return OpEntry.onnx(type, View.class, reader, new ViewReference(), new ViewCpu(), new ViewCuda());
     }
 
     private static OpEntry<Pool> pool(String type, OpReader<Pool> reader) {
-        return OpEntry.onnx(type, Pool.class, reader, new PoolReference(), new PoolCpu())
-                .with(new PoolCuda());
+        return OpEntry.onnx(type, Pool.class, reader, new PoolReference(), new PoolCpu(), new PoolCuda());
     }
 
     private static OpEntry<RowLoss> rowLoss(RowLoss.Kind kind, OpReader<RowLoss> reader) {
-        return OpEntry.octet(kind.type(), RowLoss.class, reader, new RowLossReference(), new RowLossCpu())
-                .with(new RowLossCuda());
+        return OpEntry.octet(
+                kind.type(), RowLoss.class, reader, new RowLossReference(), new RowLossCpu(), new RowLossCuda());
     }
 
     /** Operators of nodes that can be trained, by the alphabet. */

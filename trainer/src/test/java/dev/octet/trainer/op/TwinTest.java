@@ -148,7 +148,7 @@ public abstract class TwinTest {
     @TestFactory
     Stream<DynamicTest> the_cuda_twin_computes_what_the_reference_does() {
         assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
-        return cudaCases()
+        return cases().stream()
                 .map(c -> dynamicTest(c.name(), () -> {
                     List<double[]> forward = runCuda(c, new HostGpu(HostGpu.Order.FORWARD));
                     List<double[]> backward = runCuda(c, new HostGpu(HostGpu.Order.BACKWARD));
@@ -162,10 +162,6 @@ public abstract class TwinTest {
                     check(c, forward);
                     checkCudaGradients(c, () -> new HostGpu(HostGpu.Order.FORWARD));
                 }));
-    }
-
-    private Stream<Case> cudaCases() {
-        return cases().stream().filter(c -> Ops.of(c.op()).cuda() != null);
     }
 
     /** Each gradient alone has the same bits and reads only what was kept; an accumulated one is added to what is there. */
@@ -510,7 +506,7 @@ public abstract class TwinTest {
                 upstream.add(operands.tensor(t, weights(upstream.size(), (int) t.count())));
             }
             c.op().saved().forEach(t -> outputs.add(operands.empty(t)));
-            CudaKernel<Op> twin = requireNonNull(Ops.of(c.op()).cuda());
+            CudaKernel<Op> twin = Ops.of(c.op()).cuda();
             List<@Nullable CudaTensor> all = new ArrayList<>(outputs);
             operands.run(
                     cuda -> twin.forward(c.op(), new Operands<>(inputs, all, List.of(), List.of(), accumulated), cuda));
@@ -547,7 +543,7 @@ public abstract class TwinTest {
                 OperandType t = c.op().outputs().get(j);
                 upstream.add(operands.tensor(t, weights(j, (int) t.count())));
             }
-            CudaKernel<Op> twin = requireNonNull(Ops.of(c.op()).cuda());
+            CudaKernel<Op> twin = Ops.of(c.op()).cuda();
             operands.run(cuda ->
                     twin.forward(c.op(), new Operands<>(inputs, outputs, List.of(), List.of(), i -> false), cuda));
             List<double[]> results = new ArrayList<>();

@@ -1,6 +1,5 @@
 package dev.octet.trainer.device.cuda;
 
-import dev.octet.formats.error.UnavailableException;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.StepFrame;
@@ -24,10 +23,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
-import java.util.Set;
-import java.util.TreeSet;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
 import org.jspecify.annotations.Nullable;
@@ -59,7 +55,6 @@ final class CudaExecutable implements Executable {
         this.gpu = gpu;
         this.queue = queue;
         this.fusions = fusions;
-        refuseUnknown();
         memory.admit(program);
         List<List<Step>> together = together(MemoryPlan.of(program));
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
@@ -85,21 +80,6 @@ final class CudaExecutable implements Executable {
         } catch (RuntimeException e) { // a kernel does not compile
             close();
             throw e;
-        }
-    }
-
-    private void refuseUnknown() {
-        Set<String> unknown = new TreeSet<>();
-        for (Step s : program.steps()) {
-            if (!s.isView() && Ops.of(s.op()).cuda() == null) {
-                unknown.add(s.op().type());
-            }
-        }
-        if (!unknown.isEmpty()) {
-            throw new UnavailableException(
-                    "no CUDA kernel for " + String.join(", ", unknown),
-                    "program of " + program.steps().size() + " steps",
-                    "train with --device cpu");
         }
     }
 
@@ -240,7 +220,7 @@ final class CudaExecutable implements Executable {
         }
         CudaCall call = calls.get(at);
         OpEntry<Op> entry = Ops.of(call.op());
-        CudaKernel<Op> kernel = Objects.requireNonNull(entry.cuda());
+        CudaKernel<Op> kernel = entry.cuda();
         if (call.backward()) {
             kernel.backward(call.op(), call.frame(), writer);
         } else {
