@@ -75,11 +75,7 @@ class BinaryTest extends TwinTest {
     }
 
     private static Case of(BinaryOp op) {
-        return Case.normal(
-                op.type() + " " + op.pair() + " " + op.hashCode(),
-                op,
-                op.pair().a(),
-                op.pair().b());
+        return Case.normal(op.toString(), op, op.pair().a(), op.pair().b());
     }
 
     private static Case awayFromZero(BinaryOp op) {
