@@ -12,6 +12,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.device.cuda.HostGpu;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
 import dev.octet.trainer.kernel.CpuContext;
@@ -36,6 +37,7 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 
 /**
@@ -152,16 +154,29 @@ public abstract class TwinTest {
                 .map(c -> dynamicTest(c.name(), () -> {
                     List<double[]> forward = runCuda(c, new HostGpu(HostGpu.Order.FORWARD));
                     List<double[]> backward = runCuda(c, new HostGpu(HostGpu.Order.BACKWARD));
-                    for (int k = 0; k < forward.size(); k++) {
-                        assertArrayEquals(
-                                forward.get(k),
-                                backward.get(k),
-                                0.0,
-                                "tensor " + k + " depends on the order of threads");
-                    }
+                    assertSameBits(forward, backward, "depends on the order of threads");
                     check(c, forward);
                     checkCudaGradients(c, () -> new HostGpu(HostGpu.Order.FORWARD));
                 }));
+    }
+
+    /** The kernels on the GPU of this machine. */
+    @Tag("gpu")
+    @TestFactory
+    Stream<DynamicTest> the_cuda_twin_on_the_gpu_computes_what_the_reference_does() {
+        return cases().stream()
+                .map(c -> dynamicTest(c.name(), () -> {
+                    List<double[]> first = runCuda(c, TestGpus.shared());
+                    assertSameBits(first, runCuda(c, TestGpus.shared()), "has other bits in a second run");
+                    check(c, first);
+                    checkCudaGradients(c, TestGpus::shared);
+                }));
+    }
+
+    private static void assertSameBits(List<double[]> first, List<double[]> second, String otherwise) {
+        for (int k = 0; k < first.size(); k++) {
+            assertArrayEquals(first.get(k), second.get(k), 0.0, "tensor " + k + " " + otherwise);
+        }
     }
 
     /** Each gradient alone has the same bits and reads only what was kept; an accumulated one is added to what is there. */

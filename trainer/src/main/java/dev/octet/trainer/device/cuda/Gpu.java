@@ -69,6 +69,14 @@ public interface Gpu extends AutoCloseable {
     /** All of {@code works} as one graph, which is launched at once. They stay as they are and must outlive it. */
     Work graph(List<Work> works);
 
+    /**
+     * Runs work {@code runs} times behind all that was put on the stream, and waits.
+     *
+     * @return microseconds of one run by the GPU's own clock: from the start of the first to the end of the last, divided by their number;
+     *     with one run of something short, the start of the launch is in it
+     */
+    double microseconds(Work work, int runs);
+
     /** Frees the memory that is left and gives the GPU back. */
     @Override
     void close();

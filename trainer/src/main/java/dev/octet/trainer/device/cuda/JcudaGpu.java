@@ -208,6 +208,37 @@ final class JcudaGpu implements Gpu {
     }
 
     @Override
+    public double microseconds(Work work, int runs) {
+        CUevent start = event();
+        CUevent end = event();
+        try {
+            return microseconds(work::run, runs, start, end);
+        } finally {
+            context.check(JCudaDriver.cuEventDestroy(start), "cuEventDestroy");
+            context.check(JCudaDriver.cuEventDestroy(end), "cuEventDestroy");
+        }
+    }
+
+    private double microseconds(Runnable work, int runs, CUevent start, CUevent end) {
+        context.check(JCudaDriver.cuEventRecord(start, context.stream()), "cuEventRecord");
+        for (int i = 0; i < runs; i++) {
+            work.run();
+        }
+        context.check(JCudaDriver.cuEventRecord(end, context.stream()), "cuEventRecord");
+        context.check(JCudaDriver.cuEventSynchronize(end), "cuEventSynchronize");
+        float[] milliseconds = {0};
+        context.check(JCudaDriver.cuEventElapsedTime(milliseconds, start, end), "cuEventElapsedTime");
+        return milliseconds[0] * 1000.0 / runs;
+    }
+
+    private CUevent event() {
+        CUevent event = new CUevent();
+        context.enter();
+        context.check(JCudaDriver.cuEventCreate(event, CUevent_flags.CU_EVENT_DEFAULT), "cuEventCreate");
+        return event;
+    }
+
+    @Override
     public void close() {
         if (!context.isLost()) {
             context.synchronize();
@@ -250,28 +281,13 @@ final class JcudaGpu implements Gpu {
                 work.run(); // loads the kernel
                 double least = Double.POSITIVE_INFINITY;
                 for (int round = 0; round < TIMED_ROUNDS; round++) {
-                    context.check(JCudaDriver.cuEventRecord(start, context.stream()), "cuEventRecord");
-                    for (int i = 0; i < TIMED_RUNS; i++) {
-                        work.run();
-                    }
-                    context.check(JCudaDriver.cuEventRecord(end, context.stream()), "cuEventRecord");
-                    context.check(JCudaDriver.cuEventSynchronize(end), "cuEventSynchronize");
-                    float[] milliseconds = {0};
-                    context.check(JCudaDriver.cuEventElapsedTime(milliseconds, start, end), "cuEventElapsedTime");
-                    least = Math.min(least, milliseconds[0] * 1000.0 / TIMED_RUNS);
+                    least = Math.min(least, JcudaGpu.this.microseconds(work, TIMED_RUNS, start, end));
                 }
                 return least;
             } finally {
                 context.check(JCudaDriver.cuEventDestroy(start), "cuEventDestroy");
                 context.check(JCudaDriver.cuEventDestroy(end), "cuEventDestroy");
             }
-        }
-
-        private CUevent event() {
-            CUevent event = new CUevent();
-            context.enter();
-            context.check(JCudaDriver.cuEventCreate(event, CUevent_flags.CU_EVENT_DEFAULT), "cuEventCreate");
-            return event;
         }
     }
 }

@@ -30,6 +30,11 @@ public final class CudaOperands implements AutoCloseable {
         }
     }
 
+    /** A tensor of these bytes. */
+    public CudaTensor tensor(OperandType type, byte[] bytes) {
+        return written(new CpuTensor(type, MemorySegment.ofArray(bytes)));
+    }
+
     /** Filled with bytes that show when they are read: old contents are meaningless. */
     public CudaTensor empty(OperandType type) {
         try (Arena arena = Arena.ofConfined()) {

@@ -90,6 +90,11 @@ class ForwardingGpu implements Gpu {
     }
 
     @Override
+    public double microseconds(Work work, int runs) {
+        return gpu.microseconds(work, runs);
+    }
+
+    @Override
     public void close() {
         gpu.close();
     }

@@ -49,9 +49,11 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -72,6 +74,18 @@ class FusionsTest {
     @ParameterizedTest
     @MethodSource("programs")
     void steps_that_run_together_give_the_bits_of_steps_that_do_not(String model, String precision) throws IOException {
+        check(model, precision, TestGpus::host);
+    }
+
+    @Tag("gpu")
+    @ParameterizedTest
+    @MethodSource("programs")
+    void on_the_gpu_steps_that_run_together_give_the_bits_of_steps_that_do_not(String model, String precision)
+            throws IOException {
+        check(model, precision, TestGpus::real);
+    }
+
+    private static void check(String model, String precision, Supplier<Gpu> gpus) throws IOException {
         PrecisionPolicy policy = precision.equals("fp8")
                 ? new Fp8Policy(Autocast.bf16(), Fp8Settings.of(DelayedScaling.DEFAULT))
                 : Autocast.bf16();
@@ -79,9 +93,9 @@ class FusionsTest {
                 Converter converter = Converter.of(source.model())) {
             Program program = program(converter.canonical(), policy);
             Parameters parameters = Parameters.of(converter.canonical().graph());
-            Counting alone = new Counting(TestGpus.host());
+            Counting alone = new Counting(gpus.get());
             Map<String, byte[]> expected = run(program, parameters, alone, List.of());
-            Counting together = new Counting(TestGpus.host());
+            Counting together = new Counting(gpus.get());
             Map<String, byte[]> actual = run(program, parameters, together, Fusions.ALL);
             assertEquals(expected.keySet(), actual.keySet());
             expected.forEach((name, bytes) -> assertArrayEquals(bytes, actual.get(name), name));

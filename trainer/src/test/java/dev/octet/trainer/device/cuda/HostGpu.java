@@ -175,6 +175,16 @@ public final class HostGpu implements Gpu {
     }
 
     @Override
+    public double microseconds(Work work, int runs) {
+        notCapturing("a measurement");
+        long start = System.nanoTime();
+        for (int i = 0; i < runs; i++) {
+            work.run();
+        }
+        return (System.nanoTime() - start) / 1e3 / runs;
+    }
+
+    @Override
     public void close() {
         try {
             memory.checkZones("some work");

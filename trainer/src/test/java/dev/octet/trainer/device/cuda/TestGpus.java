@@ -3,13 +3,28 @@ package dev.octet.trainer.device.cuda;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.trainer.device.Device;
+import org.jspecify.annotations.Nullable;
 
 /**
  * GPUs for tests. On this processor kernels are checked by every build; on a real GPU by tests tagged {@code gpu}, which {@code mvn verify
  * -Pgpu} runs. Where there is none, tests are skipped with the reason.
  */
 public final class TestGpus {
+    private static @Nullable Gpu shared;
+
     private TestGpus() {}
+
+    /** A GPU that stays open. */
+    private static final class SharedGpu extends ForwardingGpu {
+        SharedGpu(Gpu gpu) {
+            super(gpu);
+        }
+
+        @Override
+        public void close() {
+            synchronize();
+        }
+    }
 
     /** A GPU of capability 9.0 that is this processor. */
     public static Gpu host() {
@@ -35,9 +50,22 @@ public final class TestGpus {
     public static Gpu real() {
         GpuSearch found = Gpus.find(0);
         if (found instanceof GpuSearch.Unfit u) {
-            assumeTrue(false, u.what() + " (" + u.where() + ")");
+            assumeTrue(false, "no GPU: " + u.what() + " (" + u.where() + ")");
         }
         return found.orThrow();
+    }
+
+    /**
+     * The GPU of this machine, one for all tests of this process: opening one takes longer than most of them. Closing it does nothing, the
+     * memory it gave is the test's to release.
+     */
+    public static synchronized Gpu shared() {
+        Gpu open = shared;
+        if (open == null) {
+            open = new SharedGpu(real());
+            shared = open;
+        }
+        return open;
     }
 
     /** The device on {@link #real()}. */
