@@ -2,6 +2,7 @@ package dev.octet.trainer.op;
 
 import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.op.fp8.ActivationFusion;
+import dev.octet.trainer.op.fp8.GeluGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.SgdStepCuda;
@@ -12,7 +13,12 @@ import java.util.List;
 public final class Fusions {
     /** In the order in which they are tried. */
     public static final List<CudaFusion> ALL = List.of(
-            new RowNormFusion(), new ActivationFusion(), new SquareSumCuda(), new AdamStepCuda(), new SgdStepCuda());
+            new RowNormFusion(),
+            new ActivationFusion(),
+            new GeluGradientFusion(),
+            new SquareSumCuda(),
+            new AdamStepCuda(),
+            new SgdStepCuda());
 
     private Fusions() {}
 }

@@ -11,6 +11,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Operand;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Size;
 import dev.octet.trainer.op.product.CudaRows;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -42,8 +43,24 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
 
     @Override
     public void backward(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
-        CudaTensor dy = frame.upstream(0);
+        backward(op, frame, new Gradient(op, frame, cuda), cuda);
+    }
+
+    /**
+     * Backward where dy is yet to be made by an operator, in the same launch as its codes; they have delayed scales.
+     *
+     * @param operator begins the names of the kernels that make both
+     * @param operands those kernels' first arguments
+     */
+    static void backward(
+            Fp8Linear op, Frame<CudaTensor> frame, String operator, List<Object> operands, CudaStream cuda) {
         Gradient gradient = new Gradient(op, frame, cuda);
+        gradient.make(operator, operands);
+        backward(op, frame, gradient, cuda);
+    }
+
+    private static void backward(Fp8Linear op, Frame<CudaTensor> frame, Gradient gradient, CudaStream cuda) {
+        CudaTensor dy = frame.upstream(0);
         if (frame.wantsGradient(Fp8Linear.X)) {
             ProductForm form = op.dgrad();
             Size size = new Size(op.rows(), op.in(), op.out());
@@ -134,6 +151,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         private final CudaStream cuda;
         private @Nullable CodedMatrix form;
         private @Nullable Operand operand;
+        private String operator = "cast";
+        private List<Object> operands;
         private boolean recorded;
 
         Gradient(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
@@ -141,6 +160,16 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             this.dy = frame.upstream(0);
             this.frame = frame;
             this.cuda = cuda;
+            this.operands = List.of(dy);
+        }
+
+        /** Has dy made with its first codes, before any product. */
+        void make(String by, List<Object> from) {
+            operator = by;
+            operands = from;
+            operand(op.dgrad().left() != null ? op.dgrad() : op.wgrad());
+            operator = "cast";
+            operands = List.of(dy);
         }
 
         Operand operand(ProductForm productForm) {
@@ -168,8 +197,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                 matrix.encode(codes, transposed, matrix.quantScales(rule, scales, 0));
             } else {
                 long history = recorded ? 0 : history();
-                matrix.cast(
-                        codes, transposed, frame.input(Fp8Linear.DY_QUANT_SCALE).address(), scales, history);
+                long quantScale = frame.input(Fp8Linear.DY_QUANT_SCALE).address();
+                matrix.cast(operator, operands, codes, transposed, quantScale, scales, history);
                 recorded = true;
             }
             return Operand.coded(codes, wanted, scales, transposed);

@@ -63,6 +63,23 @@ template <typename T> struct GeluOf {
     }
     DEVICE bool is_aligned16() const { return x.is_aligned16(); }
 };
+// The gradient that flows through Gelu.
+template <typename T> struct GeluGradientOf {
+    Plain<T> x, dy;
+    T* dx; // or 0
+    int by_tanh;
+    template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
+        float g[N];
+        x.take(at, v, m, whole);
+        dy.take(at, g, m, whole);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] = g[i] * gelu_derivative(v[i], by_tanh);
+        }
+        put(dx, at, v, m, whole);
+    }
+    DEVICE bool is_aligned16() const { return x.is_aligned16() && dy.is_aligned16(); }
+};
 template <typename T> struct ProductOf {
     Plain<T> a, b;
     T* y; // or 0
@@ -197,6 +214,16 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
            (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale,         \
             float* scale, float* amax)) {                                                                                             \
         cast_transpose(GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, transposed, leading, quant_scale, scale, amax);         \
+    }                                                                                                                                 \
+    KERNEL(gelu_gradient_amax_##S##_##SC, 256,                                                                                        \
+           (const T* x, const T* dy, T* dx, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {       \
+        cast_amax(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, codes, n, quant_scale, scale, amax);                     \
+    }                                                                                                                                 \
+    KERNEL(gelu_gradient_transpose_##S##_##SC, 256,                                                                                   \
+           (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading,                     \
+            const float* quant_scale, float* scale, float* amax)) {                                                                   \
+        cast_transpose(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, codes, transposed, leading,             \
+                       quant_scale, scale, amax);                                                                                     \
     }                                                                                                                                 \
     KERNEL(product_amax_##S##_##SC, 256,                                                                                              \
            (const T* a, const T* b, T* y, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                      \

@@ -110,6 +110,11 @@ class FusionsTest {
                                 .anyMatch(l ->
                                         l.startsWith(activation + "amax") || l.startsWith(activation + "transpose")),
                         together.launches.toString());
+                if (model.equals("gpt2")) {
+                    assertTrue(
+                            together.launches.stream().anyMatch(l -> l.startsWith("gelu_gradient_")),
+                            together.launches.toString());
+                }
                 assertTrue(together.products.stream().anyMatch(CudaProduct::isFp8), "products of codes");
             }
         }
