@@ -1,0 +1,53 @@
+package dev.octet.bench.gpu;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.device.cuda.Gpu;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.SplittableRandom;
+
+/** Operands on a GPU. Noise, because a product of equal numbers takes less power, and so has more clock, than one of a model's. */
+final class Noise {
+    /** Noise that is repeated. */
+    private static final int PIECE = 1 << 22;
+
+    /** All of an FP8 code but its exponent's highest bit: magnitudes below 2 in E4M3 and E5M2, neither infinity nor NaN. */
+    private static final int BELOW_TWO = 0xBF;
+
+    private Noise() {}
+
+    /** Address of normal numbers in BF16, or of any codes of magnitudes below 2 in FP8. */
+    static long of(Gpu gpu, DType type, long elements) {
+        long bytes = elements * type.bits() / 8;
+        long address = gpu.allocate(bytes, "noise");
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment piece = arena.allocate(PIECE, 64);
+            SplittableRandom random = new SplittableRandom(5);
+            for (long i = 0; i < PIECE * 8L / type.bits(); i++) {
+                if (type == DType.BF16) {
+                    int bits = Float.floatToRawIntBits((float) random.nextGaussian());
+                    piece.set(Tensor.I16_LE, 2 * i, (short) (bits >>> 16));
+                } else {
+                    piece.set(ValueLayout.JAVA_BYTE, i, (byte) (random.nextInt() & BELOW_TWO));
+                }
+            }
+            for (long at = 0; at < bytes; at += PIECE) {
+                gpu.write(address + at, piece.asSlice(0, Math.min(PIECE, bytes - at)));
+            }
+        }
+        return address;
+    }
+
+    /** Address of the F32 1. */
+    static long one(Gpu gpu) {
+        long address = gpu.allocate(Float.BYTES, "a scale");
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment one = arena.allocate(Float.BYTES, Float.BYTES);
+            one.set(Tensor.F32_LE, 0, 1f);
+            gpu.write(address, one);
+        }
+        return address;
+    }
+}

@@ -1,0 +1,58 @@
+package dev.octet.bench.gpu;
+
+import dev.octet.formats.error.InvalidOptionException;
+
+/**
+ * What is trained.
+ *
+ * @param loss for the configuration
+ * @param unit what is counted a second
+ * @param units of one sample
+ */
+record Subject(String name, MadeModel model, MadeSamples samples, String loss, String unit, int units) {
+    /** A model by its name; the small ones show that everything works, and are no measure. */
+    static Subject of(String name) {
+        return switch (name) {
+            case "vit-huge" -> vit(name, MadeModel.Vit.HUGE);
+            case "vit-small" -> vit(name, new MadeModel.Vit(64, 2, 4, 128, 32, 8, 10));
+            case "gpt2" -> gpt2(name, MadeModel.Gpt2.SMALL);
+            case "gpt2-small" -> gpt2(name, new MadeModel.Gpt2(64, 2, 4, 32, 128));
+            default ->
+                throw new InvalidOptionException(
+                        "unknown model '" + name + "'", "step", "valid: vit-huge, vit-small, gpt2, gpt2-small");
+        };
+    }
+
+    private static Subject vit(String name, MadeModel.Vit sizes) {
+        return new Subject(
+                name,
+                MadeModel.of(sizes),
+                MadeSamples.images(sizes.image(), sizes.labels()),
+                "{type: cross-entropy, output: logits}",
+                "images",
+                1);
+    }
+
+    private static Subject gpt2(String name, MadeModel.Gpt2 sizes) {
+        return new Subject(
+                name,
+                MadeModel.of(sizes),
+                MadeSamples.texts(sizes.positions(), sizes.vocabulary()),
+                "{type: causal-lm, output: logits}",
+                "tokens",
+                sizes.positions());
+    }
+
+    /** The run's configuration: AdamW and clipping, as the peers have them. */
+    String config(String precision, int batch, int steps) {
+        return """
+            data: {train: made, shuffle: false}
+            loss: %s
+            batch_size: %d
+            steps: %d
+            optimizer: {type: adamw, lr: 1.0e-4, weight_decay: 0.01}
+            clip_grad_norm: 1.0
+            precision: %s
+            """.formatted(loss, batch, steps, precision);
+    }
+}
