@@ -69,10 +69,13 @@ public final class GpuBench {
             model.write(Path.of(args.get(2)), 1);
             return Map.of("parameters", model.parameters());
         }
-        boolean known = what.equals("limits") && args.size() == 1
-                || what.equals("products") && args.size() > 1
-                || what.equals("cast") && args.size() == 2
-                || what.equals("step") && args.size() == 6;
+        boolean known = switch (what) {
+            case "limits" -> args.size() == 1;
+            case "products" -> args.size() > 1;
+            case "cast" -> args.size() == 2;
+            case "step" -> args.size() == 6;
+            default -> false;
+        };
         if (!known) {
             throw new InvalidOptionException(
                     "unknown arguments: " + String.join(" ", args),

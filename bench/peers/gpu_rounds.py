@@ -1,0 +1,221 @@
+"""The rounds of bench/run-gpu; see there. Linux, only Python's own library; PyTorch is needed for the peers and may be absent.
+
+Every measurement is a process of its own, Octet's and PyTorch's in turn. Clocks, power and temperature are read once a second beside each.
+What fails is told in the result and does not end the rest. Exit code 5 when there is no GPU that Octet can use.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+JAVA = os.environ.get("OCTET_GPU_JAVA", "java")
+CLASSES = os.environ.get("OCTET_GPU_CLASSES", "")
+UNAVAILABLE = 5
+SQUARES = ["4096x4096x4096", "8192x8192x8192"]
+# ViT-Huge at 64 images of 257 tokens: q, k and v together, the output of attention, both products of the MLP
+VIT = ["16448x1280x3840", "16448x1280x1280", "16448x1280x5120", "16448x5120x1280"]
+CAST = "16448x5120"
+MODELS = {"vit-huge": 64, "gpt2": 32}
+SMALL = {"vit-small": 2, "gpt2-small": 2}
+FIELDS = "clocks.sm,clocks.mem,power.draw,temperature.gpu,utilization.gpu"
+
+
+def smi(fields):
+    try:
+        done = subprocess.run(["nvidia-smi", "-i", "0", f"--query-gpu={fields}", "--format=csv,noheader,nounits"], capture_output=True,
+                              text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [v.strip() for v in done.stdout.splitlines()[0].split(",")] if done.returncode == 0 and done.stdout.strip() else []
+
+
+class Watch(threading.Thread):
+    """Clocks and power while something runs: the median and the extremes of those seconds in which the GPU was busy."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.rows, self.ended = [], threading.Event()
+
+    def run(self):
+        while not self.ended.wait(1):
+            row = smi(FIELDS)
+            if row:
+                self.rows.append(row)
+
+    def summary(self):
+        self.ended.set()
+        self.join()
+        result = {}
+        for i, field in enumerate(FIELDS.split(",")):
+            values = [float(r[i]) for r in self.rows if re.fullmatch(r"[\d.]+", r[i]) and r[4] != "0"]
+            if values:
+                result[field] = [min(values), statistics.median(values), max(values)]
+        return result
+
+
+def measured(command, timeout):
+    """The JSON of the last line, or {"error": what was printed, "exit": code}."""
+    watch = Watch()
+    watch.start()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        code, out, err = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired:
+        code, out, err = 124, "", f"took longer than {timeout} s"
+    except OSError as e:
+        code, out, err = 127, "", str(e)
+    clocks = watch.summary()
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    if code == 0 and lines:
+        return json.loads(lines[-1]) | {"clocks": clocks}
+    return {"error": err.strip()[-2000:], "exit": code}
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.results = {}
+
+    def octet(self, *arguments):
+        command = [JAVA, "--add-modules", "jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED",
+                   "--sun-misc-unsafe-memory-access=allow", "-Xmx8g", "-cp", CLASSES, "dev.octet.bench.gpu.GpuBench"]
+        return measured(command + [str(a) for a in arguments], self.options.limit)
+
+    def torch(self, *arguments):
+        return measured([sys.executable, os.path.join(HERE, "gpu_torch.py"), *[str(a) for a in arguments]], self.options.limit)
+
+    def both(self, name, ours, theirs):
+        """In turn, so many rounds as asked for."""
+        for turn in range(self.options.rounds):
+            for tool, run, arguments in (("octet", self.octet, ours), ("torch", self.torch, theirs)):
+                result = run(*arguments)
+                self.results.setdefault(name, {}).setdefault(tool, []).append(result)
+                state = f"failed, exit {result['exit']}: {result['error'].splitlines()[-1:]}" if "error" in result else "done"
+                print(f"{name} round {turn + 1} {tool}: {state}", file=sys.stderr, flush=True)
+
+    def good(self, name, tool):
+        return [r for r in self.results.get(name, {}).get(tool, []) if "error" not in r]
+
+    def measure(self, work):
+        only = self.options.only.split(",")
+        if "limits" in only:
+            self.both("limits", ["limits"], ["limits"])
+        if "products" in only:
+            shapes = SQUARES + VIT
+            self.both("products", ["products", *shapes], ["products", *shapes])
+        if "cast" in only:
+            self.both("cast", ["cast", CAST], ["cast", CAST])
+        if "steps" in only:
+            for model, batch in (SMALL if self.options.small else MODELS).items():
+                folder = os.path.join(work, model)
+                made = self.octet("make", model, folder)
+                if "error" in made:
+                    self.results[f"make {model}"] = {"octet": [made]}
+                    continue
+                for precision in ("bf16", "fp8"):
+                    self.both(f"step {model} {precision}", ["step", model, precision, folder, batch, self.options.steps],
+                              ["step", model, precision, batch, self.options.steps])
+
+    def median(self, name, tool, of):
+        values = [of(r) for r in self.good(name, tool)]
+        return statistics.median(values) if values else None
+
+    def report(self):
+        lines = ["| what | Octet | PyTorch | Octet / PyTorch |", "|---|---|---|---|"]
+
+        def row(what, name, of, unit):
+            ours, theirs = (self.median(name, tool, of) for tool in ("octet", "torch"))
+            texts = [f"{v:,.1f} {unit}" if v is not None else "failed" for v in (ours, theirs)]
+            lines.append(f"| {what} | {texts[0]} | {texts[1]} | {f'{ours / theirs:.3f}' if ours and theirs else ''} |")
+
+        if "limits" in self.results:
+            row("copy within the device, read and written", "limits", lambda r: r["limits"]["copyGigabytes"], "GB/s")
+            row("product BF16 8192", "limits", lambda r: r["limits"]["bf16Teraflops"], "TFLOP/s")
+            row("product FP8 8192", "limits", lambda r: r["limits"]["fp8Teraflops"], "TFLOP/s")
+        for shape in (SQUARES + VIT) if "products" in self.results else []:
+            for role in ("fprop", "dgrad", "wgrad"):
+                row(f"FP8 {role} {shape}", "products",
+                    lambda r: next(p["teraflops"] for p in r["products"] if p["shape"] == shape and p["role"] == role), "TFLOP/s")
+        if "cast" in self.results:
+            row(f"cast, transpose, amax {CAST}", "cast", lambda r: r["cast"]["gigabytes"], "GB/s")
+        steps = [name for name in self.results if name.startswith("step ")]
+        for name in steps:
+            unit = next((r["unit"] for tool in ("octet", "torch") for r in self.good(name, tool)), "")
+            row(name, name, lambda r: r["per_second"], f"{unit}/s")
+            row(f"{name}, of a step", name, lambda r: r["median_ms"], "ms")
+            row(f"{name}, peak memory", name, lambda r: r["peak_bytes"] / 1e9, "GB")
+        for name in steps:
+            for result in self.good(name, "octet")[:1]:
+                total = sum(k["micros"] for k in result["kernels"])
+                lines += ["", f"{name}: kernels of one step, run one by one, {total / 1e3:.1f} ms together", "",
+                          "| kernel | runs | microseconds | share | of the limit |", "|---|---|---|---|---|"]
+                for k in result["kernels"][:40]:
+                    limit = f"{k['of_limit'] * 100:.0f} %" if k["of_limit"] else ""
+                    lines.append(f"| {k['name']} | {k['runs']} | {k['micros']:.1f} | {k['micros'] / total * 100:.1f} % | {limit} |")
+        failed = [(name, tool, r) for name, tools in self.results.items() for tool, all_ in tools.items() for r in all_ if "error" in r]
+        if failed:
+            lines += ["", "Failed:", ""]
+            lines += [f"- {name}, {tool}, exit {r['exit']}: {(r['error'].splitlines() or [''])[-1]}" for name, tool, r in failed]
+        return lines
+
+
+def facts(gpu):
+    names = "name,driver_version,clocks.max.sm,clocks.max.mem,power.limit,ecc.mode.current,mig.mode.current,memory.total"
+    found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "gpu": gpu, "nvidia-smi": dict(zip(
+        names.split(","), smi(names))), "os": platform.platform(), "python": platform.python_version()}
+    try:
+        java = subprocess.run([JAVA, "-version"], capture_output=True, text=True)
+        found["java"] = (java.stderr.splitlines() or ["?"])[-1]
+    except OSError as e:
+        found["java"] = str(e)
+    torch = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version())"],
+                           capture_output=True, text=True)
+    found["torch"] = torch.stdout.strip() or "not installed: no peers"
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("result", nargs="?", help="without an ending; default bench/results/DATE-GPU-gpu")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=20, help="steps that count, of a run")
+    parser.add_argument("--only", default="limits,products,cast,steps")
+    parser.add_argument("--small", action="store_true", help="small models: to see that everything works")
+    parser.add_argument("--work", help="folder for the made models, 3 GB; default a temporary one")
+    parser.add_argument("--limit", type=int, default=900, help="seconds of one process")
+    options = parser.parse_args()
+    bench = Bench(options)
+    first = bench.octet("cast", "64x128")
+    if "error" in first:
+        print(first["error"], file=sys.stderr)
+        sys.exit(UNAVAILABLE if first["exit"] == UNAVAILABLE else 1)
+    gpu = first["gpu"]
+    found = facts(gpu)
+    name = re.sub(r"[^a-z0-9]+", "", gpu["name"].lower().replace("nvidia", ""))
+    result = options.result or os.path.join(os.path.dirname(HERE), "results", f"{found['date'][:10]}-{name}-gpu")
+    with tempfile.TemporaryDirectory() as own:
+        try:
+            bench.measure(options.work or own)
+        finally:  # what was measured is kept, whatever ended it
+            head = [f"# {gpu['name']}, {found['date']}", "",
+                    f"{gpu['versions']}; torch {found['torch']}; {options.rounds} rounds, medians.", ""]
+            os.makedirs(os.path.dirname(os.path.abspath(result)), exist_ok=True)
+            with open(result + ".json", "w", encoding="utf-8") as file:
+                json.dump({"facts": found, "results": bench.results}, file, indent=1)
+                file.write("\n")
+            text = "\n".join(head + bench.report()) + "\n"
+            with open(result + ".md", "w", encoding="utf-8") as file:
+                file.write(text)
+            print(text, end="")
+
+
+main()
