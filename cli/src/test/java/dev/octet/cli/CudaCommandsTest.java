@@ -25,7 +25,8 @@ class CudaCommandsTest {
 
     @Test
     void a_gpu_that_is_not_there_is_refused_in_three_lines() throws IOException {
-        Path config = Files.writeString(folder.resolve("train.yaml"), "steps: 1\nloss: {type: causal-lm}\ndata: {train: x.jsonl}\n");
+        Path config = Files.writeString(
+                folder.resolve("train.yaml"), "steps: 1\nloss: {type: causal-lm}\ndata: {train: x.jsonl}\n");
         CommandLine run = CommandLine.run(
                 "train",
                 MODEL,

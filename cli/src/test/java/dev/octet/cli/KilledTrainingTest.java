@@ -265,7 +265,8 @@ class KilledTrainingTest {
         assertEquals(ExitCode.USAGE, run(words("x", "--from-step", "3")).code());
         assertEquals(ExitCode.USAGE, run(words("x", "--resume", "--dry-run")).code());
         assertEquals(ExitCode.USAGE, run(words("x", "--device", "tpu")).code());
-        assertEquals(ExitCode.UNAVAILABLE, run(words("x", "--device", "cuda:9999")).code());
+        assertEquals(
+                ExitCode.UNAVAILABLE, run(words("x", "--device", "cuda:9999")).code());
         config("steps: 10", "freeze: [nothing]");
         assertEquals(ExitCode.USAGE, run(words("x")).code());
         config("steps: 10", "batch_sise: 4");

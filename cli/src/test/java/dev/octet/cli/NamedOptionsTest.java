@@ -33,7 +33,11 @@ class NamedOptionsTest {
             "--batch-mode",
             "--no-transfer-progress",
             "--name",
-            "--kv-cache-dtype");
+            "--kv-cache-dtype",
+            "--gpus",
+            "--gpu-architecture",
+            "--list-gpu-arch",
+            "--tool");
 
     /** A text, with what is added to it. */
     private static final Pattern SENTENCE = Pattern.compile("\"[^\"\n]*+\"(?:[^,;{}\"]*+\"[^\"\n]*+\")*+");
