@@ -96,7 +96,7 @@ final class CudaScaledProduct {
      * @param bias F32 [n], rounded to {@code biasType} before it is added; null for none
      * @param fast whether an FP8 unit may add up in reduced precision
      */
-    void write(
+    record Task(
             boolean transposeA,
             boolean transposeB,
             Size size,
@@ -106,49 +106,48 @@ final class CudaScaledProduct {
             DType biasType,
             CudaTensor d,
             boolean accumulate,
-            boolean fast) {
+            boolean fast) {}
+
+    /** Writes a product. */
+    void write(Task task) {
+        Size size = task.size();
         if (size.m() == 0 || size.n() == 0) {
             return;
         }
-        if (isFp8(form, !transposeA, transposeB, size, d.dtype(), cuda.capability())) {
-            onCodes(transposeA, transposeB, size, a, b, bias, biasType, d, accumulate, fast);
+        if (isFp8(form, !task.transposeA(), task.transposeB(), size, task.d().dtype(), cuda.capability())) {
+            onCodes(task);
         } else {
-            widened(transposeA, transposeB, size, a, b, bias, biasType, d, accumulate);
+            widened(task);
         }
     }
 
-    private void onCodes(
-            boolean transposeA,
-            boolean transposeB,
-            Size size,
-            Operand a,
-            Operand b,
-            @Nullable CudaTensor bias,
-            DType biasType,
-            CudaTensor d,
-            boolean accumulate,
-            boolean fast) {
-        boolean padded = transposeA && !transposeB;
+    private void onCodes(Task task) {
+        Size size = task.size();
+        Operand a = task.a();
+        Operand b = task.b();
+        CudaTensor bias = task.bias();
+        CudaTensor d = task.d();
+        boolean padded = task.transposeA() && !task.transposeB();
         int k = padded ? Math.toIntExact(CudaCodes.leading(size.k())) : size.k();
-        Matrix left = Matrix.of(contiguous(a, transposeA), a.type(), k);
-        Matrix right = Matrix.of(contiguous(b, !transposeB), b.type(), k);
+        Matrix left = Matrix.of(contiguous(a, task.transposeA()), a.type(), k);
+        Matrix right = Matrix.of(contiguous(b, !task.transposeB()), b.type(), k);
         boolean vectors = blocks(a).count() > 1 || blocks(b).count() > 1;
-        boolean narrowBias = biasType == DType.BF16 || biasType == DType.F16;
-        boolean epilogue =
-                bias != null && !vectors && narrowBias && (biasType == DType.BF16) == (d.dtype() != DType.F16);
+        // the library adds a bias of BF16, or of F16 to results in F16
+        DType addable = d.dtype() == DType.F16 ? DType.F16 : DType.BF16;
+        boolean epilogue = bias != null && !vectors && task.biasType() == addable;
         boolean direct = !vectors && (bias == null || epilogue);
         long sums = direct ? d.address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
         DType type = direct ? d.dtype() : DType.F32;
         CudaProduct product = CudaProduct.of(
                         false, true, size.m(), size.n(), k, left, right, Matrix.of(sums, type, size.n()))
-                .scaled(direct ? a.scales() : 0, direct ? b.scales() : 0, fast)
-                .accumulating(direct && accumulate);
+                .scaled(direct ? a.scales() : 0, direct ? b.scales() : 0, task.fast())
+                .accumulating(direct && task.accumulate());
         if (epilogue && bias != null) {
-            product = product.withBias(narrowed(bias, biasType), biasType);
+            product = product.withBias(narrowed(bias, task.biasType()), task.biasType());
         }
         CudaProducts.write(product, cuda);
         if (!direct) {
-            finish(size, sums, a, b, bias, biasType, d, accumulate);
+            finish(task, sums, true);
         }
     }
 
@@ -191,44 +190,29 @@ final class CudaScaledProduct {
         return to;
     }
 
-    private void widened(
-            boolean transposeA,
-            boolean transposeB,
-            Size size,
-            Operand a,
-            Operand b,
-            @Nullable CudaTensor bias,
-            DType biasType,
-            CudaTensor d,
-            boolean accumulate) {
-        boolean scalesSums = scalesSums(form, !transposeA, transposeB);
-        Operand left = widened(a, scalesSums);
-        Operand right = widened(b, scalesSums);
-        boolean bare = !scalesSums && bias == null;
+    private void widened(Task task) {
+        Size size = task.size();
+        CudaTensor d = task.d();
+        boolean scalesSums = scalesSums(form, !task.transposeA(), task.transposeB());
+        Operand left = widened(task.a(), scalesSums);
+        Operand right = widened(task.b(), scalesSums);
+        boolean bare = !scalesSums && task.bias() == null;
         boolean direct = bare && (d.dtype() == DType.F32 || d.dtype() == left.type());
         long sums = direct ? d.address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
         CudaProducts.write(
                 CudaProduct.of(
-                                transposeA,
-                                transposeB,
+                                task.transposeA(),
+                                task.transposeB(),
                                 size.m(),
                                 size.n(),
                                 size.k(),
-                                Matrix.of(left.elements(), left.type(), transposeA ? size.m() : size.k()),
-                                Matrix.of(right.elements(), right.type(), transposeB ? size.k() : size.n()),
+                                Matrix.of(left.elements(), left.type(), task.transposeA() ? size.m() : size.k()),
+                                Matrix.of(right.elements(), right.type(), task.transposeB() ? size.k() : size.n()),
                                 Matrix.of(sums, direct ? d.dtype() : DType.F32, size.n()))
-                        .accumulating(direct && accumulate),
+                        .accumulating(direct && task.accumulate()),
                 cuda);
         if (!direct) {
-            finish(
-                    size,
-                    sums,
-                    scalesSums ? a : Operand.plain(d),
-                    scalesSums ? b : Operand.plain(d),
-                    bias,
-                    biasType,
-                    d,
-                    accumulate);
+            finish(task, sums, scalesSums);
         }
     }
 
@@ -245,16 +229,10 @@ final class CudaScaledProduct {
         return new Operand(to, type, null, 0, 0);
     }
 
-    /** Scales, bias and what is there already; scales are those of operands in codes. */
-    private void finish(
-            Size size,
-            long sums,
-            Operand a,
-            Operand b,
-            @Nullable CudaTensor bias,
-            DType biasType,
-            CudaTensor d,
-            boolean accumulate) {
+    /** Scales, where the operands' are yet to be applied, bias and what is there already. */
+    private void finish(Task task, long sums, boolean scales) {
+        Size size = task.size();
+        CudaTensor bias = task.bias();
         cuda.launch(
                 CudaCodes.SOURCE,
                 "finish_sums",
@@ -262,14 +240,14 @@ final class CudaScaledProduct {
                 sums,
                 (long) size.m(),
                 (long) size.n(),
-                a.scales(),
-                a.coded() == null ? 1L : (long) a.coded().blocks().count(),
-                b.scales(),
-                b.coded() == null ? 1L : (long) b.coded().blocks().count(),
+                scales ? task.a().scales() : 0L,
+                scales ? blocks(task.a()).count() : 1L,
+                scales ? task.b().scales() : 0L,
+                scales ? blocks(task.b()).count() : 1L,
                 bias == null ? 0L : bias.address(),
-                biasType == DType.BF16 ? 1 : biasType == DType.F16 ? 2 : 0,
-                CudaSource.code(d.dtype()),
-                d,
-                accumulate ? 1 : 0);
+                task.biasType() == DType.BF16 ? 1 : task.biasType() == DType.F16 ? 2 : 0,
+                CudaSource.code(task.d().dtype()),
+                task.d(),
+                task.accumulate() ? 1 : 0);
     }
 }

@@ -10,6 +10,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Operand;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Size;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Task;
 import dev.octet.trainer.op.product.CudaRows;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -28,7 +29,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         Operand x = input(form.left(), frame, Fp8Linear.X, Fp8Linear.X_CODES, false, cuda);
         Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, Fp8Linear.W_CODES, fp8 && !op.transB(), cuda);
         new CudaScaledProduct(form, cuda)
-                .write(
+                .write(new Task(
                         false,
                         op.transB(),
                         size,
@@ -38,7 +39,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                         op.biasType(),
                         frame.output(0),
                         false,
-                        true);
+                        true));
     }
 
     @Override
@@ -69,7 +70,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             int codes = op.dgradHasOwnWeight() ? Fp8Linear.W_CODES_DGRAD : Fp8Linear.W_CODES;
             Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, codes, fp8 && op.transB(), cuda);
             new CudaScaledProduct(form, cuda)
-                    .write(
+                    .write(new Task(
                             false,
                             !op.transB(),
                             size,
@@ -79,7 +80,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                             DType.F32,
                             dx,
                             frame.accumulates(Fp8Linear.X),
-                            false);
+                            false));
         }
         if (frame.wantsGradient(Fp8Linear.W)) {
             weightGradient(op, frame, gradient, cuda);
@@ -107,7 +108,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         Operand x = input(form.right(), frame, Fp8Linear.X, codes, fp8, cuda);
         Operand up = gradient.operand(form);
         new CudaScaledProduct(form, cuda)
-                .write(
+                .write(new Task(
                         true,
                         false,
                         weightSize(op),
@@ -117,7 +118,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                         DType.F32,
                         dw,
                         frame.accumulates(Fp8Linear.W),
-                        false);
+                        false));
     }
 
     /**

@@ -18,20 +18,9 @@ DEVICE float group_sum(float x, float* scratch) {
 // Element of its row that a thread's chunk begins with.
 DEVICE int start_of(int chunk) { return (chunk * GROUP + thread_index() % GROUP) * PACK; }
 
-// y = (x - mean) r w + b; b and mean may be absent: without a place for means the row is not centred.
-KERNEL(norm_forward, THREADS,
-       (const X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means, float* deviations, i64 rows, i32 size,
-        float epsilon)) {
-    SHARED float scratch[33];
-    i64 row = block_index() * ROWS + thread_index() / GROUP;
-    int n = row < rows ? size : 0;
-    float v[CHUNKS][PACK];
-#pragma unroll
-    for (int c = 0; c < CHUNKS; c++) {
-        if (start_of(c) < n) {
-            load(x + row * size + start_of(c), v[c]);
-        }
-    }
+// Turns a row's elements into x - mean and gives r; mean is 0 without a place for means, where the row is not centred.
+DEVICE float centre(float (&v)[CHUNKS][PACK], int n, int size, float epsilon, float* means, float* deviations, i64 row, bool there,
+                    float* scratch) {
     float mean = 0;
     if (means) {
         float sum = 0;
@@ -58,25 +47,48 @@ KERNEL(norm_forward, THREADS,
         }
     }
     float r = 1 / sqrtf(group_sum(squares, scratch) / size + epsilon);
-    if (thread_index() % GROUP == 0 && row < rows) {
+    if (thread_index() % GROUP == 0 && there) {
         deviations[row] = r;
         if (means) {
             means[row] = mean;
         }
     }
+    return r;
+}
+
+// v r w + b, of one chunk.
+DEVICE void weigh(float (&v)[PACK], float r, const W_TYPE* w, const B_TYPE* b) {
+    float ws[PACK];
+    float bs[PACK];
+    load(w, ws);
+    if (b) {
+        load(b, bs);
+    }
+#pragma unroll
+    for (int i = 0; i < PACK; i++) {
+        v[i] = v[i] * r * ws[i] + (b ? bs[i] : 0);
+    }
+}
+
+// y = (x - mean) r w + b; b and mean may be absent: without a place for means the row is not centred.
+KERNEL(norm_forward, THREADS,
+       (const X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means, float* deviations, i64 rows, i32 size,
+        float epsilon)) {
+    SHARED float scratch[33];
+    i64 row = block_index() * ROWS + thread_index() / GROUP;
+    int n = row < rows ? size : 0;
+    float v[CHUNKS][PACK];
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         if (start_of(c) < n) {
-            float ws[PACK];
-            float bs[PACK];
-            load(w + start_of(c), ws);
-            if (b) {
-                load(b + start_of(c), bs);
-            }
+            load(x + row * size + start_of(c), v[c]);
+        }
+    }
+    float r = centre(v, n, size, epsilon, means, deviations, row, row < rows, scratch);
 #pragma unroll
-            for (int i = 0; i < PACK; i++) {
-                v[c][i] = v[c][i] * r * ws[i] + (b ? bs[i] : 0);
-            }
+    for (int c = 0; c < CHUNKS; c++) {
+        if (start_of(c) < n) {
+            weigh(v[c], r, w + start_of(c), b ? b + start_of(c) : b);
             store(y + row * size + start_of(c), v[c]);
         }
     }
@@ -109,53 +121,17 @@ KERNEL(norm_forward_fused, THREADS,
             }
         }
     }
-    float mean = 0;
-    if (means) {
-        float sum = 0;
-#pragma unroll
-        for (int c = 0; c < CHUNKS; c++) {
-            if (start_of(c) < n) {
-#pragma unroll
-                for (int i = 0; i < PACK; i++) {
-                    sum += v[c][i];
-                }
-            }
-        }
-        mean = group_sum(sum, scratch) / size;
-    }
-    float squares = 0;
-#pragma unroll
-    for (int c = 0; c < CHUNKS; c++) {
-        if (start_of(c) < n) {
-#pragma unroll
-            for (int i = 0; i < PACK; i++) {
-                v[c][i] -= mean;
-                squares += v[c][i] * v[c][i];
-            }
-        }
-    }
-    float r = 1 / sqrtf(group_sum(squares, scratch) / size + epsilon);
-    if (thread_index() % GROUP == 0 && row < rows) {
-        deviations[row] = r;
-        if (means) {
-            means[row] = mean;
-        }
-    }
+    float r = centre(v, n, size, epsilon, means, deviations, row, row < rows, scratch);
     float q = codes ? *quant_scale : 0;
     float largest = 0;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         if (start_of(c) < n) {
             i64 at = row * size + start_of(c);
-            float ws[PACK];
-            float bs[PACK];
-            load(w + start_of(c), ws);
-            if (b) {
-                load(b + start_of(c), bs);
-            }
+            weigh(v[c], r, w + start_of(c), b ? b + start_of(c) : b);
 #pragma unroll
             for (int i = 0; i < PACK; i++) {
-                v[c][i] = widen(narrow<Y_TYPE>(v[c][i] * r * ws[i] + (b ? bs[i] : 0)));
+                v[c][i] = widen(narrow<Y_TYPE>(v[c][i]));
                 float magnitude = fabsf(v[c][i]);
                 largest = magnitude > largest ? magnitude : largest; // NaN is left out
             }
