@@ -6,6 +6,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Pattern;
 
 /**
  * What the weights of Hugging Face checkpoints are for, by name and rank. Names are those of the architectures in transformers (Llama,
@@ -28,7 +29,14 @@ public final class LinearNames {
             "relative_attention_bias",
             "embed_in",
             "word_embeddings",
-            "embed");
+            "embed",
+            "char_embeddings",
+            "word_embedding",
+            "tokens_embed",
+            "positions_embed");
+    /** Other names of tables, as {@code rel_embeddings}, {@code pos_emb}, {@code mask_tokens}: the last part that is no number. */
+    private static final Pattern TABLE =
+            Pattern.compile("(^|_)emb(ed(s|der)?)?(_|$)|embedd|Embedder|_tokens?$|_table$|^(query_feat|queries_features|bias_values)$");
     private static final Set<String> HEADS = Set.of(
             "lm_head",
             "embed_out",
@@ -46,7 +54,7 @@ public final class LinearNames {
 
     private static final List<String> NORM_PARTS = List.of("norm", "ln_", "_ln", "layernorm", "ln1", "ln2");
     /** State-space and convolution weights that are matrices but no Linear. */
-    private static final List<String> OTHERS = List.of("conv1d", "conv", "A_log", "lora_A", "lora_B", "rotary_emb");
+    private static final List<String> OTHERS = List.of("conv1d", "conv", "A_log", "lora_A", "lora_B", "rotary_emb", "objective");
 
     /** Last parts of module paths that inference engines fuse into one product, and the name of the product. */
     private static final Map<String, String> FUSED = Map.ofEntries(
@@ -93,10 +101,10 @@ public final class LinearNames {
         if (shape.rank() != 2 || name.endsWith("bias") || name.endsWith("_bias")) {
             return Role.OTHER;
         }
-        if (hasPart(module, EMBEDDINGS)) {
+        if (hasPart(module, EMBEDDINGS) || TABLE.matcher(lastWord(module)).find()) {
             return Role.EMBEDDING;
         }
-        if (ROUTERS.contains(last)) {
+        if (ROUTERS.contains(last) || hasPart(module, Set.of("router"))) {
             return Role.ROUTER;
         }
         if (hasPart(module, HEADS)) {
@@ -106,6 +114,17 @@ public final class LinearNames {
             return Role.OTHER;
         }
         return Role.LINEAR;
+    }
+
+    /**
+     * Whether consumers may have a Linear for a tensor: any matrix that is a module's weight, but for tables whose name leaves no doubt. Where it is
+     * not quantised, a configuration had better name it: a name too many is harmless, one too few makes every output NaN.
+     *
+     * @param name as in the checkpoint
+     * @param shape its own shape
+     */
+    static boolean mayBeLinear(String name, Shape shape) {
+        return shape.rank() == 2 && name.endsWith(".weight") && !EMBEDDINGS.contains(lastName(name));
     }
 
     /**
@@ -174,6 +193,15 @@ public final class LinearNames {
 
     private static String last(String module) {
         return module.substring(module.lastIndexOf('.') + 1);
+    }
+
+    /** The last part of a module's path that is no number: {@code layers} of {@code layers.0}. */
+    private static String lastWord(String module) {
+        String path = module;
+        while (path.contains(".") && last(path).chars().allMatch(Character::isDigit)) {
+            path = path.substring(0, path.lastIndexOf('.'));
+        }
+        return last(path);
     }
 
     private static boolean isNorm(String module) {

@@ -67,17 +67,34 @@ final class TargetConfig {
         return recipe.name() + (options.staticInputs() ? " with static inputs" : "");
     }
 
-    /** Remembers a matrix that stays plain, if a consumer takes it for a Linear: the configuration names it as not quantised. */
+    /** Remembers a matrix that stays plain, if a consumer may take it for a Linear: the configuration names it as not quantised. */
     void keep(String name, Shape shape) {
-        switch (LinearNames.role(name, shape)) {
-            case LINEAR, HEAD, ROUTER -> {
-                if (name.endsWith(".weight")) {
-                    keptLinears.add(StoredWeight.moduleOf(name));
-                }
-            }
-            case FUSED_EXPERTS -> keptLinears.add(StoredWeight.moduleOf(name));
-            case EMBEDDING, NORM, OTHER -> {}
+        if (LinearNames.role(name, shape) == Role.FUSED_EXPERTS || LinearNames.mayBeLinear(name, shape)) {
+            keptLinears.add(StoredWeight.moduleOf(name));
         }
+    }
+
+    /**
+     * All Linear modules that are not quantised, as consumers may call them: those that the checkpoint has, under their own and other names, then
+     * those that it has no tensor of, as tied heads.
+     */
+    private List<String> keptLinears(LinearModules modules) {
+        Set<String> stored = new LinkedHashSet<>();
+        for (String name : checkpoint.tensors().keySet()) {
+            if (name.endsWith(".weight")) {
+                stored.add(StoredWeight.moduleOf(name));
+            }
+        }
+        quantized.forEach(w -> stored.add(w.module()));
+        Set<String> names = new LinkedHashSet<>();
+        for (String kept : keptLinears) {
+            names.add(kept);
+            modules.otherNames(kept, stored).stream()
+                    .filter(n -> !stored.contains(n))
+                    .forEach(names::add);
+        }
+        names.addAll(modules.unstored(stored));
+        return List.copyOf(names);
     }
 
     /**
@@ -95,7 +112,7 @@ final class TargetConfig {
         edited.remove("compression_config");
         if (layout != null && recipe != null) {
             LayoutContents contents =
-                    new LayoutContents(recipe, options, quantized, List.copyOf(keptLinears), cacheScales);
+                    new LayoutContents(recipe, options, quantized, keptLinears(LinearModules.of(edited)), cacheScales);
             files.putAll(layout.configure(edited, contents));
         } else {
             setType(edited);

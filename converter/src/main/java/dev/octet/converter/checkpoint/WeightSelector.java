@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.layout.WeightScheme;
 import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
@@ -25,6 +26,7 @@ final class WeightSelector {
     private final Selection selection;
     private final String modelType;
     private final boolean tied;
+    private final LinearModules modules;
     private final Map<String, String> nonFinite;
 
     /** A matrix that may be quantised. */
@@ -45,6 +47,7 @@ final class WeightSelector {
         this.selection = selection;
         this.modelType = config == null ? "" : config.path("model_type").asText("");
         this.tied = config != null && config.path("tie_word_embeddings").asBoolean(false);
+        this.modules = LinearModules.of(config);
         this.nonFinite = nonFinite;
     }
 
@@ -105,10 +108,17 @@ final class WeightSelector {
 
     private Optional<String> reasonOfRole(Candidate c, Role role, boolean included) {
         return switch (role) {
-            case LINEAR ->
-                LinearNames.isConv1d(modelType, c.name())
-                        ? Optional.of("stored as [in, out] (Conv1D), which no FP8 consumer reads")
+            case LINEAR -> {
+                if (LinearNames.isConv1d(modelType, c.name())) {
+                    yield Optional.of("stored as [in, out] (Conv1D), which no FP8 consumer reads");
+                }
+                if (modules.isNoLinear(StoredWeight.moduleOf(c.name()))) {
+                    yield Optional.of("no Linear in transformers, which would read its codes as values");
+                }
+                yield modules.isShared(StoredWeight.moduleOf(c.name()))
+                        ? Optional.of("shared with other modules, which would lack its scale")
                         : Optional.empty();
+            }
             case FUSED_EXPERTS -> Optional.empty();
             case HEAD -> {
                 if (included && tied && c.name().contains("lm_head")) {

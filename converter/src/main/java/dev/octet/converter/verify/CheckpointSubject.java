@@ -15,6 +15,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -128,6 +130,14 @@ final class CheckpointSubject implements AutoCloseable {
     /** All modules by path, in the order of the checkpoint. */
     Map<String, LayerTensors> layers() {
         return layers;
+    }
+
+    /** Paths of the modules that have a weight, as codes or not. */
+    Set<String> storedModules() {
+        return layers.values().stream()
+                .filter(l -> l.isPlain() || isQuantized(l))
+                .map(LayerTensors::module)
+                .collect(Collectors.toSet());
     }
 
     /** Modules whose weight is stored as codes. */

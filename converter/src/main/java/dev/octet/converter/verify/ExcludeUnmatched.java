@@ -1,5 +1,6 @@
 package dev.octet.converter.verify;
 
+import dev.octet.converter.checkpoint.LinearModules;
 import java.util.LinkedHashSet;
 import java.util.Set;
 
@@ -29,13 +30,13 @@ final class ExcludeUnmatched extends CheckpointRule {
                 path = dot < 0 ? "" : path.substring(0, dot);
             }
         }
-        boolean tied = subject.config() != null
-                && subject.config().path("tie_word_embeddings").asBoolean(false);
+        // consumers have names of their own for some modules, and modules without a tensor
+        LinearModules known = LinearModules.of(subject.config());
+        Set<String> stored = subject.storedModules();
+        stored.forEach(m -> modules.addAll(known.otherNames(m, stored)));
+        known.unstored(stored).forEach(m -> modules.add(m.replace('*', '0')));
         for (String pattern : subject.exclusions().unmatched(modules)) {
-            // a tied head is the embedding and has no tensor of its own
-            if (!(tied && pattern.contains("lm_head"))) {
-                findings.add(this, "a pattern of modules to leave out matches nothing", pattern, "");
-            }
+            findings.add(this, "a pattern of modules to leave out matches nothing", pattern, "");
         }
     }
 }

@@ -78,6 +78,11 @@ final class Exclusions {
                 || expressions.stream().anyMatch(e -> e.matches(module));
     }
 
+    /** Whether a module is named as compressed-tensors compares: its whole path, or an expression at its start. */
+    boolean names(String module) {
+        return texts.contains(module) || expressions.stream().anyMatch(e -> e.matches(module));
+    }
+
     /** The run of parts of {@code module} that is one of the patterns without wildcards. */
     private @Nullable String plainRun(String module) {
         if (plain.isEmpty()) {

@@ -86,6 +86,7 @@ public final class Verifier {
             new ExcludeUnmatched(),
             new ExcludeContradicted(),
             new LinearNotQuantized(),
+            new LinearUnstored(),
             new LayerKindQuantized(),
             new HeadQuantized(),
             new TiedEmbeddings(),

@@ -154,7 +154,7 @@ final class CompressedTensorsLayout implements Layout {
     /** vLLM asks for the experts of a fused module one by one, by names that the file does not have: {@code experts.0.gate_proj}. */
     private static void addKept(ArrayNode ignore, LayoutContents contents) {
         for (String module : contents.keptModules()) {
-            ignore.add(module);
+            ignore.add(LayoutContents.expression(module).map(e -> "re:" + e).orElse(module));
             if (!contents.keptLinears().contains(module)) {
                 ignore.add("re:" + module.replace(".", "\\.") + "\\..*");
             }

@@ -148,12 +148,12 @@ final class Fp8Layout implements Layout {
         ArrayNode patterns = quantization.arrayNode();
         for (String kept : contents.keptModules()) {
             boolean skipsOthers = quantized.stream().anyMatch(q -> q.startsWith(kept) || q.endsWith(kept));
-            patterns.add(skipsOthers ? kept + "$" : kept);
+            patterns.add(LayoutContents.expression(kept).orElse(skipsOthers ? kept + "$" : kept));
             ambiguous |= skipsOthers;
         }
         if (ambiguous) {
             ArrayNode names = quantization.putArray("ignored_layers");
-            contents.keptModules().forEach(names::add);
+            contents.keptModules().stream().filter(k -> !k.contains("*")).forEach(names::add);
         }
         quantization.set("modules_to_not_convert", patterns);
     }

@@ -2,6 +2,7 @@ package dev.octet.quant.layout;
 
 import dev.octet.quant.recipe.Recipe;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * What a checkpoint about to be written holds: all that its configuration must say.
@@ -10,7 +11,8 @@ import java.util.List;
  * @param options the choices made
  * @param quantized the quantised weights, in the order of the checkpoint
  * @param keptLinears modules that a consumer takes for a Linear and that are not quantised, in order: {@code lm_head}, routers, kept ones,
- *     and fused tensors of experts by their own names ({@code model.layers.0.mlp.experts.gate_up_proj}): see {@link #keptModules}
+ *     and fused tensors of experts by their own names ({@code model.layers.0.mlp.experts.gate_up_proj}): see {@link #keptModules}; a
+ *     part {@code *} stands for any number
  * @param kvScales whether attention layers have {@code k_scale} and {@code v_scale}
  */
 public record LayoutContents(
@@ -33,6 +35,13 @@ public record LayoutContents(
                 .map(k -> isFusedExperts(k) ? k.substring(0, k.lastIndexOf('.')) : k)
                 .distinct()
                 .toList();
+    }
+
+    /** The regular expression for a module of {@link #keptModules} with {@code *} for numbers; empty for a plain name. */
+    static Optional<String> expression(String kept) {
+        return kept.contains("*")
+                ? Optional.of(kept.replace(".", "\\.").replace("*", "\\d+") + "$")
+                : Optional.empty();
     }
 
     /** Whether this is a tensor in a module of experts, rather than a module of one expert. */

@@ -1,0 +1,72 @@
+package dev.octet.converter.verify;
+
+import dev.octet.converter.checkpoint.LinearModules;
+import dev.octet.converter.checkpoint.Role;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Set;
+
+/** Linear modules of a consumer's model that the checkpoint has no tensor of, or has under another name, and that the configuration covers. */
+final class LinearUnstored extends CheckpointRule {
+    /** It quantises every module of class Linear that the list does not name as the model does. */
+    private static final Set<Consumer> BY_CLASS = EnumSet.of(Consumer.TRANSFORMERS);
+
+    /** They give a head that is not named a quantised method, whose scale is never loaded. */
+    private static final Set<Consumer> BY_NAME = EnumSet.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM);
+
+    LinearUnstored() {
+        super(
+                "linear-unstored",
+                Severity.ERROR,
+                EnumSet.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM, Consumer.TRANSFORMERS),
+                "A Linear whose weight is not in the checkpoint, as a tied head, or is there under another name, is left out of the"
+                        + " quantisation by the name that it has in the model: else its scale is missing and outputs are NaN.",
+                "add the module to ignore (compressed-tensors) or exclude_modules (modelopt)",
+                "huggingface/transformers:src/transformers/quantizers/quantizer_compressed_tensors.py,"
+                        + " vllm-project/compressed-tensors:src/compressed_tensors/utils/match.py,"
+                        + " vllm-project/vllm:vllm/model_executor/layers/quantization/modelopt.py");
+    }
+
+    @Override
+    void check(CheckpointSubject subject, Findings findings) {
+        QuantSettings settings = subject.settings();
+        boolean byClass = settings.method() == QuantSettings.Method.COMPRESSED_TENSORS;
+        if (!subject.complete() || !(byClass || settings.method() == QuantSettings.Method.MODELOPT)) {
+            return;
+        }
+        Set<Consumer> readers = byClass ? BY_CLASS : BY_NAME;
+        LinearModules modules = LinearModules.of(subject.config());
+        for (String module : modules.unstored(subject.storedModules())) {
+            // one of many stands for all: lists have an expression for them
+            String one = module.replace('*', '0');
+            if (settings.targets(one) && !isLeftOut(subject, one)) {
+                findings.add(
+                        this, severity(), readers, "a Linear without a tensor of its own is not left out", module, "");
+            }
+        }
+        if (byClass) {
+            subject.layers().values().stream()
+                    .filter(l -> l.isPlain() && isLeftOut(subject, l.module()))
+                    .filter(l -> l.role() == Role.LINEAR || l.role() == Role.HEAD || l.role() == Role.ROUTER)
+                    .forEach(l -> checkRenamed(l.module(), modules.renamed(l.module()), subject, findings));
+        }
+    }
+
+    private void checkRenamed(String module, List<String> names, CheckpointSubject subject, Findings findings) {
+        if (!names.isEmpty() && names.stream().noneMatch(n -> isLeftOut(subject, n))) {
+            findings.add(
+                    this,
+                    severity(),
+                    BY_CLASS,
+                    "a Linear is left out by a name that it does not have in the model",
+                    module,
+                    "there " + names.getFirst());
+        }
+    }
+
+    private static boolean isLeftOut(CheckpointSubject subject, String module) {
+        return subject.settings().method() == QuantSettings.Method.COMPRESSED_TENSORS
+                ? subject.exclusions().names(module)
+                : subject.exclusions().match(module);
+    }
+}
