@@ -24,7 +24,7 @@ LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_lay
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 HEADER = """\
 # Linear modules of classes of transformers 5.18 that a checkpoint has under another name, or not at all. Made by testdata/make/linear_modules.py.
-# @  the prefix of the base model ("-" for none), and the classes that the rows below it are for
+# @  where the base model is in these classes ("-" for nowhere), and the classes that the rows below it are for
 #    module TAB name of the same in a file; "= module" for a weight that is another's, so that files leave it out; * stands for a number
 #    "!" TAB name in a file of a matrix that is neither a Linear nor an Embedding
 """
@@ -105,7 +105,8 @@ def main():
         try:
             with torch.device("meta"):
                 model = getattr(transformers, name)(small(CONFIG_MAPPING[model_type]()))
-            groups.setdefault((model.base_model_prefix or "-", rows(model)), []).append(name)
+            prefix = model.base_model_prefix
+            groups.setdefault((prefix if prefix and hasattr(model, prefix) else "-", rows(model)), []).append(name)
         except Exception as e:
             print("left out:", name, type(e).__name__, str(e).splitlines()[:1], file=sys.stderr)
     lines = [HEADER]

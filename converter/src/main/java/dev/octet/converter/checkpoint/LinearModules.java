@@ -190,9 +190,11 @@ public final class LinearModules {
                 List<Tie> ties = new ArrayList<>();
                 List<Renaming> renamings = new ArrayList<>();
                 Set<String> others = new LinkedHashSet<>();
-                List<String> lines =
-                        new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8)).lines().toList();
-                for (String line : Stream.concat(lines.stream(), Stream.of("@\t-")).toList()) {
+                List<String> lines = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))
+                        .lines()
+                        .toList();
+                for (String line :
+                        Stream.concat(lines.stream(), Stream.of("@\t-")).toList()) {
                     List<String> cells = List.of(line.split("\t", -1));
                     if (line.startsWith("@")) {
                         LinearModules modules = new LinearModules(prefix, ties, renamings, others);

@@ -35,8 +35,9 @@ public final class LinearNames {
             "tokens_embed",
             "positions_embed");
     /** Other names of tables, as {@code rel_embeddings}, {@code pos_emb}, {@code mask_tokens}: the last part that is no number. */
-    private static final Pattern TABLE =
-            Pattern.compile("(^|_)emb(ed(s|der)?)?(_|$)|embedd|Embedder|_tokens?$|_table$|^(query_feat|queries_features|bias_values)$");
+    private static final Pattern TABLE = Pattern.compile(
+            "(^|_)emb(ed(s|der)?)?(_|$)|embedd|Embedder|_tokens?$|_table$|^(query_feat|queries_features|bias_values)$");
+
     private static final Set<String> HEADS = Set.of(
             "lm_head",
             "embed_out",
@@ -54,7 +55,8 @@ public final class LinearNames {
 
     private static final List<String> NORM_PARTS = List.of("norm", "ln_", "_ln", "layernorm", "ln1", "ln2");
     /** State-space and convolution weights that are matrices but no Linear. */
-    private static final List<String> OTHERS = List.of("conv1d", "conv", "A_log", "lora_A", "lora_B", "rotary_emb", "objective");
+    private static final List<String> OTHERS =
+            List.of("conv1d", "conv", "A_log", "lora_A", "lora_B", "rotary_emb", "objective");
 
     /** Last parts of module paths that inference engines fuse into one product, and the name of the product. */
     private static final Map<String, String> FUSED = Map.ofEntries(
@@ -101,7 +103,7 @@ public final class LinearNames {
         if (shape.rank() != 2 || name.endsWith("bias") || name.endsWith("_bias")) {
             return Role.OTHER;
         }
-        if (hasPart(module, EMBEDDINGS) || TABLE.matcher(lastWord(module)).find()) {
+        if (hasPart(module, EMBEDDINGS)) {
             return Role.EMBEDDING;
         }
         if (ROUTERS.contains(last) || hasPart(module, Set.of("router"))) {
@@ -109,6 +111,9 @@ public final class LinearNames {
         }
         if (hasPart(module, HEADS)) {
             return Role.HEAD;
+        }
+        if (TABLE.matcher(lastWord(module)).find()) {
+            return Role.EMBEDDING;
         }
         if (OTHERS.contains(last) || (!weight && !module.contains("expert"))) {
             return Role.OTHER;

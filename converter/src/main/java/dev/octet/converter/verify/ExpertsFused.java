@@ -1,6 +1,7 @@
 package dev.octet.converter.verify;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.Role;
 import java.util.EnumSet;
 import org.jspecify.annotations.Nullable;
@@ -12,9 +13,10 @@ final class ExpertsFused extends CheckpointRule {
                 "experts-fused",
                 Severity.WARNING,
                 EnumSet.of(Consumer.TRANSFORMERS),
-                "Experts of an fp8 checkpoint have a module each: without a GPU for FP8, transformers dequantises while"
-                        + " it loads, but not tensors of all experts, whose codes it takes for values. Those of a Llama 4 in"
-                        + " compressed-tensors have one each, too: transformers finds no others and starts with random ones.",
+                "Experts of an fp8 checkpoint have a module each: without a GPU for FP8, transformers dequantises"
+                    + " while it loads, but not tensors of all experts, whose codes it takes for values. Those of a"
+                    + " Llama 4 in compressed-tensors have one each, too: transformers finds no others and starts with"
+                    + " random ones.",
                 "store each expert on its own (experts.0.gate_proj.weight), as transformers saves them",
                 "huggingface/transformers:src/transformers/quantizers/quantizer_finegrained_fp8.py,"
                         + " huggingface/transformers:src/transformers/quantizers/base.py");
@@ -23,15 +25,16 @@ final class ExpertsFused extends CheckpointRule {
     @Override
     void check(CheckpointSubject subject, Findings findings) {
         if (subject.settings().method() == QuantSettings.Method.COMPRESSED_TENSORS && isLlama4(subject.config())) {
-            subject.layers().values().stream()
-                    .filter(l -> l.isParameter() && l.role() == Role.FUSED_EXPERTS)
-                    .forEach(l -> findings.add(
+            subject.checkpoint().tensors().values().stream()
+                    .filter(t -> LinearNames.role(t.name(), t.shape()) == Role.FUSED_EXPERTS)
+                    .forEach(t -> findings.add(
                             this,
                             Severity.ERROR,
                             consumers(),
-                            "experts of a Llama 4 are in one tensor, and each is a Linear of its own under compressed-tensors",
-                            l.weightName(),
-                            l.shape().toString()));
+                            "experts of a Llama 4 are in one tensor, and each is a Linear of its own under"
+                                    + " compressed-tensors",
+                            t.name(),
+                            t.shape().toString()));
             return;
         }
         if (subject.settings().method() != QuantSettings.Method.FP8) {

@@ -19,8 +19,9 @@ final class LinearUnstored extends CheckpointRule {
                 "linear-unstored",
                 Severity.ERROR,
                 EnumSet.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM, Consumer.TRANSFORMERS),
-                "A Linear whose weight is not in the checkpoint, as a tied head, or is there under another name, is left out of the"
-                        + " quantisation by the name that it has in the model: else its scale is missing and outputs are NaN.",
+                "A Linear whose weight is not in the checkpoint, as a tied head, or is there under another name, is"
+                    + " left out of the quantisation by the name that it has in the model: else its scale is missing"
+                    + " and outputs are NaN.",
                 "add the module to ignore (compressed-tensors) or exclude_modules (modelopt)",
                 "huggingface/transformers:src/transformers/quantizers/quantizer_compressed_tensors.py,"
                         + " vllm-project/compressed-tensors:src/compressed_tensors/utils/match.py,"

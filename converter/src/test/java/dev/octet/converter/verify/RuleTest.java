@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.verify.GoodCheckpoint.Kind;
 import dev.octet.formats.tensor.DType;
@@ -206,10 +207,38 @@ class RuleTest {
                         Kind.CT_CHANNEL,
                         m -> m.quantization().withArray("ignore").add(O)),
                 error("linear-not-quantized", Kind.CT_CHANNEL, m -> plain(m, O, 256, 256)),
+                error("linear-unstored", Kind.CT_CHANNEL, RuleTest::tieUnnamedHead),
+                error("linear-unstored", Kind.MODELOPT_FP8, RuleTest::tieUnnamedHead),
+                error("linear-unstored", Kind.CT_CHANNEL, m -> {
+                    m.config().putArray("architectures").add("GPTNeoXForCausalLM");
+                    m.rename("lm_head.weight", "embed_out.weight");
+                    m.quantization().putArray("ignore").add("embed_out").add("re:.*gate$");
+                }),
+                error("experts-fused", Kind.CT_CHANNEL, m -> {
+                    m.config().put("model_type", "llama4");
+                    m.zeros("model.layers.0.feed_forward.experts.gate_up_proj", 2, 256, 256);
+                    m.quantization().withArray("ignore").add("re:.*feed_forward.experts.*");
+                }),
                 warning(
                         "linear-not-quantized",
                         Kind.CT_CHANNEL,
                         m -> m.quantization().withArray("ignore").remove(0)));
+    }
+
+    /** The head is the embedding, and the list of modules to leave out does not name it. */
+    private static void tieUnnamedHead(GoodCheckpoint model) {
+        model.remove("lm_head.weight");
+        model.config().put("tie_word_embeddings", true);
+        List<ObjectNode> quantizations = model.quantConfig == null
+                ? List.of(model.quantization())
+                : List.of(model.quantization(), model.quantConfig());
+        for (ObjectNode quantization : quantizations) {
+            for (String list : List.of("ignore", "exclude_modules")) {
+                if (quantization.path(list) instanceof ArrayNode names) {
+                    names.removeIf(n -> n.asText().contains("lm_head"));
+                }
+            }
+        }
     }
 
     private static List<Fault> faultsOfNamesAndShapes() {

@@ -39,9 +39,7 @@ public record LayoutContents(
 
     /** The regular expression for a module of {@link #keptModules} with {@code *} for numbers; empty for a plain name. */
     static Optional<String> expression(String kept) {
-        return kept.contains("*")
-                ? Optional.of(kept.replace(".", "\\.").replace("*", "\\d+") + "$")
-                : Optional.empty();
+        return kept.contains("*") ? Optional.of(kept.replace(".", "\\.").replace("*", "\\d+") + "$") : Optional.empty();
     }
 
     /** Whether this is a tensor in a module of experts, rather than a module of one expert. */
