@@ -23,13 +23,13 @@ final class PathOption extends Option {
     private static final long serialVersionUID = 1L;
 
     private final Way way;
-    private final List<String> entries;
+    private final String[] entries;
 
     private PathOption(String letter, String name, String argument, String description, Way way, List<String> entries) {
         super(letter.isEmpty() ? null : letter, name, true, description);
         setArgName(argument);
         this.way = way;
-        this.entries = List.copyOf(entries);
+        this.entries = entries.toArray(String[]::new);
     }
 
     /** One that is read. */
@@ -58,6 +58,6 @@ final class PathOption extends Option {
 
     /** What is written in a folder that outputs are added to. */
     List<String> entries() {
-        return entries;
+        return List.of(entries);
     }
 }

@@ -258,7 +258,7 @@ public final class RunPaths {
             }
 
             private boolean isOne(Path entry, @Nullable Object entryKey) throws IOException {
-                return key == null || entryKey == null ? Files.isSameFile(entry, file) : key.equals(entryKey);
+                return (key == null || entryKey == null) ? Files.isSameFile(entry, file) : key.equals(entryKey);
             }
         });
         return found.get();
