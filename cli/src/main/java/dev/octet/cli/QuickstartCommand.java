@@ -145,8 +145,8 @@ final class QuickstartCommand implements Command {
                     .reading("its texts", glosses)
                     .requireApart();
             QuickstartDistillation distillation = new QuickstartDistillation(place.folder(), files);
-            try (SetAside earlier = SetAside.of(
-                    place.folder(), arguments.has(Flags.FORCE) ? Place.ENTRIES : List.of())) {
+            try (SetAside earlier =
+                    SetAside.of(place.folder(), arguments.has(Flags.FORCE) ? Place.ENTRIES : List.of())) {
                 Converted converted =
                         convert(files, glosses, place, arguments.threads(), progress, clock, distillation);
                 progress.end();
@@ -155,8 +155,7 @@ final class QuickstartCommand implements Command {
                 if (code != ExitCode.OK) {
                     return code;
                 }
-                Answer answer =
-                        converted.answer(distilled(distillation, files, arguments.threads(), progress), clock);
+                Answer answer = converted.answer(distilled(distillation, files, arguments.threads(), progress), clock);
                 progress.end();
                 screen.out().print(arguments.has(Flags.JSON) ? Json.page(answer) + "\n" : page(answer, files));
                 earlier.replaced();

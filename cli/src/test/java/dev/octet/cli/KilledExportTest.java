@@ -102,7 +102,10 @@ class KilledExportTest {
         CommandLine whole = CommandLine.run(export("whole"));
         assertEquals(ExitCode.OK, whole.code(), whole.err());
         for (String file : List.of("model.safetensors", "config.json")) {
-            assertEquals(-1, Files.mismatch(output.resolve(file), output.resolveSibling("whole").resolve(file)));
+            assertEquals(
+                    -1,
+                    Files.mismatch(
+                            output.resolve(file), output.resolveSibling("whole").resolve(file)));
         }
     }
 

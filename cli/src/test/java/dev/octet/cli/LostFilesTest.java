@@ -24,6 +24,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -169,6 +170,7 @@ class LostFilesTest {
 
     /** Every way to name a file, and what holds it. */
     private List<Path> namesOf(Path input, boolean holding) throws IOException {
+        Path parent = Objects.requireNonNull(input.getParent());
         List<Path> names = new ArrayList<>(List.of(input));
         Path links = Files.createDirectories(folder.resolve("links"));
         Path link = links.resolve("to-" + input.getFileName());
@@ -176,7 +178,7 @@ class LostFilesTest {
             Files.createSymbolicLink(link, input);
         }
         names.add(link);
-        names.add(input.resolveSibling("../" + input.getParent().getFileName() + "/" + input.getFileName()));
+        names.add(parent.resolve("../" + parent.getFileName() + "/" + input.getFileName()));
         Path parentLink = links.resolve("folder");
         if (!Files.exists(parentLink)) {
             Files.createSymbolicLink(parentLink, folder.resolve("in"));
@@ -194,7 +196,7 @@ class LostFilesTest {
             }
         }
         if (holding) {
-            names.add(input.getParent());
+            names.add(parent);
         }
         return names;
     }
@@ -264,7 +266,7 @@ class LostFilesTest {
                 }
             }
         }
-        tried.get("calibrate").remove("merge");
+        Objects.requireNonNull(tried.get("calibrate")).remove("merge");
         assertEquals(options, tried);
     }
 
@@ -427,7 +429,7 @@ class LostFilesTest {
                 Arena arena = Arena.ofConfined()) {
             Map<String, Tensor> tensors = new HashMap<>(file.model().tensors());
             String name = "model.layers.0.mlp.down_proj.weight";
-            Tensor old = tensors.get(name);
+            Tensor old = Objects.requireNonNull(tensors.get(name));
             Tensor nan = Tensor.allocate(arena, new TensorSpec(name, DType.F32, old.shape()));
             nan.bytes().set(ValueLayout.JAVA_FLOAT_UNALIGNED, 0, Float.NaN);
             tensors.put(name, nan);
@@ -450,7 +452,7 @@ class LostFilesTest {
         breakAll();
         done(placed(good));
         Map<String, String> before = files(folder);
-        String line = placed(FAILING.get(good)) + " --force";
+        String line = placed(Objects.requireNonNull(FAILING.get(good))) + " --force";
         CommandLine run = CommandLine.run(line.split(" "));
         assertNotEquals(ExitCode.OK, run.code(), line);
         assertNotEquals(ExitCode.BUG, run.code(), run.err());

@@ -67,7 +67,8 @@ class OctetLauncherTest {
     @Test
     void a_name_with_any_letters_is_found_in_any_locale() throws IOException, InterruptedException {
         Path file = Files.copy(
-                TinyBert.MODEL, Files.createDirectory(folder.resolve("\u00fcber \u6a21\u578b")).resolve("m.onnx"));
+                TinyBert.MODEL,
+                Files.createDirectory(folder.resolve("\u00fcber \u6a21\u578b")).resolve("m.onnx"));
         for (String locale : List.of("C", "POSIX", "xx_XX.UTF-8", "C.UTF-8")) {
             Ended run = start(Map.of("LC_ALL", locale), ROOT.resolve("octet"), "inspect", file.toString());
             assertEquals(0, run.code(), locale + ": " + run.err());

@@ -241,7 +241,7 @@ public final class TrainedModel implements AutoCloseable {
         Path to = output.toAbsolutePath().normalize();
         try (MastersFolder folder = MastersFolder.beside(to)) {
             Path masters = Files.createDirectory(folder.path().resolve("masters"));
-            Path made = Files.createDirectory(folder.path().resolve("made")).resolve(to.getFileName());
+            Path made = Files.createDirectory(folder.path().resolve("made")).resolve(String.valueOf(to.getFileName()));
             write(config, masters.resolve(ModelConfig.FILE_NAME));
             Map<String, Tensor> tensors = tensors(DType.F32);
             SafetensorsWriter.write(masters.resolve("model.safetensors"), tensors, Map.of("format", "pt"));

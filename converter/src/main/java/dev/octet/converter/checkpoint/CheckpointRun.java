@@ -175,7 +175,7 @@ public final class CheckpointRun {
                 throw e;
             }
             if (replaces) { // the journal goes with the rest: a process killed here places what is left, or makes it
-                            // again
+                // again
                 WholeFolder.place(work, folder);
             } else {
                 journal.delete();

@@ -116,8 +116,7 @@ public final class TappedModel implements AutoCloseable {
             OnnxWriter.write(tapped, file);
             session = OnnxRuntime.open(file, perRun(settings));
         }
-        return new TappedModel(
-                session, null, tapped, InputSpec.of(tapped), names, Set.of(), settings.threads());
+        return new TappedModel(session, null, tapped, InputSpec.of(tapped), names, Set.of(), settings.threads());
     }
 
     /**

@@ -51,12 +51,11 @@ class ReplacedFolderTest {
     private void killed(Goal goal) {
         assertThrows(
                 IllegalStateException.class,
-                () -> MadeCheckpoint.run(
-                        source, goal, Request.all(), out, new RunOptions(1, true, (done, total) -> {
-                            if (done > 0.8 * total) {
-                                throw new IllegalStateException("killed");
-                            }
-                        })));
+                () -> MadeCheckpoint.run(source, goal, Request.all(), out, new RunOptions(1, true, (done, total) -> {
+                    if (done > 0.8 * total) {
+                        throw new IllegalStateException("killed");
+                    }
+                })));
     }
 
     /** All that is not hidden. */
@@ -89,10 +88,7 @@ class ReplacedFolderTest {
         killed(NEW);
         Files.delete(out.resolve("config.json"));
         String shard = "model-00001-of-00002.safetensors";
-        Files.move(
-                out.resolve(HIDDEN + shard),
-                out.resolve(shard),
-                StandardCopyOption.REPLACE_EXISTING);
+        Files.move(out.resolve(HIDDEN + shard), out.resolve(shard), StandardCopyOption.REPLACE_EXISTING);
         forced(out, ByteProgress.silent());
         assertEquals(wanted, MadeCheckpoint.sums(out));
     }

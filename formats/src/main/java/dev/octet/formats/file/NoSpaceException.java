@@ -14,7 +14,10 @@ public final class NoSpaceException extends FileSystemException {
 
     /** What systems say of a full disk, a quota, a limit on the size of files. */
     private static final List<String> FULL = List.of(
-            "No space left on device", "Disk quota exceeded", "File too large", "There is not enough space on the disk");
+            "No space left on device",
+            "Disk quota exceeded",
+            "File too large",
+            "There is not enough space on the disk");
 
     private final long needed;
     private final long free;

@@ -32,7 +32,8 @@ class LeftBehindTest {
 
     @BeforeEach
     void end() throws IOException, InterruptedException {
-        Process process = new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "java").toString(), "--help")
+        Process process = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(), "--help")
                 .redirectErrorStream(true)
                 .redirectOutput(folder.resolve("help.txt").toFile())
                 .start();
@@ -57,8 +58,7 @@ class LeftBehindTest {
             assertEquals(4 - 1, names().size());
             file.commit();
         }
-        assertEquals(
-                List.of(".m.onnx." + alive + "-999999.tmp", ".other.onnx." + dead + "-1.tmp", "m.onnx"), names());
+        assertEquals(List.of(".m.onnx." + alive + "-999999.tmp", ".other.onnx." + dead + "-1.tmp", "m.onnx"), names());
     }
 
     @Test
@@ -90,8 +90,8 @@ class LeftBehindTest {
     @Test
     void a_folder_whose_lock_is_held_is_of_a_living_process_of_another_container() throws IOException {
         Path left = Files.createDirectory(folder.resolve("octet-tapped-" + dead + "-17"));
-        try (FileChannel channel =
-                        FileChannel.open(left.resolve(".octet-lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        try (FileChannel channel = FileChannel.open(
+                        left.resolve(".octet-lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
                 FileLock lock = channel.lock();
                 TemporaryFolder made = TemporaryFolder.create("test", folder)) {
             assertTrue(lock.isValid() && Files.exists(made.path()));

@@ -68,7 +68,8 @@ class OpenFilesTest {
             assertEquals(0, wrong);
             second(files, 1);
             second(files, 2 + OpenFiles.MAX_IDLE);
-            assertTrue(files.count() <= OpenFiles.MAX_IDLE + Runtime.getRuntime().availableProcessors() + 1);
+            assertTrue(
+                    files.count() <= OpenFiles.MAX_IDLE + Runtime.getRuntime().availableProcessors() + 1);
         }
     }
 
@@ -78,7 +79,7 @@ class OpenFilesTest {
                 Arena arena = Arena.ofConfined()) {
             MemorySegment three = arena.allocate(3);
             EOFException e = assertThrows(EOFException.class, () -> files.read(paths.get(7), 0, three));
-            assertTrue(e.getMessage().contains("file7"), e.getMessage());
+            assertTrue(String.valueOf(e.getMessage()).contains("file7"), e.getMessage());
         }
     }
 }

@@ -26,7 +26,8 @@ class RunPathsTest {
 
     @BeforeEach
     void make() throws IOException {
-        model = Files.createDirectories(folder.resolve("model/deep")).getParent();
+        model = Files.createDirectory(folder.resolve("model"));
+        Files.createDirectory(model.resolve("deep"));
         file = Files.writeString(model.resolve("deep/weights"), "weights");
     }
 
