@@ -1,9 +1,14 @@
 package dev.octet.cli;
 
+import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
+import dev.octet.formats.file.RunPaths;
+import dev.octet.formats.onnx.OnnxWriteOptions;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
@@ -132,12 +137,64 @@ final class Arguments {
         return values == null ? List.of() : List.copyOf(Arrays.asList(values));
     }
 
-    Optional<Path> path(Option option) {
+    Optional<Path> path(PathOption option) {
         return text(option).map(this::path);
     }
 
+    /**
+     * What the command line reads and what it writes. Verbs that find more to read, in a configuration, add it and check again.
+     *
+     * @throws IOException when what is read cannot be looked at
+     */
+    RunPaths paths() throws IOException {
+        RunPaths outputs = RunPaths.none();
+        for (Option given : line.getOptions()) {
+            if (given instanceof PathOption option && option.way() != PathOption.Way.READ) {
+                outputs = written(outputs, option, path(given.getValue()));
+            }
+        }
+        RunPaths paths = outputs;
+        for (int i = 0; i < operands(); i++) {
+            List<String> names = command.operands();
+            paths = reading(paths, i < names.size() ? names.get(i) : "argument " + (i + 1), operand(i));
+        }
+        for (Option given : line.getOptions()) {
+            if (given instanceof PathOption option && option.way() == PathOption.Way.READ) {
+                paths = reading(paths, typed(option), path(given.getValue()));
+            }
+        }
+        return paths;
+    }
+
+    private static RunPaths written(RunPaths paths, PathOption option, Path path) {
+        if (option.way() == PathOption.Way.ADDED_TO) {
+            return paths.adding(typed(option), path, option.entries());
+        }
+        RunPaths more = paths.writing(typed(option), path);
+        return isOnnx(path) ? more.writing(typed(option) + ", its data", dataOf(path)) : more;
+    }
+
+    private static RunPaths reading(RunPaths paths, String name, Path path) throws IOException {
+        if (name.equals(Command.RUN)) { // other things may lie in it, such as what was exported from it
+            RunPaths more = paths;
+            for (String entry : RunFolder.ENTRIES) {
+                more = more.reading(name, path.resolve(entry));
+            }
+            return more;
+        }
+        return ModelFile.reading(paths, name, path);
+    }
+
+    private static boolean isOnnx(Path path) {
+        return path.toString().endsWith(".onnx");
+    }
+
+    private static Path dataOf(Path model) {
+        return OnnxWriteOptions.DEFAULT.dataFile(model);
+    }
+
     /** The value of an option that must be given. */
-    Path requiredPath(Option option) {
+    Path requiredPath(PathOption option) {
         return path(option)
                 .orElseThrow(() -> usage(
                         "missing " + typed(option) + " " + option.getArgName(),
@@ -151,10 +208,25 @@ final class Arguments {
         return output;
     }
 
+    /** The value of an option for a file that is written beside the result; as {@link #outputFile}. */
+    Optional<Path> outputFile(PathOption option) {
+        Optional<Path> file = path(option);
+        file.ifPresent(this::refuseExisting);
+        if (file.filter(Files::isDirectory).isPresent()) {
+            throw usage("'" + file.get() + "' is a folder", "give " + typed(option) + " the name of a file");
+        }
+        return file;
+    }
+
     /** Refuses to overwrite without {@code --force}, before any work is done. */
-    void refuseExisting(Path file) {
-        if (Files.exists(file) && !has(Flags.FORCE) && !has(Flags.DRY_RUN)) {
-            throw usage("'" + file + "' exists", "choose another name, or overwrite it with --force");
+    void refuseExisting(Path output) {
+        if (has(Flags.FORCE) || has(Flags.DRY_RUN)) {
+            return;
+        }
+        for (Path path : isOnnx(output) ? List.of(output, dataOf(output)) : List.of(output)) {
+            if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
+                throw usage("'" + path + "' exists", "choose another name, or overwrite it with --force");
+            }
         }
     }
 
@@ -167,8 +239,15 @@ final class Arguments {
         try {
             return Path.of(text);
         } catch (InvalidPathException e) {
+            boolean locale = text.chars().anyMatch(c -> c > 0x7e);
             throw new InvalidOptionException(
-                    "not a path: " + text, "octet " + command.name(), "use a name this system allows", e);
+                    locale
+                            ? "the locale of this process has no letters for the name '" + text + "', only "
+                                    + System.getProperty("sun.jnu.encoding")
+                            : "not a path: " + text,
+                    "octet " + command.name(),
+                    locale ? "set LC_ALL=C.UTF-8 and run again" : "use a name this system allows",
+                    e);
         }
     }
 

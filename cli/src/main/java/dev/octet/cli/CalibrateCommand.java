@@ -6,8 +6,8 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.runtime.CalibrationOptions;
-import dev.octet.converter.runtime.CalibrationRun;
 import dev.octet.converter.runtime.ModuleTaps;
+import dev.octet.converter.runtime.NewStatistics;
 import dev.octet.converter.runtime.ProgressListener;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
@@ -28,7 +28,7 @@ final class CalibrateCommand implements Command {
     /** Often enough that little is lost, seldom enough to cost nothing. */
     private static final int CHECKPOINT_SAMPLES = 64;
 
-    private static final Option DATA = Flags.value("data", "FILE", "the same as --calibration");
+    private static final PathOption DATA = PathOption.read("data", "FILE", "the same as --calibration");
     private static final Option MEMORY = Flags.value(
             "memory",
             "SIZE",
@@ -101,7 +101,7 @@ final class CalibrateCommand implements Command {
         Path model = arguments.operand(0);
         Path data = data(arguments);
         long memory = memory(arguments);
-        boolean resumed = prepare(arguments, output);
+        boolean resumed = resumes(arguments, output);
         try (ModelSource source = ModelSource.open(model);
                 Converter converter = source.converter();
                 Dataset samples = DataFlags.open(arguments, data, model, InputSpec.of(converter.source()));
@@ -116,16 +116,23 @@ final class CalibrateCommand implements Command {
                         : plan(converter).taps().size();
                 return dryRun(tensors, samples, screen);
             }
+            Optional<NewStatistics> replacing = Files.exists(output) && arguments.has(Flags.FORCE)
+                    ? Optional.of(NewStatistics.inPlaceOf(output, source.digest(), samples))
+                    : Optional.empty();
+            boolean goesOn = replacing.map(NewStatistics::begun).orElse(resumed);
             CalibrationOptions options = CalibrationOptions.defaults()
                     .withThreads(arguments.threads())
                     .withMemory(memory)
-                    .withCheckpoint(output, CHECKPOINT_SAMPLES)
+                    .withCheckpoint(replacing.map(NewStatistics::checkpoint).orElse(output), CHECKPOINT_SAMPLES)
                     .withProgress(new Bar(progress));
             Statistics statistics = checkpoint.isPresent()
                     ? converter.calibrateModules(samples, source.digest(), options)
                     : converter.calibrate(plan(converter), samples, source.digest(), options);
+            if (replacing.isPresent()) {
+                replacing.get().publish();
+            }
             progress.end();
-            print(answer(output, statistics, resumed, start), arguments, screen);
+            print(answer(output, statistics, goesOn, start), arguments, screen);
         }
         return ExitCode.OK;
     }
@@ -178,17 +185,9 @@ final class CalibrateCommand implements Command {
         return Long.parseLong(m.group(1)) << UNITS.getOrDefault(m.group(2), 0);
     }
 
-    /** An unfinished file is continued; a finished one is kept unless it is to be overwritten. Returns whether there is one to continue. */
-    private static boolean prepare(Arguments arguments, Path output) throws IOException {
-        if (arguments.has(Flags.DRY_RUN)) {
-            return false;
-        }
-        if (arguments.has(Flags.FORCE)) {
-            Files.deleteIfExists(output);
-            CalibrationRun.discard(output);
-            return false;
-        }
-        if (!Files.exists(output)) {
+    /** Whether there is an unfinished file to continue; a finished one is kept unless it is to be overwritten. */
+    private static boolean resumes(Arguments arguments, Path output) throws IOException {
+        if (arguments.has(Flags.DRY_RUN) || arguments.has(Flags.FORCE) || !Files.exists(output)) {
             return false;
         }
         if (StatisticsFile.read(output).complete()) {

@@ -6,16 +6,19 @@ import org.apache.commons.cli.Option;
 
 /** One verb: parses its arguments, calls one public method of the library, prints the answer. Stateless. */
 interface Command {
+    /** The name of an operand that is the folder of a run. */
+    String RUN = "RUN";
+
     /** What the user types: {@code inspect}. */
     String name();
 
     /** One line for the list of verbs. */
     String summary();
 
-    /** Names of the arguments without a dash, in order, as shown in the usage line: {@code MODEL}. */
+    /** Names of the arguments without a dash, in order, as shown in the usage line: {@code MODEL}. All are paths that are read. */
     List<String> operands();
 
-    /** Options of this verb beside those that every verb has; descriptions name the default. */
+    /** Options of this verb beside those that every verb has; descriptions name the default. Those for paths are {@link PathOption}s. */
     List<Option> options();
 
     /** Two or more command lines that work as they stand. */
@@ -26,8 +29,13 @@ interface Command {
         arguments.requireOperands();
     }
 
+    /** Whether this command line writes what its options for outputs name. */
+    default boolean writes(Arguments arguments) {
+        return true;
+    }
+
     /**
-     * Does the work.
+     * Does the work. What it writes is apart from what it reads ({@link Arguments#paths}).
      *
      * @throws dev.octet.formats.error.OctetException as the library does
      * @throws IOException when reading or writing fails

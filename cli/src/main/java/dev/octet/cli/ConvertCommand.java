@@ -30,7 +30,7 @@ final class ConvertCommand implements Command {
             "NAME",
             "onnx; huggingface: an ONNX model back to its checkpoint; checkpoints: "
                     + String.join(", ", CheckpointFlags.LAYOUTS.keySet()) + " (must be given unless --into is)");
-    private static final Option INTO = Flags.value(
+    private static final PathOption INTO = PathOption.read(
             "into",
             "FILE.onnx",
             "write this model with the checkpoint's weights, dequantised, in place of its constants of the same names");

@@ -12,13 +12,12 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
-import org.apache.commons.cli.Option;
 
 /** {@code octet convert model.onnx -o FOLDER --target huggingface}: an ONNX model as the checkpoint it was exported from. */
 final class ConvertToHuggingFace {
     static final String TARGET = "huggingface";
 
-    static final Option CONFIG = Flags.value(
+    static final PathOption CONFIG = PathOption.read(
             "config",
             "FILE",
             "target huggingface: config.json of the model (default: what the graph tells; the rest is left to"

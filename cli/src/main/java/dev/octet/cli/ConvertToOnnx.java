@@ -58,7 +58,6 @@ final class ConvertToOnnx {
                     "'" + output + "' is no name for an ONNX file",
                     "give a file whose name ends in .onnx; data that do not fit in it are put beside it");
         }
-        arguments.refuseExisting(OnnxWriteOptions.DEFAULT.dataFile(output));
         return output;
     }
 

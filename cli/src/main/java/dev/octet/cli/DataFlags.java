@@ -17,12 +17,12 @@ import org.apache.commons.cli.Option;
 
 /** Options that name samples for a model, the same for calibration and evaluation. */
 final class DataFlags {
-    static final Option CALIBRATION = Flags.value(
+    static final PathOption CALIBRATION = PathOption.read(
             "calibration",
             "FILE",
             "samples to calibrate on: .npz (arrays named as the model's inputs, first axis = samples) or .jsonl"
                     + " ({\"text\": ...}, with --tokenizer)");
-    static final Option TOKENIZER = Flags.value(
+    static final PathOption TOKENIZER = PathOption.read(
             "tokenizer",
             "FILE",
             "tokenizer.json of the model, for texts (default: the one beside the model, or in its folder)");

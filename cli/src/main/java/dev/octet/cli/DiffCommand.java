@@ -29,8 +29,8 @@ final class DiffCommand implements Command {
             "NAME=VALUE",
             "exit with 1 when a measure of the worst tensor is below VALUE; cosine, sqnr, or matched, the share of A's"
                     + " weights that were compared (default: none)");
-    private static final Option REPORT =
-            Flags.value("report", "FILE.html", "also write the comparison as one self-contained page");
+    private static final PathOption REPORT =
+            PathOption.written("report", "FILE.html", "also write the comparison as one self-contained page");
 
     private static final List<String> GATES = List.of("cosine", "matched", "sqnr");
 
@@ -69,8 +69,7 @@ final class DiffCommand implements Command {
         long start = System.nanoTime();
         int top = arguments.integer(TOP, SHOWN, 0, Integer.MAX_VALUE);
         Gates gates = Gates.of(arguments, GATE, GATES, "sqnr=30");
-        Optional<Path> report = arguments.path(REPORT);
-        report.ifPresent(arguments::refuseExisting);
+        Optional<Path> report = arguments.outputFile(REPORT);
         CompareOptions options = CompareOptions.defaults().withThreads(arguments.threads());
         for (Pattern only : CheckpointFlags.patterns(arguments, ONLY)) {
             options = options.withOnly(only);

@@ -25,7 +25,7 @@ import org.apache.commons.cli.Option;
 final class EvaluateCommand implements Command {
     private static final int LAYERS_SHOWN = 10;
 
-    private static final Option DATA = Flags.value(
+    private static final PathOption DATA = PathOption.read(
             "data",
             "FILE",
             "samples to evaluate on: .npz (arrays named as the model's inputs) or .jsonl ({\"text\": ...}, with"

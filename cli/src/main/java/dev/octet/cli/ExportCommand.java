@@ -32,10 +32,10 @@ final class ExportCommand implements Command {
     private static final Option RECIPE =
             Flags.value("recipe", "NAME", "how weights are quantised, as for quantize (default: as the run computed)");
     private static final Option STEP = Flags.value("step", "N", "the checkpoint of step N (default: the newest)");
-    private static final Option MODEL =
-            Flags.value("model", "MODEL", "the model that the run was started with (default: where it was then)");
-    private static final Option DATA =
-            Flags.value("data", "FILE", "samples for the proof (default: the run's eval data, else its training data)");
+    private static final PathOption MODEL =
+            PathOption.read("model", "MODEL", "the model that the run was started with (default: where it was then)");
+    private static final PathOption DATA = PathOption.read(
+            "data", "FILE", "samples for the proof (default: the run's eval data, else its training data)");
     private static final Option SAMPLES = Flags.value("samples", "N", "how many samples to prove with (default: 32)");
     private static final Option GATE = Flags.value(
             "gate",
@@ -84,7 +84,7 @@ final class ExportCommand implements Command {
 
     @Override
     public List<String> operands() {
-        return List.of("RUN");
+        return List.of(RUN);
     }
 
     @Override
@@ -115,9 +115,14 @@ final class ExportCommand implements Command {
     }
 
     @Override
+    public boolean writes(Arguments arguments) {
+        return !arguments.has(PROVE_ONLY);
+    }
+
+    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Path output = arguments.requiredPath(Flags.OUTPUT);
-        if (!arguments.has(PROVE_ONLY)) {
+        if (writes(arguments)) {
             arguments.refuseExisting(output);
         }
         ExportTarget target = target(arguments, output);

@@ -11,6 +11,7 @@ import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.trained.CheckpointGraph;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
@@ -21,7 +22,6 @@ import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.ForwardSession;
 import java.io.IOException;
 import java.lang.foreign.Arena;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -85,9 +85,8 @@ public final class ExportProof {
             double gate,
             EvaluationOptions options)
             throws IOException {
-        Path scratch = Files.createTempDirectory("octet-proof");
-        Path read = scratch.resolve("read.onnx");
-        try {
+        try (TemporaryFolder scratch = TemporaryFolder.create("proof")) {
+            Path read = scratch.path().resolve("read.onnx");
             boolean isCheckpoint = Checkpoint.isCheckpoint(exported.output());
             Path candidate = exported.output();
             if (isCheckpoint) {
@@ -109,9 +108,6 @@ public final class ExportProof {
                     data,
                     options);
             return result(comparison, data.name(), gate);
-        } finally {
-            Files.deleteIfExists(read);
-            Files.deleteIfExists(scratch);
         }
     }
 

@@ -7,12 +7,14 @@ import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.FolderLock;
+import dev.octet.formats.file.NoSpaceException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
+import java.nio.file.FileSystemLoopException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.NotDirectoryException;
 import java.util.Locale;
@@ -69,6 +71,18 @@ record Failure(ExitCode code, String what, String where, String fix) {
                 io("a file or folder is in the way", file, "choose another name, or remove it");
             case NotDirectoryException _ -> io("not a folder", file, "give the path of a folder");
             case DirectoryNotEmptyException _ -> io("the folder is not empty", file, "choose another one, or empty it");
+            case FileSystemLoopException _ ->
+                io("links lead in a circle", file, "remove the link, or give another folder");
+            case NoSpaceException full ->
+                io(
+                        String.format(
+                                Locale.ROOT,
+                                "%s: it needs %,d bytes, %,d are free",
+                                reason.contains("No space") ? "no space left on device" : withoutFile(reason, file),
+                                full.needed(),
+                                full.free()),
+                        file,
+                        "free some space, or write to another disk");
             case FileSystemException _
             when reason.endsWith(FolderLock.TAKEN) ->
                 io(FolderLock.TAKEN, file, "wait for its end, or choose another folder");
@@ -77,6 +91,11 @@ record Failure(ExitCode code, String what, String where, String fix) {
                         ? io("no space left on device", file, "free some space, or write to another disk")
                         : io(reason, file, "check the disk and the path, then run again");
         };
+    }
+
+    /** What the system said: a {@link FileSystemException} has the file before it. */
+    private static String withoutFile(String reason, String file) {
+        return reason.startsWith(file + ": ") ? reason.substring(file.length() + 2) : reason;
     }
 
     private static Failure io(String what, String where, String fix) {

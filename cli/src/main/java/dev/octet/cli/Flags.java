@@ -19,12 +19,7 @@ final class Flags {
     static final Option THREADS = value("threads", "N", "threads to use (default: all cores)");
     static final Option FORCE = flag("force", "overwrite the output if it exists (default: refuse)");
     static final Option DRY_RUN = flag("dry-run", "say what would be done; compute and write nothing");
-    static final Option OUTPUT = Option.builder("o")
-            .longOpt("output")
-            .hasArg()
-            .argName("FILE")
-            .desc("where to write the result")
-            .get();
+    static final PathOption OUTPUT = PathOption.output("FILE", "where to write the result");
 
     private Flags() {}
 

@@ -43,7 +43,7 @@ final class GradientCommand implements Command {
     /** Label of positions that do not count, in torch and transformers. */
     private static final long IGNORED = -100;
 
-    private static final Option GOLDEN = Flags.value(
+    private static final PathOption GOLDEN = PathOption.read(
             "golden",
             "FILE",
             "safetensors file with in.INPUT, upstream.OUTPUT (or in.labels and --loss), out.OUTPUT, grad.NAME");

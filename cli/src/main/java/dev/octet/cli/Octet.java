@@ -97,6 +97,9 @@ public final class Octet {
         Arguments arguments = Arguments.parse(command, words);
         command.checkOperands(arguments);
         arguments.progressStyle(screen); // a wrong style is refused even where no progress is shown
+        if (command.writes(arguments)) {
+            arguments.paths().requireApart();
+        }
         return command.run(arguments, screen);
     }
 

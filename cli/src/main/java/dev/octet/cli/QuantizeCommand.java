@@ -49,8 +49,8 @@ final class QuantizeCommand implements Command {
             "ONNX: " + String.join(", ", RECIPES.keySet()) + " (default: " + Recipes.FP8.name() + "); checkpoints: "
                     + String.join(", ", CheckpointFlags.RECIPES.keySet()) + " (default: "
                     + Recipes.FP8_DYNAMIC.name() + ")");
-    private static final Option STATISTICS =
-            Flags.value("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
+    private static final PathOption STATISTICS =
+            PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
             "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
     private static final Option TARGET = Flags.value(
@@ -64,7 +64,8 @@ final class QuantizeCommand implements Command {
             "NAME",
             "how weights are rounded: gptq (compensated for the data of --calibration, one more run over it) or nearest"
                     + " (default: gptq with --calibration, nearest without)");
-    private static final Option REPORT = Flags.value("report", "FILE.html", "write a report (default: none)");
+    private static final PathOption REPORT =
+            PathOption.written("report", "FILE.html", "write a report (default: none)");
 
     /** What {@code --json} prints. */
     record Answer(
@@ -136,9 +137,7 @@ final class QuantizeCommand implements Command {
         arguments.refuse(
                 QuantizeCheckpoint.OPTIONS, "is for checkpoint layouts", "leave it out: an ONNX model is written");
         Path output = arguments.outputFile();
-        Optional<Path> report = arguments.path(REPORT);
-        report.ifPresent(arguments::refuseExisting);
-        refuseSameFile(arguments, model, output);
+        Optional<Path> report = arguments.outputFile(REPORT);
         Recipe recipe = arguments.choice(RECIPE, RECIPES, Recipes.FP8);
         ConversionOptions options = ConversionOptions.defaults()
                 .withTarget(arguments.choice(TARGET, TARGETS, Target.ONNXRUNTIME))
@@ -207,13 +206,7 @@ final class QuantizeCommand implements Command {
      *
      * @param graphOnly those that a checkpoint has no use for
      */
-    record Choices(Option recipe, Option target, Option statistics, Option calibrator, List<Option> graphOnly) {}
-
-    private static void refuseSameFile(Arguments arguments, Path model, Path output) throws IOException {
-        if (Files.exists(output) && Files.exists(model) && Files.isSameFile(model, output)) {
-            throw arguments.usage("the output is the model itself", "give another name with --output");
-        }
-    }
+    record Choices(Option recipe, Option target, PathOption statistics, Option calibrator, List<Option> graphOnly) {}
 
     private static @Nullable Statistics statistics(
             Arguments arguments, Converter converter, Plan plan, Path model, Screen screen) throws IOException {

@@ -17,6 +17,8 @@ import dev.octet.converter.report.ReportData;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.file.RunPaths;
+import dev.octet.formats.file.SetAside;
 import dev.octet.formats.file.Sha256;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
@@ -27,6 +29,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.commons.cli.Option;
 
 /** {@code octet quickstart}: the whole chain on a real model and real text, with nothing to prepare. */
@@ -35,12 +38,8 @@ final class QuickstartCommand implements Command {
     private static final int HELD_OUT_SAMPLES = 400;
     private static final int CHECKPOINT_SAMPLES = 64;
 
-    private static final Option OUTPUT = Option.builder("o")
-            .longOpt("output")
-            .hasArg()
-            .argName("FOLDER")
-            .desc("where to write model, statistics and report (default: octet-quickstart)")
-            .get();
+    private static final PathOption OUTPUT = PathOption.outputIn(
+            "FOLDER", "where to write model, statistics and report (default: octet-quickstart)", Place.ENTRIES);
 
     /** What {@code --json} prints. */
     record Answer(
@@ -82,12 +81,17 @@ final class QuickstartCommand implements Command {
 
     /** Where everything goes. */
     private record Place(Path folder, Path model, Path statistics, Path report) {
+        private static final String MODEL = "all-minilm-l6-v2.fp8.onnx";
+        private static final String STATISTICS = "all-minilm-l6-v2.stats";
+        private static final String REPORT = "report.html";
+
+        /** What is written in the folder. */
+        static final List<String> ENTRIES = Stream.concat(
+                        Stream.of(MODEL, STATISTICS, REPORT), QuickstartDistillation.ENTRIES.stream())
+                .toList();
+
         static Place in(Path folder) {
-            return new Place(
-                    folder,
-                    folder.resolve("all-minilm-l6-v2.fp8.onnx"),
-                    folder.resolve("all-minilm-l6-v2.stats"),
-                    folder.resolve("report.html"));
+            return new Place(folder, folder.resolve(MODEL), folder.resolve(STATISTICS), folder.resolve(REPORT));
         }
     }
 
@@ -122,28 +126,40 @@ final class QuickstartCommand implements Command {
         OnnxRuntime.require();
         Path home = Path.of(System.getProperty("octet.home", "."));
         Place place = Place.in(arguments.path(OUTPUT).orElse(Path.of("octet-quickstart")));
-        arguments.refuseExisting(place.model());
+        for (String entry : Place.ENTRIES) {
+            if (!entry.equals(Place.STATISTICS)) { // of a run that did not end: it goes on
+                arguments.refuseExisting(place.folder().resolve(entry));
+            }
+        }
         Clock clock = new Clock();
         try (Progress progress = arguments.progress(screen)) {
             QuickstartFiles files =
                     QuickstartFiles.in(Files.createDirectories(home.resolve(".octet/quickstart")), progress);
             clock.step("fetch");
             Files.createDirectories(place.folder());
-            if (arguments.has(Flags.FORCE)) {
-                Files.deleteIfExists(place.statistics());
-            }
             Path glosses = home.resolve("testdata/wordnet/glosses.jsonl");
+            RunPaths.none()
+                    .adding("--output", place.folder(), Place.ENTRIES)
+                    .reading("the quickstart's model", files.model())
+                    .reading("its tokenizer", files.tokenizer())
+                    .reading("its texts", glosses)
+                    .requireApart();
             QuickstartDistillation distillation = new QuickstartDistillation(place.folder(), files);
-            Converted converted = convert(files, glosses, place, arguments.threads(), progress, clock, distillation);
-            progress.end();
-            ExitCode code = distillation.run(arguments, screen);
-            clock.step("distil and export");
-            if (code != ExitCode.OK) {
-                return code;
+            try (SetAside earlier =
+                    SetAside.of(place.folder(), arguments.has(Flags.FORCE) ? Place.ENTRIES : List.of())) {
+                Converted converted =
+                        convert(files, glosses, place, arguments.threads(), progress, clock, distillation);
+                progress.end();
+                ExitCode code = distillation.run(arguments, screen);
+                clock.step("distil and export");
+                if (code != ExitCode.OK) {
+                    return code;
+                }
+                Answer answer = converted.answer(distilled(distillation, files, arguments.threads(), progress), clock);
+                progress.end();
+                screen.out().print(arguments.has(Flags.JSON) ? Json.page(answer) + "\n" : page(answer, files));
+                earlier.replaced();
             }
-            Answer answer = converted.answer(distilled(distillation, files, arguments.threads(), progress), clock);
-            progress.end();
-            screen.out().print(arguments.has(Flags.JSON) ? Json.page(answer) + "\n" : page(answer, files));
         }
         return ExitCode.OK;
     }

@@ -13,9 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
-import java.util.stream.Stream;
 
 /**
  * The quickstart's second half: the quantised model learns from the original to make up for its own rounding, on texts without labels. What
@@ -24,6 +22,16 @@ import java.util.stream.Stream;
 final class QuickstartDistillation {
     /** Two epochs of the texts that are not evaluated on. */
     private static final int STEPS = 74;
+
+    private static final String MODEL = "all-minilm-l6-v2.fp8-distilled.onnx";
+    private static final String STUDENT = "student.onnx";
+    private static final String CONFIG = "distil.yaml";
+    private static final String TRAIN = "train.jsonl";
+    private static final String HELD_OUT = "held-out.jsonl";
+    private static final String RUN = "run";
+
+    /** What it writes in its folder. */
+    static final List<String> ENTRIES = List.of(MODEL, STUDENT, CONFIG, TRAIN, HELD_OUT, RUN);
 
     private final Path folder;
     private final QuickstartFiles files;
@@ -35,25 +43,25 @@ final class QuickstartDistillation {
 
     /** The model it ends in. */
     Path model() {
-        return folder.resolve("all-minilm-l6-v2.fp8-distilled.onnx");
+        return folder.resolve(MODEL);
     }
 
     private Path student() {
-        return folder.resolve("student.onnx");
+        return folder.resolve(STUDENT);
     }
 
     private Path config() {
-        return folder.resolve("distil.yaml");
+        return folder.resolve(CONFIG);
     }
 
     /** Texts that are evaluated on. */
     Path heldOut() {
-        return folder.resolve("held-out.jsonl");
+        return folder.resolve(HELD_OUT);
     }
 
     /** The run's folder. */
     Path run() {
-        return folder.resolve("run");
+        return folder.resolve(RUN);
     }
 
     /** What was typed. */
@@ -77,7 +85,7 @@ final class QuickstartDistillation {
         List<String> lines = Files.readAllLines(glosses);
         List<String> train = new ArrayList<>(lines.subList(0, from));
         train.addAll(lines.subList(to, lines.size()));
-        Files.write(folder.resolve("train.jsonl"), train);
+        Files.write(folder.resolve(TRAIN), train);
         Files.write(heldOut(), lines.subList(from, to));
         Files.writeString(config(), """
             # the FP8 model (student) learns to answer as the original (teacher), computing as it is deployed
@@ -99,7 +107,6 @@ final class QuickstartDistillation {
      * @return the exit code of the first that failed
      */
     ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        delete(run());
         boolean quiet = arguments.has(Flags.QUIET);
         PrintStream told =
                 quiet ? new PrintStream(OutputStream.nullOutputStream(), false, StandardCharsets.UTF_8) : screen.err();
@@ -110,25 +117,11 @@ final class QuickstartDistillation {
             if (quiet) {
                 words.add("--quiet");
             }
-            if (command.getFirst().equals("export")) {
-                words.add("--force");
-            }
             ExitCode code = Octet.run(words, aside);
             if (code != ExitCode.OK) {
                 return code;
             }
         }
         return ExitCode.OK;
-    }
-
-    private static void delete(Path path) throws IOException {
-        if (!Files.exists(path)) {
-            return;
-        }
-        try (Stream<Path> walk = Files.walk(path)) {
-            for (Path each : walk.sorted(Comparator.reverseOrder()).toList()) {
-                Files.delete(each);
-            }
-        }
     }
 }

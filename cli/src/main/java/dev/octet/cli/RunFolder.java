@@ -6,8 +6,10 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.RunPaths;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.TrainingHook;
@@ -16,7 +18,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * What {@code octet train} leaves in a folder, for verbs that read it.
@@ -30,6 +36,14 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
 
     static final String CONFIG_FOLDER = "config_folder";
 
+    /** What a run writes in its folder beside its configuration. */
+    static final List<String> WRITTEN =
+            List.of("run.json", "metrics.jsonl", "fp8_health.jsonl", "checkpoints", "tensorboard", ".octet-lock");
+
+    /** What a run has in its folder, files and folders by name. */
+    static final List<String> ENTRIES =
+            Stream.concat(WRITTEN.stream(), Stream.of("config.yaml")).toList();
+
     private static final String MANIFEST = "run.json";
     private static final String CONFIG = "config.yaml";
 
@@ -39,6 +53,49 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
         public void runStarted(RunStart start, RunControl control) throws IOException {
             Files.copy(config, start.folder().resolve(CONFIG), StandardCopyOption.REPLACE_EXISTING);
         }
+    }
+
+    /**
+     * Refuses to write a run over what its configuration says is read, and over a configuration that is none of its own.
+     *
+     * @param paths of the command line
+     * @param resumed whether the run in the folder goes on, so that the configuration there is its own
+     */
+    static void requireApart(RunPaths paths, Path folder, Path config, TrainingConfig read, boolean resumed)
+            throws IOException {
+        reading(paths, read).requireApart();
+        if (Files.exists(folder) && !Files.isDirectory(folder)) {
+            throw new InvalidOptionException(
+                    "'" + folder + "' is a file, and a run is a folder", "--output", "give the name of a folder");
+        }
+        Path kept = folder.resolve(CONFIG);
+        boolean own = resumed || Files.exists(folder.resolve(MANIFEST));
+        if (!own && Files.exists(kept) && !Files.isSameFile(kept, config)) {
+            throw new InvalidOptionException(
+                    "'" + kept + "' is there already, and the run keeps its configuration under that name",
+                    folder.toString(),
+                    "choose another folder, or train with that file as --config");
+        }
+    }
+
+    /** With what the run's configuration names. */
+    RunPaths readingData(RunPaths paths) {
+        return reading(paths, config);
+    }
+
+    private static RunPaths reading(RunPaths paths, TrainingConfig config) {
+        Map<String, Optional<Path>> named = new LinkedHashMap<>();
+        named.put("data.train", Optional.of(config.data().train()));
+        named.put("data.eval", config.data().eval());
+        named.put("data.tokenizer", config.data().tokenizer());
+        named.put("teacher", config.loss().distillation().map(LossConfig.Distillation::teacher));
+        RunPaths all = paths;
+        for (Map.Entry<String, Optional<Path>> path : named.entrySet()) {
+            if (path.getValue().isPresent()) {
+                all = all.reading(path.getKey(), path.getValue().get());
+            }
+        }
+        return all;
     }
 
     static Path parent(Path file) {

@@ -26,14 +26,10 @@ import org.jspecify.annotations.Nullable;
 
 /** {@code octet train MODEL --config C.yaml -o RUN}: continues training. */
 final class TrainCommand implements Command {
-    private static final Option CONFIG =
-            Flags.value("config", "FILE", "what to do, as YAML; docs/training.md has every key");
-    private static final Option RUN = Option.builder("o")
-            .longOpt("output")
-            .hasArg()
-            .argName("RUN")
-            .desc("folder of the run: checkpoints, metrics.jsonl, tensorboard, run.json")
-            .get();
+    private static final PathOption CONFIG =
+            PathOption.read("config", "FILE", "what to do, as YAML; docs/training.md has every key");
+    private static final PathOption RUN = PathOption.outputIn(
+            "RUN", "folder of the run: checkpoints, metrics.jsonl, tensorboard, run.json", RunFolder.WRITTEN);
     private static final Option RESUME = Flags.flag("resume", "go on from the newest checkpoint in RUN");
     private static final Option FROM_STEP =
             Flags.value("from-step", "N", "with --resume: go on from the checkpoint of step N (default: the newest)");
@@ -80,6 +76,7 @@ final class TrainCommand implements Command {
             throw arguments.usage("--from-step without --resume", "add --resume");
         }
         TrainingConfig config = TrainingConfig.read(configFile);
+        RunFolder.requireApart(arguments.paths(), folder, configFile, config, arguments.has(RESUME));
         try (OpenedModel student = OpenedModel.of(model);
                 Device device = device(arguments);
                 @Nullable OpenedModel teacher = openTeacher(config);

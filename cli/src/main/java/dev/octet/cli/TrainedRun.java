@@ -3,7 +3,9 @@ package dev.octet.cli;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainedModel;
 import dev.octet.converter.data.Dataset;
+import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.OctetException;
+import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.tensor.Tensor;
@@ -120,10 +122,22 @@ public final class TrainedRun implements AutoCloseable {
      * @throws IOException when writing fails
      */
     public Exported export(ExportTarget target, Path output, ExportOptions options) throws IOException {
+        if (options.writes()) {
+            requireApart(output);
+        }
         Map<String, Tensor> weights = Ties.withCopies(checkpoint.state().parameters(), ties, Arena.ofAuto());
         try (TrainedModel model = TrainedModel.of(source.converter(), huggingFace(), weights, scales.linears())) {
             return new ExportWriter(this, model, target, output, options).write();
         }
+    }
+
+    private void requireApart(Path output) throws IOException {
+        RunPaths paths = RunPaths.none().writing("--output", output);
+        for (String entry : RunFolder.ENTRIES) {
+            paths = paths.reading("the run", folder().resolve(entry));
+        }
+        run.readingData(ModelFile.reading(paths, "the model that the run was started with", model()))
+                .requireApart();
     }
 
     /**

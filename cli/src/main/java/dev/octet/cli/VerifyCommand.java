@@ -27,7 +27,7 @@ final class VerifyCommand implements Command {
             "CONSUMERS",
             "whose demands to check, with commas between: " + String.join(", ", Consumer.names())
                     + " (default: all that read this kind of model)");
-    private static final Option AGAINST = Flags.value(
+    private static final PathOption AGAINST = PathOption.read(
             "against", "ORIGINAL", "the model this one was made from: also compare with it (values with --deep)");
     private static final Option TP = Flags.value(
             "tp",

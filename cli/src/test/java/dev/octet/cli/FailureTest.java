@@ -9,11 +9,14 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.FolderLock;
+import dev.octet.formats.file.NoSpaceException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
+import java.nio.file.FileSystemLoopException;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -80,5 +83,23 @@ class FailureTest {
     @Test
     void a_bug_says_how_to_report_it() {
         assertTrue(Failure.of(new IllegalStateException("unforeseen")).fix().contains("report"));
+    }
+
+    @Test
+    void a_full_disk_names_the_file_and_says_how_much_was_needed() {
+        Path file = Path.of("out", "model.safetensors").toAbsolutePath();
+        Failure failure = Failure.of(NoSpaceException.of(file, 1234567, new IOException("No space left on device")));
+        assertEquals(ExitCode.IO, failure.code());
+        assertTrue(failure.what().startsWith("no space left on device: it needs 1,234,567 bytes, "), failure.what());
+        assertEquals(file.toString(), failure.where());
+        Failure limited = Failure.of(NoSpaceException.of(file, 5, new IOException("File too large")));
+        assertTrue(limited.what().startsWith("File too large: it needs 5 bytes"), limited.what());
+    }
+
+    @Test
+    void links_in_a_circle_are_called_so() {
+        Failure failure = Failure.of(new FileSystemLoopException("model/link"));
+        assertEquals("links lead in a circle", failure.what());
+        assertEquals("model/link", failure.where());
     }
 }

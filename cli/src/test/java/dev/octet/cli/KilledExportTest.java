@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -52,8 +52,7 @@ class KilledExportTest {
             "--target",
             "compressed-tensors",
             "--threads",
-            "1",
-            "--force"
+            "1"
         };
     }
 
@@ -83,16 +82,40 @@ class KilledExportTest {
 
     @Test
     void the_next_export_removes_what_a_killed_one_left_also_of_another_name() throws Exception {
-        boolean left = false;
-        for (int attempt = 0; attempt < 5 && !left; attempt++) {
-            left = killInTheMiddle("first");
-        }
-        assertTrue(left, "never killed in time: " + Files.readString(folder.resolve("child.txt")));
+        String first = killed();
         CommandLine line = CommandLine.run(export("second"));
         assertEquals(ExitCode.OK, line.code(), line.err());
         assertEquals(List.of(), hidden());
-        CommandLine again = CommandLine.run(export("first"));
+        CommandLine again = CommandLine.run(export(first));
         assertEquals(ExitCode.OK, again.code(), again.err());
         assertEquals(List.of(), hidden());
+    }
+
+    @Test
+    void the_same_command_exports_the_same_bytes_after_a_kill() throws Exception {
+        String name = killed();
+        Path output = folder.resolve("exports").resolve(name);
+        assertFalse(Files.exists(output), "half an export has its final name");
+        CommandLine again = CommandLine.run(export(name));
+        assertEquals(ExitCode.OK, again.code(), again.err());
+        assertEquals(List.of(), hidden());
+        CommandLine whole = CommandLine.run(export("whole"));
+        assertEquals(ExitCode.OK, whole.code(), whole.err());
+        for (String file : List.of("model.safetensors", "config.json")) {
+            assertEquals(
+                    -1,
+                    Files.mismatch(
+                            output.resolve(file), output.resolveSibling("whole").resolve(file)));
+        }
+    }
+
+    /** The name of an export that was killed in the middle. */
+    private String killed() throws Exception {
+        for (int attempt = 0; attempt < 5; attempt++) {
+            if (killInTheMiddle("first-" + attempt)) {
+                return "first-" + attempt;
+            }
+        }
+        throw new AssertionError("never killed in time: " + Files.readString(folder.resolve("child.txt")));
     }
 }

@@ -200,6 +200,9 @@ class KilledRunTest {
         limited.add(5, "-XX:-UsePerfData");
         Process process = Child.start(limited, folder.resolve("child.txt"));
         assertEquals(ExitCode.IO.number(), process.waitFor(), Files.readString(folder.resolve("child.txt")));
+        String printed = Files.readString(folder.resolve("child.txt"));
+        assertTrue(printed.contains("File too large: it needs 1,"), printed);
+        assertTrue(printed.contains("where: " + out.resolve("model")), printed);
         assertEquals(List.of(".octet-journal.jsonl"), List.copyOf(hashes(out).keySet()));
         assertEquals(ExitCode.OK, CommandLine.run(quantize(out)).code());
         Path whole = folder.resolve("whole");

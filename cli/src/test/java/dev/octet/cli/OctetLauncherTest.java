@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -31,6 +32,11 @@ class OctetLauncherTest {
     }
 
     private Ended start(Path launcher, String... words) throws IOException, InterruptedException {
+        return start(Map.of(), launcher, words);
+    }
+
+    private Ended start(Map<String, String> environment, Path launcher, String... words)
+            throws IOException, InterruptedException {
         List<String> command = new ArrayList<>(List.of(launcher.toString()));
         command.addAll(List.of(words));
         File out = folder.resolve("out.txt").toFile();
@@ -39,6 +45,7 @@ class OctetLauncherTest {
         builder.environment().put("JAVA25_HOME", System.getProperty("java.home"));
         builder.environment().keySet().removeIf(k -> k.startsWith("JAVA_TOOL") || k.startsWith("OCTET_"));
         builder.environment().put("OCTET_BUILD", "off"); // Maven is at it already
+        builder.environment().putAll(environment);
         Process process = builder.start();
         assertTrue(process.waitFor(2, TimeUnit.MINUTES), "the launcher hangs");
         return new Ended(process.exitValue(), Files.readString(out.toPath()), Files.readString(err.toPath()));
@@ -55,6 +62,18 @@ class OctetLauncherTest {
     void a_link_to_the_launcher_works_too() throws IOException, InterruptedException {
         Path link = Files.createSymbolicLink(folder.resolve("linked"), ROOT.resolve("octet"));
         assertEquals(0, start(link, "--version").code());
+    }
+
+    @Test
+    void a_name_with_any_letters_is_found_in_any_locale() throws IOException, InterruptedException {
+        Path file = Files.copy(
+                TinyBert.MODEL,
+                Files.createDirectory(folder.resolve("\u00fcber \u6a21\u578b")).resolve("m.onnx"));
+        for (String locale : List.of("C", "POSIX", "xx_XX.UTF-8", "C.UTF-8")) {
+            Ended run = start(Map.of("LC_ALL", locale), ROOT.resolve("octet"), "inspect", file.toString());
+            assertEquals(0, run.code(), locale + ": " + run.err());
+            assertTrue(run.out().contains(file.toString()), locale + ": " + run.out());
+        }
     }
 
     @Test

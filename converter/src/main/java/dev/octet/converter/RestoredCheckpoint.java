@@ -1,6 +1,7 @@
 package dev.octet.converter;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.WholeFolder;
 import dev.octet.converter.hf.HfImporter;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.pass.PassLog;
@@ -9,7 +10,6 @@ import dev.octet.converter.restore.Restoration;
 import dev.octet.converter.restore.RestorationProof;
 import dev.octet.converter.restore.WidenedConstants;
 import dev.octet.converter.restore.WindowReader;
-import dev.octet.converter.trained.WholeFolder;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.UnsupportedModelException;

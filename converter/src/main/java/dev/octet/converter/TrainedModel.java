@@ -7,9 +7,11 @@ import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.Goal;
 import dev.octet.converter.checkpoint.InputScales;
+import dev.octet.converter.checkpoint.MastersFolder;
 import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.WeightDecision;
+import dev.octet.converter.checkpoint.WholeFolder;
 import dev.octet.converter.lower.StandardOps;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.plan.Decision;
@@ -19,7 +21,6 @@ import dev.octet.converter.plan.Plan;
 import dev.octet.converter.trained.CheckpointTensors;
 import dev.octet.converter.trained.CodedWeights;
 import dev.octet.converter.trained.HuggingFaceFolder;
-import dev.octet.converter.trained.MastersFolder;
 import dev.octet.converter.trained.ModuleState;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -40,6 +41,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -235,8 +237,11 @@ public final class TrainedModel implements AutoCloseable {
                 && layout.scheme(recipe, new LayoutOptions(DType.F32, false, true))
                         .isPresent();
         Goal goal = new Goal.Quantize(recipe, layout, new LayoutOptions(DType.F32, false, staticInputs));
-        try (MastersFolder folder = MastersFolder.beside(output)) {
-            Path masters = folder.path();
+        WholeFolder.requireFree(output, options.force());
+        Path to = output.toAbsolutePath().normalize();
+        try (MastersFolder folder = MastersFolder.beside(to)) {
+            Path masters = Files.createDirectory(folder.path().resolve("masters"));
+            Path made = Files.createDirectory(folder.path().resolve("made")).resolve(String.valueOf(to.getFileName()));
             write(config, masters.resolve(ModelConfig.FILE_NAME));
             Map<String, Tensor> tensors = tensors(DType.F32);
             SafetensorsWriter.write(masters.resolve("model.safetensors"), tensors, Map.of("format", "pt"));
@@ -253,8 +258,11 @@ public final class TrainedModel implements AutoCloseable {
             SafetensorsWriter.write(masters.resolve("model.safetensors"), mixed, Map.of("format", "pt"));
             try (CheckpointConverter c = CheckpointConverter.open(masters)) {
                 CheckpointPlan plan = c.plan(goal, request, options);
-                Checkpointed done = new Checkpointed(plan, c.run(goal, request, plan, output, options), reasons(plan));
-                carry(output);
+                Checkpointed done = new Checkpointed(plan, c.run(goal, request, plan, made, options), reasons(plan));
+                if (Files.isDirectory(made)) {
+                    carry(made);
+                }
+                WholeFolder.place(made, to);
                 return done;
             }
         }

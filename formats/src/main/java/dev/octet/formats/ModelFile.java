@@ -1,7 +1,9 @@
 package dev.octet.formats;
 
+import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
+import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.ModelFormat;
 import dev.octet.formats.onnx.OnnxFormat;
@@ -12,6 +14,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -25,6 +28,18 @@ import java.util.stream.Collectors;
 public final class ModelFile implements AutoCloseable {
     /** All formats, in the order they are asked whether they recognise a file. */
     public static final List<ModelFormat> FORMATS = List.of(new SafetensorsFormat(), new OnnxFormat());
+
+    private static final System.Logger LOG = System.getLogger(ModelFile.class.getName());
+
+    /** What readers of a model look for in its folder. */
+    private static final List<String> BESIDE = List.of(
+            "config.json",
+            "generation_config.json",
+            "hf_quant_config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "special_tokens_map.json",
+            "octet-scales");
 
     private static final byte[] GIT_LFS_POINTER =
             "version https://git-lfs.github.com/spec/".getBytes(StandardCharsets.US_ASCII);
@@ -69,6 +84,51 @@ public final class ModelFile implements AutoCloseable {
                 arena.close();
             }
         }
+    }
+
+    /**
+     * The files that count when a model is read from {@code path}, beside that: shards of an index, external data, and what lies beside a
+     * file for its readers. None for a folder, of which all files count, and for what is no model.
+     *
+     * @throws IOException when the file cannot be read
+     */
+    static List<Path> otherFiles(Path path) throws IOException {
+        if (!Files.isRegularFile(path)) {
+            return List.of();
+        }
+        List<Path> files = new ArrayList<>();
+        BESIDE.stream()
+                .map(name -> path.toAbsolutePath().resolveSibling(name))
+                .filter(Files::exists)
+                .forEach(files::add);
+        for (ModelFormat format : FORMATS) {
+            if (format.recognises(path)) {
+                try {
+                    files.addAll(format.otherFiles(path));
+                } catch (OctetException e) {
+                    LOG.log(System.Logger.Level.DEBUG, "who opens it says what is wrong with it", e);
+                }
+                break;
+            }
+        }
+        return files;
+    }
+
+    /**
+     * What a run reads, and the model at {@code path} with all its files. They are looked for only where an output is there: nothing else
+     * could be lost.
+     *
+     * @param paths with all outputs
+     * @param name what the user knows the model by
+     */
+    public static RunPaths reading(RunPaths paths, String name, Path path) throws IOException {
+        RunPaths more = paths.reading(name, path);
+        if (paths.replaces()) {
+            for (Path file : otherFiles(path)) {
+                more = more.reading(name, file);
+            }
+        }
+        return more;
     }
 
     private static ModelFormat formatOf(Path path) throws IOException {

@@ -2,6 +2,7 @@ package dev.octet.converter.checkpoint;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.Shard;
@@ -9,6 +10,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.PartFile;
+import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.safetensors.ShardIndex;
 import dev.octet.quant.layout.StoredCheckpoint;
@@ -31,6 +33,7 @@ import org.jspecify.annotations.Nullable;
  * that go along come last, so that no consumer takes an unfinished folder for a model.
  */
 public final class CheckpointRun {
+    private static final System.Logger LOG = System.getLogger(CheckpointRun.class.getName());
     private static final String LOCK = ".octet-lock";
     private static final String EXTENSION = ".safetensors";
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -79,7 +82,7 @@ public final class CheckpointRun {
             throws IOException {
         long start = System.nanoTime();
         boolean single = isSingle(output);
-        refuseInPlace(output, single);
+        requireApart(output, single);
         ByteCounter counter = new ByteCounter(options.progress(), plan.sourceBytes());
         try (Scratch.Pool pool = new Scratch.Pool()) {
             TileMover mover = new TileMover(source, stored, pool).withKeptScales(keptScales);
@@ -121,42 +124,19 @@ public final class CheckpointRun {
         return true;
     }
 
-    /** The output must not be the source, nor inside it, nor around it: what is read would change while it is read. */
-    private void refuseInPlace(Path output, boolean single) throws IOException {
-        // not normalised before links are followed: link/.. is where the link leads
-        Path to = real(output.toAbsolutePath()).normalize();
-        Path from = source.folder().toRealPath();
-        boolean holdsShard = source.shards().stream()
-                .map(s -> real(s.path()))
-                .anyMatch(s -> single ? s.equals(to) : s.startsWith(to));
-        if (holdsShard || (!single && (to.startsWith(from) || from.startsWith(to)))) {
-            throw new InvalidOptionException(
-                    "the output is, holds or lies in the checkpoint that is read",
-                    output.toString(),
-                    "write to a folder beside it; nothing is rewritten in place");
+    /** What is read would change while it is read. All that lies in the source's folder goes along to a folder. */
+    private void requireApart(Path output, boolean single) throws IOException {
+        RunPaths paths = single
+                ? ModelFile.reading(RunPaths.none().writing("--output", output), "the checkpoint", source.path())
+                : RunPaths.none().writingFolder("--output", output).reading("the checkpoint", source.folder());
+        for (Shard shard : source.shards()) {
+            paths = paths.reading("the checkpoint", shard.path());
         }
-    }
-
-    /** The real path of what exists, with the rest of the name after it. */
-    private static Path real(Path path) {
-        try {
-            return path.toRealPath();
-        } catch (IOException e) {
-            Path parent = path.getParent();
-            Path name = path.getFileName();
-            return parent == null || name == null ? path : real(parent).resolve(name);
-        }
-    }
-
-    private void refuseExisting(Path file) {
-        if (Files.exists(file) && !options.force()) {
-            throw new InvalidOptionException(
-                    "'" + file + "' exists", "--output", "choose another name, or overwrite it with --force");
-        }
+        paths.requireApart();
     }
 
     private void writeFile(Path file, ShardWriter writer) throws IOException {
-        refuseExisting(file);
+        WholeFolder.requireFree(file, options.force());
         Path folder = Objects.requireNonNull(file.getParent());
         try (FolderLock _ = FolderLock.of(folder, "." + file.getFileName() + ".lock")) {
             writer.write(plan.shards().getFirst(), file);
@@ -171,30 +151,35 @@ public final class CheckpointRun {
         Files.createDirectories(folder);
         int resumed = 0;
         try (FolderLock _ = FolderLock.of(folder, LOCK)) {
-            if (options.force()) {
-                removeEarlierModel(folder);
-            }
-            removeTemporary(folder, ShardIndex.FILE_NAME);
-            removeTemporary(folder.resolve(KeptScales.FOLDER), KeptScales.FILE);
-            Journal journal = Journal.open(folder, fingerprint(what), options.force());
+            boolean replaces = options.force() && !Journal.isIn(folder) && !isFree(folder);
+            Path work = replaces ? folder.resolve(WholeFolder.NEW) : folder;
+            Journal journal = replaces ? journalBeside(work, what) : journalIn(folder, what);
             try {
                 for (ShardPlan shard : plan.shards()) {
-                    if (journal.has(folder, shard.name())) {
+                    if (journal.has(work, shard.name())) {
                         resumed++;
                         counter.add(shard.sourceBytes());
                     } else {
-                        writer.write(shard, folder.resolve(shard.name()));
-                        journal.add(folder, shard.name());
+                        writer.write(shard, work.resolve(shard.name()));
+                        journal.add(work, shard.name());
                     }
-                    source.trimOpenFiles();
                 }
-                writeRest(folder, carried);
+                writeRest(work, carried);
             } catch (OctetException e) {
                 // The input itself is at fault: the same command would stop again, so nothing is kept for it.
-                discard(folder);
+                if (replaces) {
+                    WholeFolder.delete(work);
+                } else {
+                    discard(folder);
+                }
                 throw e;
             }
-            journal.delete();
+            if (replaces) { // the journal goes with the rest: a process killed here places what is left, or makes it
+                // again
+                WholeFolder.place(work, folder);
+            } else {
+                journal.delete();
+            }
         } catch (OctetException | IOException e) {
             if (made) {
                 deleteIfEmpty(folder);
@@ -205,38 +190,52 @@ public final class CheckpointRun {
     }
 
     private void requireUsable(Path folder) throws IOException {
-        if (!Files.exists(folder) || options.force() || Journal.isIn(folder)) {
+        WholeFolder.requireFolder(folder);
+        if (!Files.exists(folder) || options.force() || Journal.isIn(folder) || isFree(folder)) {
             return;
         }
-        if (!Files.isDirectory(folder)) {
-            refuseExisting(folder);
-        }
+        throw new InvalidOptionException(
+                "'" + folder + "' is not empty",
+                "--output",
+                "choose another folder, or overwrite the model in it with --force");
+    }
+
+    /** Whether a folder has nothing in it, or what a process killed in its first moments leaves: its lock and half a journal. */
+    private static boolean isFree(Path folder) throws IOException {
+        Path journal = PartFile.partOf(folder.resolve(Journal.FILE_NAME));
         try (Stream<Path> files = Files.list(folder)) {
-            // a process killed in its first moments leaves its lock and half a journal
-            Path journal = PartFile.partOf(folder.resolve(Journal.FILE_NAME));
-            if (files.anyMatch(f -> !f.equals(folder.resolve(LOCK)) && !f.equals(journal))) {
-                throw new InvalidOptionException(
-                        "'" + folder + "' is not empty",
-                        "--output",
-                        "choose another folder, or overwrite the model in it with --force");
-            }
+            return files.allMatch(f -> f.equals(folder.resolve(LOCK)) || f.equals(journal));
         }
     }
 
-    private void removeEarlierModel(Path folder) throws IOException {
-        List<Path> earlier;
-        try (Stream<Path> files = Files.list(folder)) {
-            earlier = files.filter(f -> f.toString().endsWith(EXTENSION)
-                            || f.toString().endsWith(EXTENSION + ".part")
-                            || f.endsWith(ShardIndex.FILE_NAME)
-                            || f.endsWith(ModelConfig.FILE_NAME)
-                            || f.endsWith("hf_quant_config.json"))
-                    .toList();
+    /** For a folder that gets its files one by one. */
+    private Journal journalIn(Path folder, Map<String, String> what) throws IOException {
+        if (options.force()) { // what an unfinished run left
+            WholeFolder.removeModel(folder);
         }
-        for (Path file : earlier) {
-            Files.delete(file);
+        removeTemporaries(folder);
+        return Journal.open(folder, fingerprint(what), options.force());
+    }
+
+    /** For one that replaces another when it is complete: goes on with what the same command left, makes anything else anew. */
+    private Journal journalBeside(Path work, Map<String, String> what) throws IOException {
+        ObjectNode fingerprint = fingerprint(what);
+        if (Journal.isIn(work)) {
+            try {
+                removeTemporaries(work);
+                return Journal.open(work, fingerprint, false);
+            } catch (InvalidOptionException e) {
+                LOG.log(System.Logger.Level.DEBUG, "another run was not finished; --force starts over", e);
+            }
         }
-        KeptScales.delete(folder); // of another model than the one to come
+        WholeFolder.delete(work);
+        Files.createDirectory(work);
+        return Journal.open(work, fingerprint, true);
+    }
+
+    private static void removeTemporaries(Path folder) throws IOException {
+        removeTemporary(folder, ShardIndex.FILE_NAME);
+        removeTemporary(folder.resolve(KeptScales.FOLDER), KeptScales.FILE);
     }
 
     /** Removes what a killed process left of a file that is written under a name of its own each time. */

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.file.PartFile;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -84,7 +85,11 @@ final class Journal {
     /** Writes the file in one step, so that a process killed meanwhile leaves either what was there or all of {@code text}. */
     private static void replace(Path file, String text) throws IOException {
         Path part = PartFile.partOf(file);
-        Files.writeString(part, text);
+        try {
+            Files.writeString(part, text);
+        } catch (IOException e) {
+            throw NoSpaceException.of(file, text.length(), e);
+        }
         Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     }
 
@@ -113,8 +118,12 @@ final class Journal {
     /** Remembers that {@code name} is finished. */
     void add(Path folder, String name) throws IOException {
         JsonNode entry = describe(folder.resolve(name), name);
-        Files.writeString(
-                file, JSON.writeValueAsString(entry) + "\n", StandardCharsets.UTF_8, StandardOpenOption.APPEND);
+        String line = JSON.writeValueAsString(entry) + "\n";
+        try {
+            Files.writeString(file, line, StandardCharsets.UTF_8, StandardOpenOption.APPEND);
+        } catch (IOException e) {
+            throw NoSpaceException.of(file, Files.size(file) + line.length(), e);
+        }
         finished.put(name, entry);
     }
 

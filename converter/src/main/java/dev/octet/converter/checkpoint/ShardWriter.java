@@ -40,7 +40,7 @@ final class ShardWriter {
      * @throws IOException when reading or writing fails; nothing is left then
      */
     void write(ShardPlan plan, Path target) throws IOException {
-        try (PartFile file = PartFile.create(target)) {
+        try (PartFile file = PartFile.create(target, plan.header().fileBytes())) {
             whole.prepare(plan, threads);
             writeHeader(plan.header(), file);
             TargetFile tensors = TargetFile.of(file, plan.header());
@@ -53,7 +53,7 @@ final class ShardWriter {
                 piece.work().run();
                 counter.add(piece.bytes());
             });
-            file.publish(plan.header().fileBytes());
+            file.publish();
         } catch (UncheckedIOException e) {
             throw Objects.requireNonNullElseGet(e.getCause(), () -> new IOException(e));
         }

@@ -252,11 +252,6 @@ final class CheckpointSource implements WeightSource {
     }
 
     @Override
-    public void trim() throws IOException {
-        checkpoint.trimOpenFiles();
-    }
-
-    @Override
     public void close() throws IOException {
         checkpoint.close();
     }

@@ -26,7 +26,7 @@ import java.util.regex.Pattern;
  * memory is some tiles for each thread. Results do not depend on the number of threads.
  */
 public final class Comparison {
-    /** Pairs between two closings of files that were not read for longest. */
+    /** Pairs that are worked on together; threads wait for each other between two lots. */
     private static final int PAIRS_AT_A_TIME = 256;
 
     private final CompareOptions options;
@@ -191,8 +191,6 @@ public final class Comparison {
                     some.add(new PairWork(pair));
                 }
                 runTiles(some, buffers);
-                first.trim();
-                second.trim();
                 works.addAll(some);
             }
         }

@@ -238,9 +238,6 @@ final class OnnxSource implements WeightSource {
     }
 
     @Override
-    public void trim() {}
-
-    @Override
     public void close() {
         file.close();
     }

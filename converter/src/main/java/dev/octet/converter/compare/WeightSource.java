@@ -23,9 +23,6 @@ interface WeightSource extends AutoCloseable {
     /** Sentences about the model as a whole. */
     List<String> notes();
 
-    /** Closes files that were not read for longest, beyond a few. Nobody may be reading. */
-    void trim() throws IOException;
-
     @Override
     void close() throws IOException;
 }

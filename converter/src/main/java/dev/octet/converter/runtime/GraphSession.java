@@ -1,13 +1,10 @@
 package dev.octet.converter.runtime;
 
+import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.onnx.OnnxWriter;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
-import java.util.List;
-import java.util.stream.Stream;
 
 /**
  * Loads graphs that lie in no file, such as those of Hugging Face checkpoints. A graph goes through a temporary file, which is removed as soon
@@ -26,27 +23,10 @@ public final class GraphSession {
      */
     public static OnnxRuntimeSession open(GraphModel model, SessionSettings settings) throws IOException {
         OnnxRuntime.require();
-        Path folder = Files.createTempDirectory("octet-graph-");
-        try {
-            Path file = folder.resolve("graph.onnx");
+        try (TemporaryFolder folder = TemporaryFolder.create("graph")) {
+            Path file = folder.path().resolve("graph.onnx");
             OnnxWriter.write(model, file);
             return OnnxRuntime.open(file, settings);
-        } finally {
-            delete(folder);
-        }
-    }
-
-    private static void delete(Path folder) throws IOException {
-        List<Path> files;
-        try (Stream<Path> walk = Files.walk(folder)) {
-            files = walk.sorted(Comparator.reverseOrder()).toList();
-        }
-        for (Path file : files) {
-            try {
-                Files.delete(file);
-            } catch (IOException e) { // in use
-                file.toFile().deleteOnExit();
-            }
         }
     }
 }

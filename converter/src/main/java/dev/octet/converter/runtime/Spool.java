@@ -1,6 +1,7 @@
 package dev.octet.converter.runtime;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -11,7 +12,6 @@ import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -76,7 +76,7 @@ final class Spool implements AutoCloseable {
     /**
      * Appends a tensor.
      *
-     * @throws FileSystemException naming the file when the disk is full
+     * @throws NoSpaceException naming the file when the disk is full
      */
     void write(Tensor t) throws IOException {
         ByteBuffer head = ByteBuffer.allocate(8 + 8 * t.shape().rank()).order(ByteOrder.LITTLE_ENDIAN);
@@ -91,12 +91,8 @@ final class Spool implements AutoCloseable {
                         .asSlice(from, Math.min(CHUNK, t.bytes().byteSize() - from))
                         .asByteBuffer());
             }
-        } catch (FileSystemException e) {
-            throw e;
-        } catch (IOException e) { // a full disk does not say which file
-            FileSystemException named = new FileSystemException(path.toString(), null, e.getMessage());
-            named.initCause(e);
-            throw named;
+        } catch (IOException e) {
+            throw NoSpaceException.of(path, channel.size() + t.bytes().byteSize(), e);
         }
     }
 

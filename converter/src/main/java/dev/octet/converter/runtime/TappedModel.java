@@ -5,6 +5,7 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.data.TokenMask;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
@@ -13,13 +14,11 @@ import dev.octet.formats.onnx.OnnxWriter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collection;
-import java.util.Comparator;
 import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -33,27 +32,25 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
  * A model whose outputs are values inside it: exactly those that somebody wants to look at. The model's own outputs go, and with them
  * what only they need; every further tap would hinder ONNX Runtime's fusions around it.
  *
- * <p>The model is written to a temporary file that is removed as soon as it is loaded, so that not even a killed process leaves it; where
- * files in use cannot be removed (Windows), when this is closed.
+ * <p>The model is written to a temporary file that is removed as soon as it is loaded; where files in use cannot be removed (Windows),
+ * when the process ends.
  */
 public final class TappedModel implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(TappedModel.class.getName());
     /** Batches that run at once; bounds memory on machines of many cores, which then have several threads per batch. */
     private static final int MAX_PARALLEL_RUNS = 4;
 
-    private static final String FOLDER = "octet-tapped-";
+    private static final String FOLDER = "tapped";
     private static final String FILE = "tapped.onnx";
 
     private static final BitSet ONE_ROW = BitSet.valueOf(new long[] {1});
 
-    private final Path folder;
     private final OnnxRuntimeSession session;
     private final @Nullable FedWeights weights;
     private final GraphModel model;
@@ -66,7 +63,6 @@ public final class TappedModel implements AutoCloseable {
     private final int parallelRuns;
 
     private TappedModel(
-            Path folder,
             OnnxRuntimeSession session,
             @Nullable FedWeights weights,
             GraphModel model,
@@ -74,7 +70,6 @@ public final class TappedModel implements AutoCloseable {
             Set<String> taps,
             Set<String> heads,
             int threads) {
-        this.folder = folder;
         this.session = session;
         this.weights = weights;
         this.model = model;
@@ -115,17 +110,13 @@ public final class TappedModel implements AutoCloseable {
         Set<String> names = new LinkedHashSet<>(taps);
         GraphModel tapped = withOutputs(model, names);
         OnnxRuntime.require();
-        Path folder = Files.createTempDirectory(temporary, FOLDER);
         OnnxRuntimeSession session;
-        try {
-            Path file = folder.resolve(FILE);
+        try (TemporaryFolder folder = TemporaryFolder.create(FOLDER, temporary)) {
+            Path file = folder.path().resolve(FILE);
             OnnxWriter.write(tapped, file);
             session = OnnxRuntime.open(file, perRun(settings));
-        } finally {
-            deleteIfPossible(folder);
         }
-        return new TappedModel(
-                folder, session, null, tapped, InputSpec.of(tapped), names, Set.of(), settings.threads());
+        return new TappedModel(session, null, tapped, InputSpec.of(tapped), names, Set.of(), settings.threads());
     }
 
     /**
@@ -141,18 +132,15 @@ public final class TappedModel implements AutoCloseable {
             GraphModel model, Set<String> taps, Set<String> heads, List<InputSpec> inputs, SessionSettings settings)
             throws IOException {
         OnnxRuntime.require();
-        Path folder = Files.createTempDirectory(FOLDER);
         FedWeights weights = FedWeights.of(model, settings.threads());
-        try {
-            Path file = folder.resolve(FILE);
+        try (TemporaryFolder folder = TemporaryFolder.create(FOLDER)) {
+            Path file = folder.path().resolve(FILE);
             OnnxWriter.write(weights.model(), file);
             OnnxRuntimeSession session = OnnxRuntime.open(file, weights.tensors(), perRun(settings));
-            return new TappedModel(folder, session, weights, model, inputs, taps, heads, settings.threads());
+            return new TappedModel(session, weights, model, inputs, taps, heads, settings.threads());
         } catch (IOException | RuntimeException e) {
             weights.close();
             throw e;
-        } finally {
-            deleteIfPossible(folder);
         }
     }
 
@@ -340,25 +328,6 @@ public final class TappedModel implements AutoCloseable {
         }
     }
 
-    private static void deleteIfPossible(Path folder) {
-        try {
-            delete(folder);
-        } catch (IOException e) {
-            LOG.log(System.Logger.Level.DEBUG, "the file is in use; it is removed at the end", e);
-        }
-    }
-
-    private static void delete(Path folder) throws IOException {
-        if (!Files.exists(folder)) {
-            return;
-        }
-        try (Stream<Path> files = Files.walk(folder)) {
-            for (Path p : files.sorted(Comparator.reverseOrder()).toList()) {
-                Files.deleteIfExists(p);
-            }
-        }
-    }
-
     @Override
     public void close() throws IOException {
         runners.shutdown();
@@ -367,6 +336,5 @@ public final class TappedModel implements AutoCloseable {
         if (weights != null) {
             weights.close();
         }
-        delete(folder);
     }
 }

@@ -3,6 +3,7 @@ package dev.octet.converter.trained;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.checkpoint.CarriedFiles;
 import dev.octet.converter.checkpoint.WeightReader;
+import dev.octet.converter.checkpoint.WholeFolder;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.Shard;
@@ -11,6 +12,7 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.ByteSink;
+import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -116,11 +118,11 @@ public final class HuggingFaceFolder {
      * @throws IOException when reading or writing fails; nothing is left then
      */
     public Written write(Path output, long shardBytes, boolean force) throws IOException {
-        if (Files.exists(output) && !force) {
-            throw new InvalidOptionException(
-                    "'" + output + "' exists", "--output", "choose another name, or overwrite it with --force");
-        }
-        refuseInPlace(output);
+        RunPaths.none()
+                .writing("--output", output)
+                .reading("the model that the run was started with", source.folder())
+                .requireApart();
+        WholeFolder.requireFree(output, force);
         Written written = plan();
         WholeFolder.write(output, made -> {
             SafetensorsWriter.writeFolder(
@@ -132,15 +134,6 @@ public final class HuggingFaceFolder {
             writeConfig(made.resolve(ModelConfig.FILE_NAME));
         });
         return written;
-    }
-
-    private void refuseInPlace(Path output) throws IOException {
-        if (Files.exists(output) && Files.isSameFile(output, source.folder())) {
-            throw new InvalidOptionException(
-                    "the output is the model that the run was started with",
-                    output.toString(),
-                    "write to a folder beside it; nothing is rewritten in place");
-        }
     }
 
     /** Every tensor of the target, in the source's order. */

@@ -32,7 +32,6 @@ final class ScaleTable {
         ordered.sort(
                 Comparator.comparing((StoredTensor t) -> t.shard().name()).thenComparingLong(StoredTensor::position));
         long budget = MAX_BYTES;
-        String shard = "";
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment buffer = arena.allocate(PIECE_BYTES, 64);
             for (StoredTensor scale : ordered) {
@@ -45,10 +44,6 @@ final class ScaleTable {
                     continue;
                 }
                 budget -= bytes;
-                if (!shard.equals(scale.shard().name())) {
-                    shard = scale.shard().name();
-                    checkpoint.trimOpenFiles();
-                }
                 table.facts.put(scale.name(), facts(checkpoint, scale, buffer));
             }
         }

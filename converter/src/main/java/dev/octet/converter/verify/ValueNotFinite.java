@@ -56,7 +56,6 @@ final class ValueNotFinite extends CheckpointRule {
             subject.checkpoint().read(tensor, from, piece);
             found += notFinite(tensor.dtype(), piece);
         }
-        subject.checkpoint().trimOpenFiles();
         return found;
     }
 

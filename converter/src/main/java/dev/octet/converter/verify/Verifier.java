@@ -263,7 +263,6 @@ public final class Verifier {
                         rules.forEach(r -> r.check(facts, subject, findings));
                     }
                 }
-                subject.checkpoint().trimOpenFiles();
             }
         }
 

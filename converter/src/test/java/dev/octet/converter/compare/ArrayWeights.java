@@ -110,8 +110,5 @@ final class ArrayWeights implements WeightSource {
     }
 
     @Override
-    public void trim() {}
-
-    @Override
     public void close() {}
 }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
+import dev.octet.formats.file.OpenFiles;
 import dev.octet.formats.safetensors.HeaderLimits;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.safetensors.ShardIndex;
@@ -11,12 +12,9 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -33,10 +31,6 @@ import org.jspecify.annotations.Nullable;
  * configuration only; tensors are read by position, so memory does not grow with the model. Several threads may read at once.
  */
 public final class Checkpoint implements AutoCloseable {
-    /** Files held open at a time; the least recently used is closed for the next one. */
-    private static final int MAX_OPEN_FILES = 64;
-
-    private static final long READ_BYTES = 1L << 30;
     private static final String EXTENSION = ".safetensors";
     private static final String SINGLE_FILE = "model.safetensors";
 
@@ -46,7 +40,7 @@ public final class Checkpoint implements AutoCloseable {
     private final Optional<ShardIndex> index;
     private final Optional<ObjectNode> config;
     private final SequencedMap<String, StoredTensor> tensors;
-    private final Map<Path, FileChannel> open = new LinkedHashMap<>(16, 0.75f, true);
+    private final OpenFiles open = new OpenFiles();
 
     private Checkpoint(
             Path path, Path folder, List<Shard> shards, Optional<ShardIndex> index, Optional<ObjectNode> config) {
@@ -253,16 +247,7 @@ public final class Checkpoint implements AutoCloseable {
             throw new IndexOutOfBoundsException(
                     "bytes " + from + ".." + (from + into.byteSize()) + " of " + tensor.spec());
         }
-        FileChannel channel = channel(tensor.shard().path());
-        for (long done = 0; done < into.byteSize(); ) {
-            ByteBuffer buffer = into.asSlice(done, Math.min(READ_BYTES, into.byteSize() - done))
-                    .asByteBuffer();
-            int count = channel.read(buffer, tensor.position() + from + done);
-            if (count < 0) {
-                throw new EOFException(tensor.shard().path() + " became shorter while it was read");
-            }
-            done += count;
-        }
+        open.read(tensor.shard().path(), tensor.position() + from, into);
     }
 
     /** All bytes of a tensor, in {@code arena}; for small ones, such as scales. */
@@ -272,39 +257,9 @@ public final class Checkpoint implements AutoCloseable {
         return bytes;
     }
 
-    private FileChannel channel(Path file) throws IOException {
-        synchronized (open) {
-            FileChannel channel = open.get(file);
-            if (channel == null || !channel.isOpen()) {
-                channel = FileChannel.open(file, StandardOpenOption.READ);
-                open.put(file, channel);
-            }
-            return channel;
-        }
-    }
-
-    /**
-     * Closes the files least recently used beyond a small number. Not done by {@link #read}, which other threads may be in; callers that
-     * walk over many shards call it between two of them.
-     */
-    public void trimOpenFiles() throws IOException {
-        synchronized (open) {
-            var oldest = open.entrySet().iterator();
-            while (open.size() > MAX_OPEN_FILES && oldest.hasNext()) {
-                oldest.next().getValue().close();
-                oldest.remove();
-            }
-        }
-    }
-
     /** Closes all files; reading again opens them again. */
     @Override
     public void close() throws IOException {
-        synchronized (open) {
-            for (FileChannel channel : open.values()) {
-                channel.close();
-            }
-            open.clear();
-        }
+        open.close();
     }
 }

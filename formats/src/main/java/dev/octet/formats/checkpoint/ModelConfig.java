@@ -12,6 +12,7 @@ import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.file.PartFile;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -64,7 +65,7 @@ public final class ModelConfig {
                     "put the model's own " + name + " there");
         }
         try {
-            return Optional.of(object(JSON.readTree(file.toFile()), name, file.toString()));
+            return Optional.of(object(JSON.readTree(Files.readAllBytes(file)), name, file.toString()));
         } catch (JsonProcessingException e) {
             throw notJson(e, name, file.toString());
         }
@@ -83,7 +84,11 @@ public final class ModelConfig {
         String text = JSON.writer(printer).writeValueAsString(json) + "\n";
         Path part = PartFile.partOf(file);
         try {
-            Files.writeString(part, text);
+            try {
+                Files.writeString(part, text);
+            } catch (IOException e) {
+                throw NoSpaceException.of(file, text.length(), e);
+            }
             Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
         } finally {
             Files.deleteIfExists(part);

@@ -4,16 +4,22 @@ import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
 import java.nio.channels.WritableByteChannel;
 import java.nio.file.AtomicMoveNotSupportedException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * A file being written under a sibling temporary name; {@link #commit()} syncs it to disk and renames it over the final name.
@@ -23,12 +29,15 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
     private static final long HEAP_CHUNK_BYTES = 1 << 20;
     private static final long NATIVE_CHUNK_BYTES = 1 << 30;
 
+    private static final System.Logger LOG = System.getLogger(AtomicFile.class.getName());
+
     /** Files begun by this process. */
     private static final AtomicLong COUNT = new AtomicLong();
 
     private final Path target;
     private final Path temporary;
     private final FileChannel channel;
+    private long expected;
     private boolean committed;
 
     private AtomicFile(Path target, Path temporary, FileChannel channel) {
@@ -39,7 +48,8 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
 
     /**
      * Starts writing what will become {@code target}. The temporary file lies in the same folder (a rename across file systems is
-     * not atomic) and is named {@code .<name>.<pid>-<count>.tmp}, so that no two writers share one.
+     * not atomic) and is named {@code .<name>.<pid>-<count>.tmp}, so that no two writers share one. It is locked while it is written; those of
+     * dead processes that wrote the same target are removed.
      *
      * @throws IOException when the folder does not exist or is not writable
      */
@@ -56,17 +66,58 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         Files.deleteIfExists(temporary);
         FileChannel channel = FileChannel.open(
                 temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
+        try {
+            channel.tryLock(); // released with the channel, however the process ends
+            sweep(parent, name.toString());
+        } catch (IOException e) {
+            LOG.log(System.Logger.Level.DEBUG, "this disk has no locks, or what others left cannot be removed", e);
+        }
         return new AtomicFile(absolute, temporary, channel);
+    }
+
+    private static void sweep(Path folder, String name) throws IOException {
+        Pattern pattern = Pattern.compile("\\." + Pattern.quote(name) + "\\.(\\d{1,18})-\\d+\\.tmp");
+        List<Path> left = new ArrayList<>();
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(folder)) {
+            for (Path entry : entries) {
+                Matcher m = pattern.matcher(String.valueOf(entry.getFileName()));
+                // one of a living process is not even opened: its lock would be lost if that was ours
+                if (m.matches() && ProcessHandle.of(Long.parseLong(m.group(1))).isEmpty()) {
+                    left.add(entry);
+                }
+            }
+        }
+        for (Path file : left) {
+            try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
+                    FileLock lock = channel.tryLock()) {
+                if (lock != null) { // else a process of another container has that number
+                    Files.delete(file);
+                }
+            }
+        }
+    }
+
+    /** Says how many bytes the file will have, for messages. */
+    public void expect(long bytes) {
+        expected = bytes;
     }
 
     /** Writes all of {@code source}, unlike a bare channel. */
     @Override
     public int write(ByteBuffer source) throws IOException {
         int n = source.remaining();
-        while (source.hasRemaining()) {
-            channel.write(source);
+        try {
+            while (source.hasRemaining()) {
+                channel.write(source);
+            }
+        } catch (IOException e) {
+            throw named(e, source.remaining());
         }
         return n;
+    }
+
+    private IOException named(IOException e, long left) throws IOException {
+        return NoSpaceException.of(target, Math.max(expected, channel.size() + left), e);
     }
 
     /** Writes all of {@code bytes}, however many gigabytes. */
@@ -100,11 +151,15 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
     private void writeAll(List<ByteBuffer> buffers) throws IOException {
         ByteBuffer[] all = buffers.toArray(ByteBuffer[]::new);
         int first = 0;
-        while (first < all.length) {
-            channel.write(all, first, all.length - first);
-            while (first < all.length && !all[first].hasRemaining()) {
-                first++;
+        try {
+            while (first < all.length) {
+                channel.write(all, first, all.length - first);
+                while (first < all.length && !all[first].hasRemaining()) {
+                    first++;
+                }
             }
+        } catch (IOException e) {
+            throw named(e, Arrays.stream(all).mapToLong(ByteBuffer::remaining).sum());
         }
         buffers.clear();
     }
@@ -126,7 +181,11 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
 
     /** Makes the file durable and visible under its final name. */
     public void commit() throws IOException {
-        channel.force(true);
+        try {
+            channel.force(true);
+        } catch (IOException e) {
+            throw named(e, 0);
+        }
         channel.close();
         try {
             Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);

@@ -23,12 +23,14 @@ public final class PartFile implements AutoCloseable {
     private final Path target;
     private final Path part;
     private final FileChannel channel;
+    private final long bytes;
     private boolean published;
 
-    private PartFile(Path target, Path part, FileChannel channel) {
+    private PartFile(Path target, Path part, FileChannel channel, long bytes) {
         this.target = target;
         this.part = part;
         this.channel = channel;
+        this.bytes = bytes;
     }
 
     /** The hidden name under which {@code target} is written. */
@@ -39,37 +41,42 @@ public final class PartFile implements AutoCloseable {
     /**
      * Starts a file; what lies under its hidden name is deleted.
      *
+     * @param bytes what it will have
      * @throws IOException when the folder does not exist or is not writable
      */
-    public static PartFile create(Path target) throws IOException {
+    public static PartFile create(Path target, long bytes) throws IOException {
         Path part = partOf(target);
         Files.deleteIfExists(part);
         // creating anew refuses to follow a planted link
         FileChannel channel = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
-        return new PartFile(target, part, channel);
+        return new PartFile(target, part, channel, bytes);
     }
 
     /**
-     * Writes all of {@code bytes} (native memory) at {@code position}. Several threads may write at once, to different places.
+     * Writes all of {@code from} (native memory) at {@code position}. Several threads may write at once, to different places.
      *
-     * @throws IOException when there is no space
+     * @throws NoSpaceException when there is no space
+     * @throws IOException when it cannot be written
      */
-    public void write(long position, MemorySegment bytes) throws IOException {
-        for (long done = 0; done < bytes.byteSize(); ) {
-            ByteBuffer buffer = bytes.asSlice(done, Math.min(WRITE_BYTES, bytes.byteSize() - done))
-                    .asByteBuffer();
-            done += channel.write(buffer, position + done);
+    public void write(long position, MemorySegment from) throws IOException {
+        try {
+            for (long done = 0; done < from.byteSize(); ) {
+                ByteBuffer buffer = from.asSlice(done, Math.min(WRITE_BYTES, from.byteSize() - done))
+                        .asByteBuffer();
+                done += channel.write(buffer, position + done);
+            }
+        } catch (IOException e) {
+            throw NoSpaceException.of(target, bytes, e);
         }
     }
 
     /**
      * Gives the file its final name, in one step; what was there before is replaced.
      *
-     * @param bytes what the file must have by now
      * @throws IOException when the rename fails
-     * @throws IllegalStateException when the file has another size: something was not written
+     * @throws IllegalStateException when the file has another size than foreseen: something was not written
      */
-    public void publish(long bytes) throws IOException {
+    public void publish() throws IOException {
         if (channel.size() != bytes) {
             throw new IllegalStateException(part + " has " + channel.size() + " bytes, not " + bytes);
         }

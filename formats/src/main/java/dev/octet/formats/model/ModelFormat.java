@@ -3,6 +3,7 @@ package dev.octet.formats.model;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
+import java.util.List;
 
 /** One file format. Stateless. */
 public interface ModelFormat {
@@ -23,6 +24,14 @@ public interface ModelFormat {
      * @throws IOException when the file cannot be read
      */
     Model read(Path path, Arena arena) throws IOException;
+
+    /**
+     * The other files that the model at {@code path} consists of: shards, data beside it. None for a folder.
+     *
+     * @throws dev.octet.formats.error.MalformedModelException when the file breaks a rule of the format
+     * @throws IOException when the file cannot be read
+     */
+    List<Path> otherFiles(Path path) throws IOException;
 
     /**
      * Writes the model so that {@code path} holds either the whole new file or what it held before.

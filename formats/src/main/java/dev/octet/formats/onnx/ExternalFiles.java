@@ -9,6 +9,7 @@ import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -41,6 +42,11 @@ final class ExternalFiles {
         MemorySegment all = MappedFile.map(real, arena);
         mapped.put(real, all);
         return all;
+    }
+
+    /** Those that were mapped, real paths. */
+    List<Path> paths() {
+        return List.copyOf(mapped.keySet());
     }
 
     private Path resolve(String location, Place place) throws IOException {

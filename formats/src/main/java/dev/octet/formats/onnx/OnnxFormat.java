@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** ONNX as a model format: a graph with its tensors. */
@@ -40,6 +41,11 @@ public final class OnnxFormat implements ModelFormat {
     @Override
     public Model read(Path path, Arena arena) throws IOException {
         return Model.of(OnnxReader.read(path, arena));
+    }
+
+    @Override
+    public List<Path> otherFiles(Path path) throws IOException {
+        return OnnxReader.dataFiles(path);
     }
 
     /**

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -55,6 +56,18 @@ public final class OnnxReader {
                     "save the model with external data");
         }
         return parse(file, place, path.toAbsolutePath().getParent(), arena, limits);
+    }
+
+    /** The data files beside a model, real paths. */
+    static List<Path> dataFiles(Path path) throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            Place place = Place.file(path.toString());
+            MemorySegment file = MappedFile.map(path, arena);
+            ExternalFiles files = new ExternalFiles(path.toAbsolutePath().getParent(), arena);
+            ModelProto proto = Skeleton.parse(file, place, OnnxLimits.DEFAULT);
+            new GraphDecoder(new TensorDecoder(file, files, arena, OnnxLimits.DEFAULT)).model(proto, place);
+            return files.paths();
+        }
     }
 
     /** Reads a model from memory. {@code folder}: where external data lie; null when there can be none. */

@@ -72,6 +72,11 @@ public final class OnnxWriter {
         }
         try (AtomicFile data = AtomicFile.create(dataFile);
                 AtomicFile file = AtomicFile.create(path)) {
+            data.expect(layout.items().stream()
+                    .mapToLong(i -> i.offset() + i.bytes().byteSize())
+                    .max()
+                    .orElse(0));
+            file.expect(message.size());
             writeData(layout, data, options.alignment());
             message.writeTo(file);
             data.commit();
@@ -88,6 +93,7 @@ public final class OnnxWriter {
 
     private static void writeModel(SplicedMessage message, Path path) throws IOException {
         try (AtomicFile file = AtomicFile.create(path)) {
+            file.expect(message.size());
             message.writeTo(file);
             file.commit();
         }

@@ -109,6 +109,13 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
         return model(List.of(part(path, arena)));
     }
 
+    @Override
+    public List<Path> otherFiles(Path path) throws IOException {
+        boolean index =
+                !Files.isDirectory(path) && isIndex(path, MappedFile.head(path, SafetensorsHeader.LENGTH_BYTES + 1));
+        return index ? List.copyOf(ShardIndex.read(path).shardPaths(path).values()) : List.of();
+    }
+
     /** One mapped file. */
     private record Part(MemorySegment file, SafetensorsHeader header) {}
 

@@ -85,6 +85,7 @@ public final class SafetensorsWriter {
             AtomicFile file, Collection<TensorSpec> specs, Map<String, String> metadata, Content content)
             throws IOException {
         SafetensorsHeader header = SafetensorsHeader.layout(specs, metadata);
+        file.expect(header.fileBytes());
         file.write(MemorySegment.ofArray(header.toBytes()));
         for (SafetensorsHeader.Entry entry : header.entries()) {
             content.write(entry.spec(), file);

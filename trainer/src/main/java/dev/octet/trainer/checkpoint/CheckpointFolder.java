@@ -2,9 +2,9 @@ package dev.octet.trainer.checkpoint;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.NoSpaceException;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -80,7 +80,7 @@ public final class CheckpointFolder {
             publish(hidden, path(state.step()));
         } catch (IOException e) {
             delete(hidden);
-            throw named(e, path(state.step()));
+            throw NoSpaceException.of(path(state.step()), 0, e); // as the user knows it, not by its hidden name
         } catch (RuntimeException e) {
             delete(hidden);
             throw e;
@@ -92,16 +92,6 @@ public final class CheckpointFolder {
             }
         }
         return path(state.step());
-    }
-
-    /** A full disk does not say what was being written. */
-    private static IOException named(IOException e, Path written) {
-        if (e instanceof FileSystemException) {
-            return e;
-        }
-        FileSystemException named = new FileSystemException(written.toString(), null, e.getMessage());
-        named.initCause(e);
-        return named;
     }
 
     private void publish(Path hidden, Path target) throws IOException {

@@ -1,19 +1,17 @@
-package dev.octet.converter.trained;
+package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.file.FolderLock;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
-import java.util.List;
 import java.util.Objects;
 import java.util.TreeSet;
 import java.util.stream.Stream;
 
 /**
- * Where an export keeps the masters while they are quantised: {@code .octet-export-NAME} beside the output NAME, on the same disk as that,
- * as they are large. It goes when it is closed; what killed processes left is removed by the next export to the same place.
+ * Where an export makes what takes the name of the output when it is complete, and keeps the masters meanwhile: {@code .octet-export-NAME}
+ * beside the output NAME, on the same disk as that, as they are large. It goes when it is closed; what killed processes left is removed by the next export to the same place.
  */
 public final class MastersFolder implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(MastersFolder.class.getName());
@@ -43,7 +41,7 @@ public final class MastersFolder implements AutoCloseable {
         FolderLock lock = FolderLock.of(parent, name + LOCK);
         try {
             Path path = parent.resolve(name);
-            delete(path);
+            WholeFolder.delete(path);
             return new MastersFolder(Files.createDirectory(path), lock);
         } catch (IOException | RuntimeException e) {
             lock.close();
@@ -61,25 +59,11 @@ public final class MastersFolder implements AutoCloseable {
         }
         for (String name : names) {
             try (FolderLock _ = FolderLock.of(parent, name + LOCK)) {
-                delete(parent.resolve(name));
+                WholeFolder.delete(parent.resolve(name));
             } catch (FileSystemException e) {
                 LOG.log(System.Logger.Level.DEBUG, "somebody is exporting, or it is not ours to delete", e);
             }
         }
-    }
-
-    /** A link is removed, what it leads to is not. */
-    private static void delete(Path folder) throws IOException {
-        if (Files.isDirectory(folder) && !Files.isSymbolicLink(folder)) {
-            List<Path> all;
-            try (Stream<Path> entries = Files.walk(folder)) {
-                all = entries.sorted(Comparator.reverseOrder()).toList();
-            }
-            for (Path entry : all) {
-                Files.delete(entry);
-            }
-        }
-        Files.deleteIfExists(folder);
     }
 
     /** The folder. */
@@ -91,7 +75,7 @@ public final class MastersFolder implements AutoCloseable {
     @Override
     public void close() throws IOException {
         try (lock) {
-            delete(path);
+            WholeFolder.delete(path);
         }
     }
 }

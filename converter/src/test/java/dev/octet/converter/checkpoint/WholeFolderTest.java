@@ -1,4 +1,4 @@
-package dev.octet.converter.trained;
+package dev.octet.converter.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
