@@ -4,6 +4,7 @@ import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.Plan;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 
 /**
@@ -28,13 +29,13 @@ record LayerCount(String kind, int converted, int total) {
         return counts;
     }
 
-    /** The layers that stay as they are, with their reasons. */
+    /** The layers that stay as they are, with their reasons; first control flow, which is the reason of all in its bodies. */
     static List<Kept> kept(Plan plan) {
-        List<Kept> kept = new ArrayList<>();
-        for (Decision.Kept k : plan.kept()) {
-            kept.add(new Kept(k.node(), k.kind().label(), k.reason()));
-        }
-        return kept;
+        List<Decision.Kept> ordered = new ArrayList<>(plan.kept());
+        ordered.sort(Comparator.comparing(k -> k.kind() != LayerKind.CONTROL_FLOW)); // false comes first
+        return ordered.stream()
+                .map(k -> new Kept(k.node(), k.kind().label(), k.reason()))
+                .toList();
     }
 
     /** As {@code 36 of 36 Linear}. */

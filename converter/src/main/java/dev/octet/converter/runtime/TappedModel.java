@@ -288,7 +288,7 @@ public final class TappedModel implements AutoCloseable {
                         && t.dims().get(1).isKnown());
     }
 
-    /** The batch size to run with: the wanted one, unless the model fixes another. */
+    /** The batch size to run with: the wanted one, unless the model fixes another or the data allow only a smaller one. */
     static int batchSize(GraphModel model, Dataset data, int wanted) {
         OptionalLong fixed = InputSpec.fixedBatch(InputSpec.of(model));
         if (fixed.isPresent() && (fixed.getAsLong() < 1 || data.count() % fixed.getAsLong() != 0)) {
@@ -297,7 +297,7 @@ public final class TappedModel implements AutoCloseable {
                     data.name(),
                     "give a multiple of that many samples, or export the model with a dynamic batch axis");
         }
-        return Math.toIntExact(fixed.orElse(wanted));
+        return Math.toIntExact(fixed.orElse(Math.min(wanted, data.largestBatch())));
     }
 
     /** On all threads: between two runs ONNX Runtime's own are idle. A tap is looked at by one of them, so the results do not depend on their number. */
