@@ -242,7 +242,7 @@ final class InspectCommand implements Command {
 
     /** No number of a norm is FP8, only what is made of its output. */
     private static String handingOn(int norms) {
-        return norms == 0 ? "" : " (" + norms + (norms == 1 ? " hands on FP8)" : " hand on FP8)");
+        return norms == 0 ? "" : " (" + norms + " handing on FP8)";
     }
 
     private static void appendGraph(Table head, Inspection.GraphFacts graph) {

@@ -11,10 +11,11 @@ import java.util.List;
  * How many layers of a kind were converted.
  *
  * @param kind as in the plan
- * @param converted those that became FP8
+ * @param converted those that are what {@code means} says
  * @param total all of the kind
+ * @param means {@code in FP8}, or {@code handing on FP8} of norms, whose own numbers stay as they are
  */
-record LayerCount(String kind, int converted, int total) {
+record LayerCount(String kind, int converted, int total, String means) {
     /** A layer that stayed as it was. */
     record Kept(String node, String kind, String reason) {}
 
@@ -23,7 +24,8 @@ record LayerCount(String kind, int converted, int total) {
         List<LayerCount> counts = new ArrayList<>();
         for (LayerKind kind : LayerKind.values()) {
             if (plan.count(kind) > 0) {
-                counts.add(new LayerCount(kind.label(), plan.converted(kind).size(), plan.count(kind)));
+                counts.add(new LayerCount(
+                        kind.label(), plan.converted(kind).size(), plan.count(kind), kind.convertedMeans()));
             }
         }
         return counts;
@@ -38,9 +40,9 @@ record LayerCount(String kind, int converted, int total) {
                 .toList();
     }
 
-    /** As {@code 36 of 36 Linear}. */
+    /** As {@code 36 of 36 Linear in FP8}. */
     @Override
     public String toString() {
-        return converted + " of " + total + " " + kind;
+        return converted + " of " + total + " " + kind + " " + means;
     }
 }
