@@ -205,6 +205,7 @@ public final class Planner {
                 n.input(0),
                 y,
                 "",
-                "stays as it is; its output is handed on in FP8, quantised once for " + readers + (readers == 1 ? " Linear" : " Linears"));
+                "stays as it is; its output is handed on in FP8, quantised once for " + readers
+                        + (readers == 1 ? " Linear" : " Linears"));
     }
 }
