@@ -138,7 +138,9 @@ final class CalibrateCommand implements Command {
     }
 
     private static Plan plan(Converter converter) {
-        return converter.plan(Recipes.FP8, List.of());
+        Plan plan = converter.plan(Recipes.FP8, List.of());
+        plan.requireTaps();
+        return plan;
     }
 
     /** Shows which piece runs, and how far it is. */

@@ -208,16 +208,7 @@ final class InspectCommand implements Command {
         if (graph != null) {
             appendGraph(head, graph);
         }
-        Inspection.Layers layers = facts.layers();
-        head.row(
-                "layers",
-                String.format(
-                        Locale.ROOT,
-                        "%d Linear, %d LayerNorm, %d RMSNorm (by %s)",
-                        layers.linear(),
-                        layers.layerNorm(),
-                        layers.rmsNorm(),
-                        layers.source()));
+        appendLayers(head, facts.layers());
         page.append(head.text(0));
         appendTensors(page, facts.tensors());
         if (graph != null) {
@@ -226,6 +217,32 @@ final class InspectCommand implements Command {
         appendQuantization(page, facts.quantization());
         appendSettings(page, "metadata", facts.metadata());
         return page.toString();
+    }
+
+    private static void appendLayers(Table head, Inspection.Layers layers) {
+        String quantized = layers.quantizedLinear() == 0
+                ? ""
+                : " (" + layers.quantizedLinear() + " quantised: Q/DQ around MatMul or Gemm)";
+        head.row(
+                "layers",
+                String.format(
+                        Locale.ROOT,
+                        "%d Linear%s, %d LayerNorm%s, %d RMSNorm%s (by %s)",
+                        layers.linear(),
+                        quantized,
+                        layers.layerNorm(),
+                        handingOn(layers.layerNormFp8Output()),
+                        layers.rmsNorm(),
+                        handingOn(layers.rmsNormFp8Output()),
+                        layers.source()));
+        if (layers.linearInBodies() > 0) {
+            head.row("", layers.linearInBodies() + " Linear in bodies of If, Loop or Scan, which stay as they are");
+        }
+    }
+
+    /** No number of a norm is FP8, only what is made of its output. */
+    private static String handingOn(int norms) {
+        return norms == 0 ? "" : " (" + norms + " handing on FP8)";
     }
 
     private static void appendGraph(Table head, Inspection.GraphFacts graph) {

@@ -305,8 +305,7 @@ final class QuickstartCommand implements Command {
         Table table = new Table()
                 .row(
                         "layers",
-                        answer.layers().stream().map(LayerCount::toString).collect(Collectors.joining(", "))
-                                + " in FP8");
+                        answer.layers().stream().map(LayerCount::toString).collect(Collectors.joining(", ")));
         answer.kept().forEach(k -> table.row("kept", k.kind() + " " + k.node() + ": " + k.reason()));
         table.row("size", Table.bytes(answer.originalBytes()) + " -> " + Table.bytes(answer.convertedBytes()))
                 .row(

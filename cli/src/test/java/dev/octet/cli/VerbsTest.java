@@ -109,6 +109,35 @@ class VerbsTest {
     }
 
     @Test
+    void a_layer_norm_is_said_to_hand_on_fp8_and_is_found_so_in_the_file() throws IOException {
+        JsonNode counts = json("quantize", MODEL, "-o", at("fp8.onnx"), "--calibration", calibration)
+                .get("layers");
+        JsonNode linear = counts.get(0);
+        JsonNode norm = counts.get(1);
+        assertEquals("Linear in FP8", linear.get("kind").asText() + " " + linear.get("means").asText());
+        assertEquals("LayerNorm handing on FP8", norm.get("kind").asText() + " " + norm.get("means").asText());
+        JsonNode found = json("inspect", at("fp8.onnx")).get("layers");
+        assertEquals(linear.get("total").asInt(), found.get("linear").asInt());
+        assertEquals(linear.get("converted").asInt(), found.get("quantized_linear").asInt());
+        assertEquals(norm.get("total").asInt(), found.get("layer_norm").asInt());
+        assertEquals(norm.get("converted").asInt(), found.get("layer_norm_fp8_output").asInt());
+        assertTrue(norm.get("converted").asInt() > 0);
+        String page = CommandLine.run("inspect", at("fp8.onnx")).out();
+        assertTrue(
+                page.contains(found.get("linear").asInt() + " Linear ("
+                        + found.get("quantized_linear").asInt() + " quantised: Q/DQ around MatMul or Gemm), "
+                        + found.get("layer_norm").asInt() + " LayerNorm ("
+                        + found.get("layer_norm_fp8_output").asInt() + " handing on FP8)"),
+                page);
+        JsonNode original = json("inspect", MODEL).get("layers");
+        assertEquals(found.get("linear").asInt(), original.get("linear").asInt());
+        assertEquals(0, original.get("quantized_linear").asInt());
+        String summary = CommandLine.run("quantize", MODEL, "-o", at("dry.onnx"), "--dry-run")
+                .out();
+        assertTrue(summary.contains(" LayerNorm handing on FP8"), summary);
+    }
+
+    @Test
     void statistics_from_a_file_give_the_same_model_as_calibrating_on_the_way() throws IOException {
         json("quantize", MODEL, "-o", at("direct.onnx"), "--calibration", calibration, "--rounding", "nearest");
         json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration);

@@ -184,11 +184,13 @@ public final class Converter implements AutoCloseable {
      *
      * @param modelDigest SHA-256 of the model's file: statistics name the model they are of
      * @return statistics of {@link Plan#taps()}
+     * @throws UnsupportedModelException when there is nothing to calibrate
      * @throws InvalidDataException when the data do not fit the model, or the checkpoint is of another run
      * @throws IOException when data cannot be read or the checkpoint not be written
      */
     public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
+        plan.requireTaps();
         return CalibrationRun.run(runnable(), modelDigest, plan.taps(), data, options);
     }
 

@@ -11,7 +11,8 @@ import java.util.Optional;
  *
  * @param first index of the first sample in its data set
  * @param size number of samples
- * @param tensors by input name; off the heap; the first dimension of each is {@code size}
+ * @param tensors by input name; off the heap; the first dimension of each is {@code size}, but of inputs that are one number
+ *     for the whole batch
  */
 public record Batch(int first, int size, Map<String, Tensor> tensors) {
     /** The input by which transformer exports learn which tokens are padding. */

@@ -17,11 +17,16 @@ public interface Dataset extends AutoCloseable {
     /** SHA-256 over the samples and all that decides how the model sees them, lower-case hexadecimal. */
     String digest();
 
+    /** The most samples that fit in one batch; 1 where the model takes one number for a batch and samples have different ones. */
+    default int largestBatch() {
+        return Integer.MAX_VALUE;
+    }
+
     /**
      * Samples {@code from} up to, not including, {@code from + size}.
      *
      * @throws IndexOutOfBoundsException when there are not so many
-     * @throws InvalidDataException when a sample turns out not to fit
+     * @throws InvalidDataException when a sample turns out not to fit, or they are more than {@link #largestBatch}
      * @throws IOException when the file cannot be read any more
      */
     Batch batch(int from, int size) throws IOException;

@@ -27,6 +27,11 @@ record DatasetSlice(Dataset whole, int from, int count) implements Dataset {
     }
 
     @Override
+    public int largestBatch() {
+        return whole.largestBatch();
+    }
+
+    @Override
     public Batch batch(int first, int size) throws IOException {
         Objects.checkFromIndexSize(first, size, count);
         Batch b = whole.batch(from + first, size);

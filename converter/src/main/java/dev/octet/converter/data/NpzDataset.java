@@ -4,10 +4,12 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.npy.NpyReader;
 import dev.octet.formats.npy.NpzFile;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -20,6 +22,9 @@ import java.util.TreeSet;
 /**
  * Arrays of a {@code .npz} file, one for each input of the model and named as it; the first axis of each counts the samples. Arrays are
  * read row by row as batches go on: memory holds one batch.
+ *
+ * <p>An input that is a single number (rank 0, such as a sampling rate) has an array of rank 0, the number for all samples, or of rank 1, one
+ * for each sample. Where those differ, a batch is one sample.
  */
 public final class NpzDataset implements Dataset {
     private final Path path;
@@ -27,14 +32,18 @@ public final class NpzDataset implements Dataset {
     private final String digest;
     private final List<InputSpec> inputs;
     private final int count;
+    /** Single numbers by input: of rank 0 for all samples, of rank 1 for each. */
+    private final Map<String, Tensor> numbers;
     /** One per input, standing at the row that the next batch begins with, as batches mostly come in order. */
     private final Map<String, NpyReader> readers = new LinkedHashMap<>();
 
-    private NpzDataset(Path path, NpzFile file, String digest, List<InputSpec> inputs, int count) {
+    private NpzDataset(
+            Path path, NpzFile file, String digest, List<InputSpec> inputs, Map<String, Tensor> numbers, int count) {
         this.path = path;
         this.file = file;
         this.digest = digest;
         this.inputs = List.copyOf(inputs);
+        this.numbers = numbers;
         this.count = count;
     }
 
@@ -51,9 +60,16 @@ public final class NpzDataset implements Dataset {
             checkNames(file, path, inputs);
             long count = -1;
             String counted = "";
+            Map<String, Tensor> numbers = new LinkedHashMap<>();
             for (InputSpec input : inputs) {
                 TensorSpec array = file.spec(input.name());
                 check(array, input, path);
+                if (array.shape().rank() == 0 || isNumber(input)) {
+                    numbers.put(input.name(), file.read(input.name(), Arena.ofAuto()));
+                }
+                if (array.shape().rank() == 0) {
+                    continue; // for all samples, however many
+                }
                 long samples = array.shape().dim(0);
                 if (count >= 0 && samples != count) {
                     throw new InvalidDataException(
@@ -65,7 +81,9 @@ public final class NpzDataset implements Dataset {
                 count = samples;
                 counted = input.name();
             }
-            return new NpzDataset(path, file, Sha256.of("npz", Sha256.of(path)), inputs, checkedCount(count, path));
+            // numbers alone are one sample
+            int samples = checkedCount(count < 0 && !numbers.isEmpty() ? 1 : count, path);
+            return new NpzDataset(path, file, Sha256.of("npz", Sha256.of(path)), inputs, numbers, samples);
         } catch (IOException | RuntimeException e) {
             file.close();
             throw e;
@@ -97,8 +115,14 @@ public final class NpzDataset implements Dataset {
         if (input.dtype() != null && input.dtype() != array.dtype()) {
             throw unfit(array, input, path, "convert it: x.astype(...)");
         }
-        if (array.shape().rank() == 0
-                || (input.dims() != null && input.dims().size() != array.shape().rank())) {
+        int rank = array.shape().rank();
+        if (isNumber(input)) {
+            if (rank > 1) {
+                throw unfit(array, input, path, "give it one number for all samples, or one for each");
+            }
+            return;
+        }
+        if (input.dims() != null && input.dims().size() != rank) {
             throw unfit(array, input, path, "give it the model's rank, samples first");
         }
         for (int axis = 1; axis < array.shape().rank(); axis++) {
@@ -107,6 +131,11 @@ public final class NpzDataset implements Dataset {
                 throw unfit(array, input, path, "axis " + axis + " must be " + fixed.getAsLong());
             }
         }
+    }
+
+    /** Whether the model takes one number for the whole batch. */
+    private static boolean isNumber(InputSpec input) {
+        return input.dims() != null && input.dims().isEmpty();
     }
 
     private static InvalidDataException unfit(TensorSpec array, InputSpec input, Path path, String fix) {
@@ -147,9 +176,41 @@ public final class NpzDataset implements Dataset {
         Arena arena = Arena.ofAuto(); // a batch lives as long as somebody looks at it
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         for (InputSpec input : inputs) {
-            tensors.put(input.name(), readerAt(input.name(), from).read(size, arena));
+            Tensor number = numbers.get(input.name());
+            tensors.put(
+                    input.name(),
+                    number == null ? readerAt(input.name(), from).read(size, arena) : numberOf(number, from, size));
         }
         return new Batch(from, size, tensors);
+    }
+
+    private Tensor numberOf(Tensor numbers, int from, int size) {
+        if (numbers.shape().rank() == 0) {
+            return numbers;
+        }
+        if (!areEqual(numbers, from, size)) {
+            throw new InvalidDataException(
+                    "samples " + from + " to " + (from + size - 1) + " have different numbers in the array '"
+                            + numbers.name() + "', and the model takes one for a batch",
+                    path.toString(),
+                    "give one number for all samples, or export the model with a batch of any size");
+        }
+        return new Tensor(new TensorSpec(numbers.name(), numbers.dtype(), Shape.SCALAR), elements(numbers, from, 1));
+    }
+
+    private static boolean areEqual(Tensor numbers, int from, int size) {
+        return size < 2 || elements(numbers, from, size - 1).mismatch(elements(numbers, from + 1, size - 1)) < 0;
+    }
+
+    private static MemorySegment elements(Tensor numbers, int from, int size) {
+        long width = numbers.bytes().byteSize() / numbers.shape().dim(0);
+        return numbers.bytes().asSlice(from * width, size * width);
+    }
+
+    @Override
+    public int largestBatch() {
+        boolean same = numbers.values().stream().allMatch(n -> n.shape().rank() == 0 || areEqual(n, 0, count));
+        return same ? Integer.MAX_VALUE : 1;
     }
 
     private NpyReader readerAt(String name, int row) throws IOException {

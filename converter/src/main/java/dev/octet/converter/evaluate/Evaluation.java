@@ -79,7 +79,7 @@ public final class Evaluation {
         notCompared.removeAll(common);
         Evaluation evaluation = new Evaluation();
         NextTokens next = options.perplexity() ? new NextTokens() : null;
-        int size = a.fixedBatch().orElse(options.batchSize());
+        int size = a.fixedBatch().orElse(Math.min(options.batchSize(), data.largestBatch()));
         boolean bounded = next != null && a.fixedBatch().isEmpty();
         Batch batch;
         for (int first = 0; first < data.count(); first += batch.size()) {
@@ -122,7 +122,7 @@ public final class Evaluation {
         SessionSettings settings = new SessionSettings(options.threads(), !forOthers);
         try (OnnxRuntimeSession session = OnnxRuntime.open(candidate, settings)) {
             Evaluation evaluation = new Evaluation();
-            int size = session.fixedBatch().orElse(options.batchSize());
+            int size = session.fixedBatch().orElse(Math.min(options.batchSize(), data.largestBatch()));
             for (int first = 0; first < data.count(); first += size) {
                 Batch batch = data.batch(first, Math.min(size, data.count() - first));
                 Map<String, Tensor> wanted = new LinkedHashMap<>(reference.outputs(batch));
@@ -215,8 +215,8 @@ public final class Evaluation {
         pairs.forEach((r, c) -> sums.add(new Pair(r, c, new Difference())));
         try (TappedModel a = TappedModel.open(reference, pairs.keySet(), settings);
                 TappedModel b = TappedModel.open(candidate, pairs.values(), settings)) {
-            int size = Math.toIntExact(
-                    InputSpec.fixedBatch(InputSpec.of(reference)).orElse(options.batchSize()));
+            int size = Math.toIntExact(InputSpec.fixedBatch(InputSpec.of(reference))
+                    .orElse(Math.min(options.batchSize(), data.largestBatch())));
             for (int first = 0; first < data.count(); first += size) {
                 Batch batch = data.batch(first, Math.min(size, data.count() - first));
                 try (OnnxRuntimeSession.Outputs x = a.run(batch);

@@ -65,7 +65,7 @@ final class ActivationRewrites {
         r.last("Where", positive, r.x(), below);
     }
 
-    private static void celu(Rewriting r) {
+    static void celu(Rewriting r) {
         float alpha = r.node().floatAttribute("alpha", 1);
         String positive = isPositive(r);
         r.last("Where", positive, r.x(), r.node("Mul", r.number(alpha), below(r, positive, alpha)));

@@ -53,18 +53,42 @@ record LaterOpsets(int target) {
             DType.F6_E2M3, 28,
             DType.F6_E3M2, 28);
 
-    /** Operators by the opset that they took BF16 with. */
-    private static final Map<Integer, Set<String>> BFLOAT16 = Map.of(
-            22, words("""
+    /** Operators that took further number types, and the opset that these came with. */
+    private record Widened(int opset, Set<DType> types, Set<String> operators) {}
+
+    private static final Set<DType> BFLOAT16 = Set.of(DType.BF16);
+
+    private static final List<Widened> WIDENED = List.of(
+            new Widened(22, BFLOAT16, words("""
                 Acos Acosh Asin Asinh Atan Atanh AveragePool Bernoulli Conv ConvTranspose Cos Cosh DeformConv Det Dropout
                 Elu EyeLike GRU GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HardSigmoid HardSwish
                 InstanceNormalization LSTM LpNormalization LpPool MaxPool MaxRoiPool MaxUnpool Mish Multinomial
                 NegativeLogLikelihoodLoss RNN RandomNormal RandomNormalLike RandomUniform RandomUniformLike RoiAlign
                 Round Selu Sin Sinh Softplus Softsign Tan ThresholdedRelu\
-                """),
-            24, Set.of("SplitToSequence", "TopK"),
-            27, Set.of("Range"),
-            28, Set.of("Celu", "Compress", "Einsum", "OneHot", "ReverseSequence", "Unique"));
+                """)),
+            new Widened(
+                    22,
+                    Set.of(DType.F8_E4M3FN, DType.F8_E4M3FNUZ, DType.F8_E5M2, DType.F8_E5M2FNUZ),
+                    Set.of("Dropout")),
+            new Widened(24, BFLOAT16, Set.of("SplitToSequence", "TopK")),
+            new Widened(27, Set.of(DType.BF16, DType.F16), Set.of("Range")),
+            new Widened(28, BFLOAT16, Set.of("Compress", "Einsum", "OneHot", "ReverseSequence", "Unique")),
+            new Widened(28, Set.of(DType.BF16, DType.F16, DType.F64), Set.of("Celu")),
+            new Widened(28, Set.of(DType.I8, DType.I16, DType.I32, DType.I64), Set.of("BitShift")),
+            new Widened(
+                    28,
+                    Set.of(
+                            DType.BF16,
+                            DType.F8_E4M3FN,
+                            DType.F8_E4M3FNUZ,
+                            DType.F8_E5M2,
+                            DType.F8_E5M2FNUZ,
+                            DType.I4,
+                            DType.U4),
+                    Set.of("Optional", "OptionalGetElement", "OptionalHasElement")));
+
+    /** From here on, windows that start in the padding at the end are no part of a pool's output. */
+    private static final int POOLS_LEAVE_PADDING = 22;
 
     private static final int MASKS_OF_ANY_LENGTH = 24;
     private static final int SCALES_OF_ANOTHER_TYPE = 23;
@@ -113,12 +137,18 @@ record LaterOpsets(int target) {
     private @Nullable String typeProblem(Node n, Analysis analysis) {
         List<String> values = new ArrayList<>(n.inputs());
         values.addAll(n.outputs());
-        for (Map.Entry<Integer, Set<String>> e : BFLOAT16.entrySet()) {
-            if (e.getKey() > target
-                    && e.getValue().contains(n.opType())
-                    && values.stream().anyMatch(v -> analysis.dtype(v) == DType.BF16)) {
-                return "works on BF16, which it does from opset " + e.getKey() + " on";
+        for (Widened w : WIDENED) {
+            if (w.opset() > target && w.operators().contains(n.opType())) {
+                for (String value : values) {
+                    DType dtype = analysis.dtype(value);
+                    if (dtype != null && w.types().contains(dtype)) {
+                        return "works on " + dtype + ", which it does from opset " + w.opset() + " on";
+                    }
+                }
             }
+        }
+        if (target < POOLS_LEAVE_PADDING && PoolingRewrite.countsMoreBefore(n, analysis)) {
+            return "leaves out windows that start in the padding, as it does from opset " + POOLS_LEAVE_PADDING + " on";
         }
         DType x = n.is("QuantizeLinear") && n.hasInput(1) ? analysis.dtype(n.input(0)) : null;
         DType scale = x == null ? null : analysis.dtype(n.input(1));

@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.BiConsumer;
 
 /**
  * Brings operators of ONNX's default domain to an older opset: those that came later are written with older ones, at sizes that may stay
@@ -27,17 +28,29 @@ public final class OpsetDecompositions {
     /** The lowest opset that models can be brought to. */
     public static final int OLDEST = 21;
 
-    /** Writes a node anew. */
+    /** Writes a node anew; false when it cannot, and nothing was written. */
     @FunctionalInterface
-    interface Decomposition {
-        void write(Rewriting r, SharedValues shared);
+    private interface Decomposition {
+        boolean write(Rewriting r, SharedValues shared);
     }
 
     private static final Map<String, Decomposition> ALL = new TreeMap<>(Map.of(
-            "Attention", (r, shared) -> new AttentionRewrite(r, shared).write(),
-            "RMSNormalization", (r, _) -> RootMeanSquareRewrite.write(r),
-            "RotaryEmbedding", RotaryEmbeddingRewrite::write,
-            "Swish", (r, _) -> swish(r)));
+            "Attention", always((r, shared) -> new AttentionRewrite(r, shared).write()),
+            "AveragePool", (r, _) -> PoolingRewrite.write(r),
+            "BitShift", (r, _) -> LaterTypes.bitShift(r),
+            "Celu", (r, _) -> LaterTypes.celu(r),
+            "MaxPool", (r, _) -> PoolingRewrite.write(r),
+            "RMSNormalization", always((r, _) -> RootMeanSquareRewrite.write(r)),
+            "Range", (r, _) -> LaterTypes.range(r),
+            "RotaryEmbedding", always(RotaryEmbeddingRewrite::write),
+            "Swish", always((r, _) -> swish(r))));
+
+    private static Decomposition always(BiConsumer<Rewriting, SharedValues> writer) {
+        return (r, shared) -> {
+            writer.accept(r, shared);
+            return true;
+        };
+    }
 
     private OpsetDecompositions() {}
 
@@ -87,11 +100,10 @@ public final class OpsetDecompositions {
         for (Node n : edit.nodes()) {
             String newer = later.problem(n, analysis);
             Decomposition decomposition = n.domain().isEmpty() ? ALL.get(n.opType()) : null;
-            if (newer != null && decomposition == null) {
+            if (newer != null
+                    && (decomposition == null
+                            || !decomposition.write(new Rewriting(n, analysis, new Expansion(edit, n)), shared))) {
                 throw later.refused(n, newer);
-            }
-            if (newer != null && decomposition != null) {
-                decomposition.write(new Rewriting(n, analysis, new Expansion(edit, n)), shared);
             }
             for (Graph g : n.subgraphs()) {
                 later.checkNested(g, analysis, "a subgraph of node '" + n.id() + "'");

@@ -1,6 +1,9 @@
 package dev.octet.converter.inspect;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.octet.converter.plan.BodyLayers;
+import dev.octet.converter.plan.LayerKind;
+import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.graph.Graph;
@@ -80,8 +83,23 @@ public record Inspection(
      * Layers that Octet converts.
      *
      * @param source {@code graph} when the importer recognised them, {@code names} when tensors' names and ranks are all there is
+     * @param linear Linears, quantised ones too
+     * @param quantizedLinear those of them that are products with a dequantised constant: Q/DQ around MatMul or Gemm. By names it is not
+     *     known: 0
+     * @param layerNormFp8Output LayerNorms whose output is handed on in FP8: one QuantizeLinear behind it. The norm itself is computed in
+     *     floats
+     * @param rmsNormFp8Output the same of RMSNorms
+     * @param linearInBodies Linears besides, in bodies of If, Loop and Scan: they stay as they are
      */
-    public record Layers(String source, int linear, int layerNorm, int rmsNorm) {}
+    public record Layers(
+            String source,
+            int linear,
+            int layerNorm,
+            int rmsNorm,
+            int quantizedLinear,
+            int layerNormFp8Output,
+            int rmsNormFp8Output,
+            int linearInBodies) {}
 
     /**
      * Traces of quantisation.
@@ -202,11 +220,19 @@ public record Inspection(
 
     private static Layers layersOfGraph(GraphModel canonical) {
         List<Node> nodes = canonical.graph().nodes();
+        QuantizedLayers quantized = new QuantizedLayers(canonical.graph());
+        long inBodies = BodyLayers.of(canonical.graph()).stream()
+                .filter(k -> k.kind() == LayerKind.LINEAR)
+                .count();
         return new Layers(
                 "graph",
-                octetNodes(nodes, "Linear"),
-                octetNodes(nodes, "LayerNormalization"),
-                octetNodes(nodes, "RMSNormalization"));
+                octetNodes(nodes, CanonicalOps.LINEAR) + quantized.linears(),
+                octetNodes(nodes, CanonicalOps.LAYER_NORM),
+                octetNodes(nodes, CanonicalOps.RMS_NORM),
+                quantized.linears(),
+                quantized.normsHandingOnFp8(CanonicalOps.LAYER_NORM),
+                quantized.normsHandingOnFp8(CanonicalOps.RMS_NORM),
+                (int) inBodies);
     }
 
     private static int octetNodes(List<Node> nodes, String opType) {
@@ -236,7 +262,7 @@ public record Inspection(
                 }
             }
         }
-        return new Layers("names", linear, layerNorm, rmsNorm);
+        return new Layers("names", linear, layerNorm, rmsNorm, 0, 0, 0, 0);
     }
 
     private static boolean hasAny(String name, List<String> parts) {

@@ -1,5 +1,6 @@
 package dev.octet.converter.plan;
 
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.quant.recipe.Recipe;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -53,6 +54,30 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
     /** The values whose statistics the recipe needs: {@link #linearInputs}; empty for weight-only recipes. */
     public Set<String> taps() {
         return recipe.needsStatistics() ? linearInputs() : Set.of();
+    }
+
+    /**
+     * Makes sure that there is something to calibrate.
+     *
+     * @throws UnsupportedModelException when {@link #taps} is empty; says why
+     */
+    public void requireTaps() {
+        if (!taps().isEmpty()) {
+            return;
+        }
+        int linears = count(LayerKind.LINEAR);
+        String why = !recipe.needsStatistics()
+                ? "recipe " + recipe.name() + " needs no statistics"
+                : linears == 0
+                        ? "the model has no Linear, that is no MatMul or Gemm with a constant matrix"
+                        : linears == 1 ? "the model's only Linear is kept" : "all " + linears + " Linears are kept";
+        throw new UnsupportedModelException(
+                "there is nothing to calibrate: " + why,
+                kept().stream()
+                        .findFirst()
+                        .map(k -> k.kind().label() + " " + k.node() + ": " + k.reason())
+                        .orElse("plan of " + decisions.size() + " layers"),
+                "`octet quantize --dry-run` lists every layer with its reason; `octet inspect` shows the operators");
     }
 
     /**

@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Pattern;
@@ -59,7 +60,12 @@ public final class Planner {
             }
         }
         List<Decision> ordered = new ArrayList<>();
+        Map<String, Integer> constants = BodyLayers.constants(graph);
         for (Node n : graph.nodes()) {
+            if (!n.subgraphs().isEmpty()) {
+                ordered.addAll(decideBodies(n, BodyLayers.of(n, constants)));
+                continue;
+            }
             Decision d = decisions.get(n);
             if (d == null) {
                 d = decideOther(n, fp8Inputs).orElse(null);
@@ -158,11 +164,22 @@ public final class Planner {
             keptByPattern(n.id(), n.input(1));
             return Optional.of(new Decision.Kept(n.id(), LayerKind.CONV, "convolutions have no FP8 form here"));
         }
-        if (!n.subgraphs().isEmpty()) {
-            return Optional.of(new Decision.Kept(
-                    n.id(), LayerKind.CONTROL_FLOW, n.opType() + " passes through with its subgraphs"));
-        }
         return Optional.empty();
+    }
+
+    /** A node with bodies, and the layers in them. */
+    private List<Decision> decideBodies(Node n, List<Decision.Kept> inside) {
+        keptByPattern(n.id());
+        inside.forEach(k -> keptByPattern(k.node()));
+        long linears = inside.stream().filter(k -> k.kind() == LayerKind.LINEAR).count();
+        List<Decision> all = new ArrayList<>();
+        all.add(new Decision.Kept(
+                n.id(),
+                LayerKind.CONTROL_FLOW,
+                n.opType() + " passes through with its bodies"
+                        + (linears > 0 ? ", " + linears + " Linear in them" : "")));
+        all.addAll(inside);
+        return all;
     }
 
     private Decision decideNorm(Node n, LayerKind kind, Set<String> fp8Inputs) {
@@ -188,6 +205,7 @@ public final class Planner {
                 n.input(0),
                 y,
                 "",
-                "output quantised once for " + readers + (readers == 1 ? " Linear" : " Linears"));
+                "stays as it is; its output is handed on in FP8, quantised once for " + readers
+                        + (readers == 1 ? " Linear" : " Linears"));
     }
 }

@@ -4,6 +4,7 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.DType;
@@ -67,7 +68,7 @@ public final class CalibrationRun implements TapObserver {
      * @param modelDigest SHA-256 of the file that the user knows the model by; goes into the statistics
      * @param taps names of the values to measure
      * @throws InvalidDataException when the checkpoint is of another model, data set or set of values; when the data do not fit
-     * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses the model
+     * @throws UnsupportedModelException when ONNX Runtime refuses the model
      * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
      * @throws IOException when data cannot be read, or the checkpoint not be written
      */
@@ -83,8 +84,8 @@ public final class CalibrationRun implements TapObserver {
      * @param model standard ONNX, as ONNX Runtime can run it
      * @param modelDigest what identifies the model to the user; goes into the statistics
      * @param taps what to measure, each name once
+     * @throws UnsupportedModelException when there are none, or ONNX Runtime refuses the model
      * @throws InvalidDataException when the checkpoint is of another model, data set or set of values; when the data do not fit
-     * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses the model
      * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
      * @throws IOException when data cannot be read, or the checkpoint not be written
      */
@@ -97,8 +98,14 @@ public final class CalibrationRun implements TapObserver {
                 throw new IllegalArgumentException("two taps are called '" + tap.name() + "'");
             }
         }
+        if (names.isEmpty()) {
+            throw new UnsupportedModelException(
+                    "there is nothing to calibrate: no value of the model is to be measured",
+                    "graph '" + model.graph().name() + "'",
+                    "`octet inspect` shows the layers that statistics are for");
+        }
         Statistics start = start(modelDigest, names, data, options);
-        if (start.complete() || names.isEmpty()) {
+        if (start.complete()) {
             return start;
         }
         CalibrationRun run = new CalibrationRun(start, taps, data, options);

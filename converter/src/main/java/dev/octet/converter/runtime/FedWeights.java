@@ -100,7 +100,7 @@ final class FedWeights implements AutoCloseable {
             edit.inputs().stream().filter(v -> known.add(v.name())).forEach(inputs::add);
             // IR 3 lists constants among the inputs
             inputs.removeIf(v -> tensors.containsKey(v.name()));
-            tensors.forEach((name, t) -> inputs.add(input(name, t)));
+            tensors.forEach((name, t) -> inputs.add(info(name, t)));
             edit.setInputs(inputs);
             edit.removeUnreachable();
             GraphModel fed = model.withGraph(edit.build());
@@ -114,7 +114,8 @@ final class FedWeights implements AutoCloseable {
         }
     }
 
-    private static ValueInfo input(String name, Tensor t) {
+    /** How a graph declares a value that is this tensor. */
+    static ValueInfo info(String name, Tensor t) {
         List<Dim> dims = Arrays.stream(t.shape().toArray()).mapToObj(Dim::of).toList();
         return new ValueInfo(name, new ValueType.TensorType(t.dtype(), dims));
     }

@@ -61,7 +61,7 @@ final class ModelCut {
      * Looks at a model.
      *
      * @param wanted values to be looked at; what only others need is dropped
-     * @throws InvalidDataException when no node computes one of them
+     * @throws InvalidDataException when the model has no such value
      */
     static ModelCut of(GraphModel model, Collection<String> wanted) {
         GraphModel pruned = TappedModel.withOutputs(model, wanted);
@@ -248,7 +248,7 @@ final class ModelCut {
                 g.metadata(),
                 g.unknown()));
         edit.removeUnreachable();
-        Set<String> used = new HashSet<>();
+        Set<String> used = new HashSet<>(out); // an input may be looked at itself
         edit.nodes().forEach(n -> used.addAll(n.uses()));
         edit.setInputs(inputs.stream().filter(i -> used.contains(i.name())).toList());
         return model.withGraph(edit.build());

@@ -15,6 +15,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
+import java.lang.ref.Reference;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -200,7 +201,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
                 fed.put(name, onnxTensor(tensor));
             }
             all.putAll(fed);
-            return new Outputs(session.run(all, wanted));
+            return new Outputs(session.run(all, wanted), batch);
         } catch (OrtException e) {
             throw new InvalidDataException(
                     "the model fails on the data: " + oneLine(e),
@@ -272,14 +273,19 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         }
     }
 
-    /** Outputs of one run, in native memory until read. Different outputs may be read on different threads. */
+    /**
+     * Outputs of one run, in native memory until read. Different outputs may be read on different threads. One that is an input, too, lies in
+     * the memory of the batch.
+     */
     public static final class Outputs implements AutoCloseable {
+        private final Batch batch;
         private final OrtSession.Result result;
         private final Map<String, OnnxTensor> tensors = new LinkedHashMap<>();
         private final List<String> others;
 
-        private Outputs(OrtSession.Result result) {
+        private Outputs(OrtSession.Result result, Batch batch) {
             this.result = result;
+            this.batch = batch;
             List<String> skipped = new ArrayList<>();
             result.forEach(e -> {
                 if (e.getValue() instanceof OnnxTensor t && OutputReader.isNumeric(t)) {
@@ -330,6 +336,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         @Override
         public void close() {
             result.close();
+            Reference.reachabilityFence(batch);
         }
     }
 }

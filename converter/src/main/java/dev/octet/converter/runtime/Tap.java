@@ -4,7 +4,7 @@ package dev.octet.converter.runtime;
  * A value whose statistics are wanted, and what they are called.
  *
  * @param name in the statistics; several taps may look at one value
- * @param value name of a value that a node computes
+ * @param value name of a value of the graph
  * @param rows how its tokens lie in memory
  */
 public record Tap(String name, String value, Rows rows) {

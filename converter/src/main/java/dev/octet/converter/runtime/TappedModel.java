@@ -8,6 +8,7 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType;
 import dev.octet.formats.onnx.OnnxWriter;
@@ -93,7 +94,7 @@ public final class TappedModel implements AutoCloseable {
      * Loads a model with taps.
      *
      * @param model standard ONNX
-     * @param taps names of values that nodes compute, at least one; a graph input or constant cannot be tapped
+     * @param taps names of values of the graph, at least one: what nodes compute, inputs, constants
      * @throws InvalidDataException when there is no such value
      * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses the model
      * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
@@ -156,13 +157,17 @@ public final class TappedModel implements AutoCloseable {
         GraphEdit edit = GraphEdit.of(model.graph());
         List<ValueInfo> outputs = new ArrayList<>();
         for (String tap : taps) {
-            if (edit.producer(tap) == null) {
+            Tensor constant = Optional.ofNullable(edit.initializer(tap))
+                    .flatMap(Initializer::tensor)
+                    .orElse(null);
+            if (constant == null && edit.producer(tap) == null && !edit.isInput(tap)) {
                 throw new InvalidDataException(
-                        "no node computes the value '" + tap + "'",
+                        "there is no value '" + tap + "' in the model",
                         "graph '" + model.graph().name() + "'",
                         "use the names of the model as it is now");
             }
-            outputs.add(new ValueInfo(tap, edit.type(tap)));
+            // ONNX Runtime takes an input or a constant as an output, too, but wants the type of it
+            outputs.add(constant == null ? new ValueInfo(tap, edit.type(tap)) : FedWeights.info(tap, constant));
         }
         edit.setOutputs(outputs);
         return model.withGraph(edit.build());
@@ -271,7 +276,7 @@ public final class TappedModel implements AutoCloseable {
                         && t.dims().get(1).isKnown());
     }
 
-    /** The batch size to run with: the wanted one, unless the model fixes another. */
+    /** The batch size to run with: the wanted one, unless the model fixes another or the data allow only a smaller one. */
     static int batchSize(GraphModel model, Dataset data, int wanted) {
         OptionalLong fixed = InputSpec.fixedBatch(InputSpec.of(model));
         if (fixed.isPresent() && (fixed.getAsLong() < 1 || data.count() % fixed.getAsLong() != 0)) {
@@ -280,7 +285,7 @@ public final class TappedModel implements AutoCloseable {
                     data.name(),
                     "give a multiple of that many samples, or export the model with a dynamic batch axis");
         }
-        return Math.toIntExact(fixed.orElse(wanted));
+        return Math.toIntExact(fixed.orElse(Math.min(wanted, data.largestBatch())));
     }
 
     /** On all threads: between two runs ONNX Runtime's own are idle. A tap is looked at by one of them, so the results do not depend on their number. */

@@ -36,7 +36,8 @@ final class GraphSubject {
         for (Node node : nodes) {
             node.outputs().forEach(o -> producers.putIfAbsent(o, node));
             node.inputs().forEach(i -> readers.merge(i, 1, Integer::sum));
-            if (node.is("Constant")
+            if (!node.output().isEmpty()
+                    && node.is("Constant")
                     && node.attribute("value").orElse(null) instanceof Attribute.OfTensor(Initializer value)) {
                 value.tensor().ifPresent(t -> constants.putIfAbsent(node.output(), t));
             }

@@ -56,7 +56,8 @@ function head() {
 function kinds(decisions) {
     const counts = new Map();
     decisions.forEach(d => counts.set(d.kind, (counts.get(d.kind) || 0) + 1));
-    return [...counts].map(([kind, count]) => count + ' ' + kind).join(', ');
+    // no number of a norm is FP8, only what is made of its output
+    return [...counts].map(([kind, count]) => count + ' ' + kind + (kind.endsWith('Norm') ? ' handing on FP8' : ' in FP8')).join(', ');
 }
 
 let allLayers = false;

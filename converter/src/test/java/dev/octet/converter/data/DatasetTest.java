@@ -223,6 +223,70 @@ final class DatasetTest {
         assertThrows(InvalidDataException.class, () -> NpzDataset.open(uneven, two));
     }
 
+    private static final List<InputSpec> SPEECH =
+            List.of(IMAGE.getFirst(), new InputSpec("rate", DType.I64, List.of()));
+
+    private static Tensor rate(Shape shape, long... values) {
+        return Tensor.ofLongs(Arena.ofAuto(), "rate", shape, values);
+    }
+
+    @Test
+    void an_input_that_is_one_number_takes_an_array_of_rank_0_for_all_samples() throws IOException {
+        try (Dataset d = NpzDataset.open(npz(floats("x", 5, 3), rate(Shape.SCALAR, 16_000)), SPEECH)) {
+            assertEquals(5, d.count());
+            for (int size : new int[] {1, 2, 3}) {
+                Batch b = d.batch(2, size);
+                assertEquals(Shape.of(size, 3), b.tensor("x").shape());
+                assertEquals(Shape.SCALAR, b.tensor("rate").shape());
+                assertArrayEquals(new long[] {16_000}, b.tensor("rate").toLongs());
+            }
+        }
+    }
+
+    @Test
+    void an_input_that_is_one_number_takes_one_for_each_sample() throws IOException {
+        try (Dataset d = NpzDataset.open(npz(floats("x", 3, 3), rate(Shape.of(3), 8, 8, 8)), SPEECH)) {
+            assertArrayEquals(new long[] {8}, d.batch(0, 3).tensor("rate").toLongs());
+            assertEquals(Shape.SCALAR, d.batch(0, 3).tensor("rate").shape());
+            assertTrue(d.largestBatch() >= 3);
+        }
+    }
+
+    @Test
+    void samples_with_different_numbers_are_batches_of_their_own() throws IOException {
+        try (Dataset d = NpzDataset.open(npz(floats("x", 3, 3), rate(Shape.of(3), 8, 8, 16)), SPEECH)) {
+            assertEquals(1, d.largestBatch());
+            assertEquals(1, d.slice(1, 2).largestBatch());
+            assertArrayEquals(new long[] {16}, d.batch(2, 1).tensor("rate").toLongs());
+            assertArrayEquals(new long[] {8}, d.batch(0, 2).tensor("rate").toLongs());
+            InvalidDataException e = assertThrows(InvalidDataException.class, () -> d.batch(1, 2));
+            assertTrue(e.what().contains("samples 1 to 2") && e.what().contains("'rate'"), e.what());
+        }
+    }
+
+    @Test
+    void numbers_alone_are_one_sample() throws IOException {
+        List<InputSpec> inputs = List.of(SPEECH.getLast());
+        try (Dataset d = NpzDataset.open(npz(rate(Shape.SCALAR, 5)), inputs)) {
+            assertEquals(1, d.count());
+        }
+    }
+
+    @Test
+    void an_array_of_rank_2_is_no_number_and_one_of_rank_0_no_rows() throws IOException {
+        InvalidDataException matrix = assertThrows(
+                InvalidDataException.class,
+                () -> NpzDataset.open(npz(floats("x", 5, 3), rate(Shape.of(5, 1), 1, 2, 3, 4, 5)), SPEECH));
+        assertTrue(matrix.what().contains("rate I64 [5, 1] does not fit"), matrix.what());
+        InvalidDataException number =
+                assertThrows(InvalidDataException.class, () -> NpzDataset.open(npz(floats("x")), IMAGE));
+        assertTrue(number.what().contains("x F32 [] does not fit"), number.what());
+        InvalidDataException uneven = assertThrows(
+                InvalidDataException.class,
+                () -> NpzDataset.open(npz(floats("x", 5, 3), rate(Shape.of(4), 1, 1, 1, 1)), SPEECH));
+        assertTrue(uneven.what().contains("'rate' has 4"), uneven.what());
+    }
+
     @Test
     void the_mask_keeps_what_is_not_zero_and_knows_which_values_have_tokens() {
         Arena arena = Arena.ofAuto();

@@ -73,6 +73,10 @@ public final class OnnxRuntimeOracle {
             case I64 -> OnnxTensor.createTensor(env, bytes.asLongBuffer(), shape);
             case BOOL -> OnnxTensor.createTensor(env, bytes, shape, OnnxJavaType.BOOL);
             case F16 -> OnnxTensor.createTensor(env, bytes, shape, OnnxJavaType.FLOAT16);
+            case F64 -> OnnxTensor.createTensor(env, bytes, shape, OnnxJavaType.DOUBLE);
+            case I8 -> OnnxTensor.createTensor(env, bytes, shape, OnnxJavaType.INT8);
+            case I16 -> OnnxTensor.createTensor(env, bytes, shape, OnnxJavaType.INT16);
+            case I32 -> OnnxTensor.createTensor(env, bytes, shape, OnnxJavaType.INT32);
             default -> OnnxTensor.createTensor(env, bytes.asFloatBuffer(), shape);
         };
     }

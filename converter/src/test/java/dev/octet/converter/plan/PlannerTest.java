@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Graph;
@@ -121,6 +122,63 @@ class PlannerTest {
                 new Attribute("then_branch", new Attribute.OfGraph(branch)));
         assertTrue(reason(Planner.plan(chain(FINE, FINE, choice), Recipes.FP8, List.of()), "choice")
                 .contains("passes through"));
+    }
+
+    /** Loop(If(x · inner, outer weight read from a body), weight behind a Transpose), and products that are no Linears. */
+    @Test
+    void every_layer_in_a_body_is_kept_with_the_reason_however_deep() {
+        Graph inner = Graph.of(
+                "inner",
+                List.of(
+                        Node.of("a", "MatMul", List.of("h", "first.weight"), List.of("p")),
+                        Node.of("b", "LayerNormalization", List.of("p", "g", "b"), List.of("q")),
+                        Node.of("c", "MatMul", List.of("first.weight", "q"), List.of("r"))),
+                List.of(),
+                List.of(),
+                List.of(new ValueInfo("r", null)));
+        Graph outer = Graph.of(
+                "outer",
+                List.of(
+                        Node.of("turned", "Transpose", List.of("own"), List.of("own_t")),
+                        Node.of("d", "Gemm", List.of("h", "own_t"), List.of("s")),
+                        Node.of("e", "MatMul", List.of("s", "h"), List.of("t")),
+                        Node.of(
+                                "deep",
+                                "If",
+                                List.of("c"),
+                                List.of("u"),
+                                new Attribute("then_branch", new Attribute.OfGraph(inner)))),
+                List.of(Initializer.of(Tensor.ofFloats(arena, "own", Shape.of(2, 2), FINE))),
+                List.of(),
+                List.of(new ValueInfo("u", null)));
+        Node loop = Node.of(
+                "loop", "Loop", List.of("n"), List.of("z"), new Attribute("body", new Attribute.OfGraph(outer)));
+        Plan plan = Planner.plan(chain(FINE, FINE, loop), Recipes.FP8, List.of(Pattern.compile("deep")));
+        assertEquals("Loop passes through with its bodies, 2 Linear in them", reason(plan, "loop"));
+        assertEquals(
+                List.of("loop/body/d", "loop/body/deep/then_branch/a", "loop/body/deep/then_branch/b"),
+                plan.kept().stream()
+                        .map(Decision.Kept::node)
+                        .filter(n -> n.startsWith("loop/"))
+                        .toList());
+        assertTrue(reason(plan, "loop/body/deep/then_branch/a").contains("a body of Loop 'loop'"));
+        assertEquals(4, plan.count(LayerKind.LINEAR));
+        assertEquals(2, plan.converted(LayerKind.LINEAR).size());
+    }
+
+    @Test
+    void a_plan_without_anything_to_calibrate_says_why() {
+        assertTrue(nothing(Planner.plan(chain(FINE, FINE), Recipes.FP8_WEIGHT_ONLY, List.of()))
+                .contains("recipe fp8-weight-only needs no statistics"));
+        assertTrue(nothing(Planner.plan(chain(new float[4], new float[4]), Recipes.FP8, List.of()))
+                .contains("all 2 Linears are kept"));
+        Graph none = Graph.of("none", List.of(), List.of(), List.of(), List.of());
+        assertTrue(nothing(Planner.plan(none, Recipes.FP8, List.of())).contains("the model has no Linear"));
+        Planner.plan(chain(FINE, FINE), Recipes.FP8, List.of()).requireTaps();
+    }
+
+    private static String nothing(Plan plan) {
+        return assertThrows(UnsupportedModelException.class, plan::requireTaps).what();
     }
 
     @Test

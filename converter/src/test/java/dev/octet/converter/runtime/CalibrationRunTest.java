@@ -196,10 +196,21 @@ final class CalibrationRunTest {
     }
 
     @Test
-    void a_value_that_no_node_computes_cannot_be_tapped() {
-        for (String tap : List.of("nothing", "x", "two")) {
-            assertTrue(refusal(() -> run("model", npz, List.of(tap), options)).contains(tap));
-        }
+    void a_value_that_the_model_has_not_cannot_be_tapped() {
+        assertTrue(refusal(() -> run("model", npz, List.of("nothing"), options)).contains("nothing"));
+    }
+
+    /** As what nodes compute, without padding; in the order of which both are asked for. */
+    @Test
+    void inputs_and_constants_are_tapped_as_they_are() throws IOException {
+        Statistics s = run("model", npz, List.of("x", TestModels.TAP, "two", "bias"), options);
+        TensorStatistics x = s.tensors().getOrDefault("x", TensorStatistics.EMPTY);
+        TensorStatistics doubled = s.tensors().getOrDefault(TestModels.TAP, TensorStatistics.EMPTY);
+        assertEquals(doubled.count(), x.count());
+        assertEquals(doubled.amax(), 2 * x.amax());
+        assertEquals(doubled.sumOfSquares(), 4 * x.sumOfSquares(), 1e-9);
+        assertEquals(2, s.tensors().getOrDefault("two", TensorStatistics.EMPTY).amax());
+        assertEquals(0, s.tensors().getOrDefault("bias", TensorStatistics.EMPTY).amax());
     }
 
     @Test

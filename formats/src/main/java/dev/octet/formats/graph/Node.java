@@ -92,9 +92,9 @@ public record Node(
         return i < outputs.size() ? outputs.get(i) : "";
     }
 
-    /** The first output. */
+    /** The first output, or the empty name when there is none: files may hold such nodes, though no legal model does. */
     public String output() {
-        return outputs.getFirst();
+        return output(0);
     }
 
     public Optional<Attribute.Value> attribute(String attributeName) {

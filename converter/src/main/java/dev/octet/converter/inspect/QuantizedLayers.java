@@ -1,0 +1,103 @@
+package dev.octet.converter.inspect;
+
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashSet;
+import java.util.Optional;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What quantisation left of layers in a graph: a product with a dequantised constant was a Linear. Looks at canonical graphs, whose
+ * constants are initializers.
+ */
+final class QuantizedLayers {
+    /** What may lie between a weight and its product, or a norm and the QuantizeLinear behind it, without changing the numbers. */
+    private static final Set<String> CARRYING = Set.of("Identity", "Cast", "Transpose", "Reshape", "Flatten");
+
+    private static final String QUANTIZE = "QuantizeLinear";
+
+    private final GraphEdit graph;
+
+    QuantizedLayers(Graph graph) {
+        this.graph = GraphEdit.of(graph);
+    }
+
+    /** {@code MatMul} and {@code Gemm} whose second factor is a DequantizeLinear of constant codes, or of a constant quantised on the way. */
+    int linears() {
+        return (int) graph.nodes().stream()
+                .filter(n -> n.is("MatMul") || n.is("Gemm"))
+                .filter(n -> isDequantizedConstant(n.input(1)))
+                .count();
+    }
+
+    private boolean isDequantizedConstant(String value) {
+        Node dequantize = carriedFrom(value);
+        if (dequantize == null || !dequantize.is("DequantizeLinear")) {
+            return false;
+        }
+        Node quantize = graph.producer(dequantize.input(0));
+        String codes = quantize != null && quantize.is(QUANTIZE) ? quantize.input(0) : dequantize.input(0);
+        return constant(codes).isPresent();
+    }
+
+    private Optional<Tensor> constant(String value) {
+        return Optional.ofNullable(graph.initializer(value)).flatMap(Initializer::tensor);
+    }
+
+    /** What makes a value, nodes that only carry it left out. */
+    private @Nullable Node carriedFrom(String value) {
+        Set<String> seen = new HashSet<>();
+        String at = value;
+        Node producer = graph.producer(at);
+        while (producer != null && isCarrying(producer) && seen.add(at)) {
+            at = producer.input(0);
+            producer = graph.producer(at);
+        }
+        return producer;
+    }
+
+    private static boolean isCarrying(Node n) {
+        return n.domain().isEmpty() && CARRYING.contains(n.opType());
+    }
+
+    /** Canonical normalisations of a kind whose output a QuantizeLinear to 8-bit floats reads. */
+    int normsHandingOnFp8(String opType) {
+        return (int) graph.nodes().stream()
+                .filter(n -> n.isOctet(opType))
+                .filter(n -> isHandedOnInFp8(n.output(0)))
+                .count();
+    }
+
+    private boolean isHandedOnInFp8(String value) {
+        Deque<String> open = new ArrayDeque<>(Set.of(value));
+        Set<String> seen = new HashSet<>();
+        while (!open.isEmpty()) {
+            String at = open.removeLast();
+            if (!seen.add(at)) {
+                continue;
+            }
+            for (Node reader : graph.consumers(at)) {
+                if (isCarrying(reader)) {
+                    open.add(reader.output(0));
+                } else if (reader.is(QUANTIZE) && reader.input(0).equals(at) && makesFloat8(reader)) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    private boolean makesFloat8(Node quantize) {
+        Optional<DType> told = DType.ofOnnxId((int) quantize.intAttribute("output_dtype", 0));
+        return told.or(() -> constant(quantize.input(2)).map(Tensor::dtype))
+                .map(DType::isFloat8)
+                .orElse(false);
+    }
+}
