@@ -13,6 +13,7 @@ import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.PartFile;
+import java.io.CharConversionException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -28,6 +29,7 @@ public final class ModelConfig {
     static final long MAX_BYTES = 16L << 20;
 
     private static final int MAX_NESTING = 100;
+    private static final String DOWNLOAD_AGAIN = "download or export the folder again";
 
     private static final ObjectMapper JSON = JsonMapper.builder(JsonFactory.builder()
                     .streamReadConstraints(StreamReadConstraints.builder()
@@ -67,6 +69,11 @@ public final class ModelConfig {
             return Optional.of(object(JSON.readTree(file.toFile()), name, file.toString()));
         } catch (JsonProcessingException e) {
             throw notJson(e, name, file.toString());
+        } catch (
+                CharConversionException
+                        e) { // Jackson's own word for what is not UTF-32 only looks like trouble with the disk
+            throw new MalformedModelException(
+                    name + " is not JSON: " + e.getMessage(), file.toString(), DOWNLOAD_AGAIN, e);
         }
     }
 
@@ -114,7 +121,7 @@ public final class ModelConfig {
         if (json instanceof ObjectNode object) {
             return object;
         }
-        throw new MalformedModelException(name + " is not a JSON object", where, "download or export the folder again");
+        throw new MalformedModelException(name + " is not a JSON object", where, DOWNLOAD_AGAIN);
     }
 
     private static MalformedModelException notJson(JsonProcessingException e, String name, String where) {
@@ -124,7 +131,7 @@ public final class ModelConfig {
                         + (e.getLocation() == null
                                 ? ""
                                 : ", line " + e.getLocation().getLineNr()),
-                "download or export the folder again",
+                DOWNLOAD_AGAIN,
                 e);
     }
 }

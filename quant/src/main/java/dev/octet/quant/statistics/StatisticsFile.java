@@ -10,6 +10,7 @@ import com.fasterxml.jackson.core.StreamReadFeature;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.AtomicFile;
 import java.io.ByteArrayOutputStream;
+import java.io.CharConversionException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
@@ -136,6 +137,12 @@ public final class StatisticsFile {
                     "not a statistics file: " + e.getOriginalMessage(),
                     path + ", line " + e.getLocation().getLineNr() + ", column "
                             + e.getLocation().getColumnNr(),
+                    "take the statistics again with `octet calibrate`",
+                    e);
+        } catch (CharConversionException e) { // Jackson's for bytes that look like UTF-32 and are none
+            throw new InvalidDataException(
+                    "not a statistics file: " + e.getMessage(),
+                    path.toString(),
                     "take the statistics again with `octet calibrate`",
                     e);
         } catch (IllegalArgumentException | ArithmeticException e) {
