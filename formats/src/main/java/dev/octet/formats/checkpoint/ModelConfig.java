@@ -69,9 +69,8 @@ public final class ModelConfig {
             return Optional.of(object(JSON.readTree(file.toFile()), name, file.toString()));
         } catch (JsonProcessingException e) {
             throw notJson(e, name, file.toString());
-        } catch (
-                CharConversionException
-                        e) { // Jackson's own word for what is not UTF-32 only looks like trouble with the disk
+        } catch (CharConversionException | NumberFormatException e) {
+            // let out by Jackson as they are: bytes that look like UTF-32 and are none, an endless exponent
             throw new MalformedModelException(
                     name + " is not JSON: " + e.getMessage(), file.toString(), DOWNLOAD_AGAIN, e);
         }
@@ -114,6 +113,9 @@ public final class ModelConfig {
             return object(JSON.readTree(text), "the configuration", where);
         } catch (JsonProcessingException e) {
             throw notJson(e, "the configuration", where);
+        } catch (NumberFormatException e) { // let out by Jackson as it is: an endless exponent
+            throw new MalformedModelException(
+                    "the configuration is not JSON: " + e.getMessage(), where, DOWNLOAD_AGAIN, e);
         }
     }
 
