@@ -8,6 +8,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.file.PartFile;
 import java.io.IOException;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -56,7 +57,7 @@ final class Journal {
             replace(file, JSON.writeValueAsString(fingerprint) + "\n");
             return new Journal(file, new HashMap<>());
         }
-        String text = Files.readString(file);
+        String text = text(file);
         // A line that a killed process did not finish has no line break at its end: it goes, or the next line would
         // stand behind it.
         String whole = text.substring(0, text.lastIndexOf('\n') + 1);
@@ -73,13 +74,25 @@ final class Journal {
                 finished.put(entry.path("file").asText(), entry);
             }
         } catch (JsonProcessingException e) {
-            throw new InvalidOptionException(
-                    "the journal of an earlier run in the output folder cannot be read",
-                    file.toString(),
-                    "start over with --force",
-                    e);
+            throw unreadable(file, e);
         }
         return new Journal(file, finished);
+    }
+
+    private static String text(Path file) throws IOException {
+        try {
+            return Files.readString(file);
+        } catch (CharacterCodingException e) {
+            throw unreadable(file, e);
+        }
+    }
+
+    private static InvalidOptionException unreadable(Path file, IOException cause) {
+        return new InvalidOptionException(
+                "the journal of an earlier run in the output folder cannot be read",
+                file.toString(),
+                "start over with --force",
+                cause);
     }
 
     /** Writes the file in one step, so that a process killed meanwhile leaves either what was there or all of {@code text}. */

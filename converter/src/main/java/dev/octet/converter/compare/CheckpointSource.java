@@ -59,6 +59,16 @@ final class CheckpointSource implements WeightSource {
         }
     }
 
+    /** The weights of an opened checkpoint, which stays the caller's. */
+    static CheckpointSource of(Checkpoint checkpoint) throws IOException {
+        return of(checkpoint, recognise(checkpoint));
+    }
+
+    /** The same with what was recognised in it. */
+    static CheckpointSource of(Checkpoint checkpoint, StoredCheckpoint stored) throws IOException {
+        return new CheckpointSource(checkpoint, stored);
+    }
+
     private static StoredCheckpoint recognise(Checkpoint checkpoint) throws IOException {
         Map<String, TensorSpec> specs = new LinkedHashMap<>();
         checkpoint.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));

@@ -3,6 +3,7 @@ package dev.octet.converter.compare;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.measure.Difference;
 import dev.octet.quant.work.Workers;
 import java.io.IOException;
@@ -54,6 +55,27 @@ public final class Comparison {
         }
     }
 
+    /**
+     * Compares two opened checkpoints, which stay open. Where no weight of one is in the other, nothing is compared and all are listed as
+     * unmatched.
+     *
+     * @param storedB the weights that were recognised in {@code b}
+     * @throws IOException when a file cannot be read
+     */
+    public static ModelDiff compare(Checkpoint a, Checkpoint b, StoredCheckpoint storedB, CompareOptions options)
+            throws IOException {
+        // not closed: what they read belongs to the caller
+        WeightSource first = CheckpointSource.of(a);
+        WeightSource second = CheckpointSource.of(b, storedB);
+        return compare(
+                a.folder().toString(),
+                b.folder().toString(),
+                first,
+                second,
+                options,
+                Pairing.of(first.weights(), second.weights()));
+    }
+
     private static WeightSource open(Path path) throws IOException {
         if (!Files.exists(path)) {
             throw new NoSuchFileException(path.toString());
@@ -68,15 +90,31 @@ public final class Comparison {
             throws IOException {
         Map<String, Weight> weightsA = chosen(first.weights(), options);
         Map<String, Weight> weightsB = chosen(second.weights(), options);
-        Map<String, String> problemsA = chosen(first.problems(), options);
-        Map<String, String> problemsB = chosen(second.problems(), options);
-        requireAny(options, List.of(weightsA, weightsB, problemsA, problemsB));
+        requireAny(
+                options,
+                List.of(weightsA, weightsB, chosen(first.problems(), options), chosen(second.problems(), options)));
         Pairing.Result paired = Pairing.of(weightsA, weightsB);
-        List<ModelDiff.Uncomparable> uncomparable = new ArrayList<>(paired.uncomparable());
-        uncomparable.addAll(problems(problemsA, problemsB, weightsA, weightsB));
         if (paired.pairs().isEmpty()) {
-            throw nothingMatches(a, b, uncomparable);
+            throw nothingMatches(a, b, uncomparable(first, second, options, paired));
         }
+        return compare(a, b, first, second, options, paired);
+    }
+
+    private static List<ModelDiff.Uncomparable> uncomparable(
+            WeightSource first, WeightSource second, CompareOptions options, Pairing.Result paired) {
+        List<ModelDiff.Uncomparable> uncomparable = new ArrayList<>(paired.uncomparable());
+        uncomparable.addAll(problems(
+                chosen(first.problems(), options),
+                chosen(second.problems(), options),
+                chosen(first.weights(), options),
+                chosen(second.weights(), options)));
+        return uncomparable;
+    }
+
+    private static ModelDiff compare(
+            String a, String b, WeightSource first, WeightSource second, CompareOptions options, Pairing.Result paired)
+            throws IOException {
+        List<ModelDiff.Uncomparable> uncomparable = uncomparable(first, second, options, paired);
         long elements = paired.pairs().stream()
                 .mapToLong(p -> p.a().shape().elementCount())
                 .sum();
@@ -94,8 +132,8 @@ public final class Comparison {
             });
         }
         tensors.sort(WORST_FIRST);
-        List<String> onlyA = unmatched(first, paired.onlyA(), problemsB);
-        List<String> onlyB = unmatched(second, paired.onlyB(), problemsA);
+        List<String> onlyA = unmatched(first, paired.onlyA(), chosen(second.problems(), options));
+        List<String> onlyB = unmatched(second, paired.onlyB(), chosen(first.problems(), options));
         List<String> notes = new ArrayList<>();
         first.notes().forEach(n -> notes.add("A: " + n));
         second.notes().forEach(n -> notes.add("B: " + n));

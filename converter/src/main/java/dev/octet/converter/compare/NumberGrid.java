@@ -90,6 +90,11 @@ record NumberGrid(
                 slack(Math.scalb(1.0, format.mantissaBits() + 1), scaleNumber));
     }
 
+    /** Whether these are integers with a zero point, whose ends are not known. */
+    boolean asymmetric() {
+        return quantized && integers && maxValue == Double.MAX_VALUE;
+    }
+
     private static double slack(double largestInUnits, DType scaleNumber) {
         double rounding = switch (scaleNumber) {
             case BF16 -> 0x1p-9;

@@ -38,6 +38,7 @@ final class PairSums {
 
     final Toward towardA = new Toward();
     final Toward towardB = new Toward();
+    final Offsets offsetsOfB = new Offsets();
 
     /** One side as a rounding of the other; stays empty for sides that are not quantised. */
     static final class Toward {
@@ -78,14 +79,92 @@ final class PairSums {
         }
     }
 
+    /** What {@link Nearness} tells of the second side. */
+    static final class Offsets {
+        private long off;
+        private long far;
+        private long clipped;
+        private double squares;
+        private double surplus;
+        private double furthest;
+        private long furthestAt = -1;
+
+        /**
+         * Adds a pair of different numbers.
+         *
+         * @param x the other side's, finite
+         * @param y this side's
+         * @param inSteps their distance in steps of this side
+         * @param index of the element
+         */
+        private void add(float x, float y, float multiplier, double inSteps, NumberGrid grid, long index) {
+            double most = grid.maxValue() * multiplier;
+            boolean beyond = Math.abs((double) x) > most;
+            float reachable = beyond ? (float) Math.copySign(most, x) : x;
+            double error = Math.abs((double) reachable - y) / multiplier;
+            double steps = beyond ? error * multiplier / grid.ulpBetween(reachable, y, multiplier) : inSteps;
+            clipped += beyond ? 1 : 0;
+            squares += error * error;
+            if (steps <= 0.5 + grid.slack()) {
+                return;
+            }
+            double least = Math.abs((double) reachable - grid.round(reachable, multiplier)) / multiplier;
+            off++;
+            // where the zero point of asymmetric codes cuts a range is not known here: its ends may be a step off
+            far += steps > 0.5 + grid.slack() + (grid.asymmetric() ? 0.5 : BETWEEN) ? 1 : 0;
+            surplus += error * error - least * least;
+            if (error - least > furthest) {
+                furthest = error - least;
+                furthestAt = index;
+            }
+        }
+
+        private void plus(Offsets other) {
+            off += other.off;
+            far += other.far;
+            clipped += other.clipped;
+            squares += other.squares;
+            surplus += other.surplus;
+            if (other.furthest > furthest) {
+                furthest = other.furthest;
+                furthestAt = other.furthestAt;
+            }
+        }
+    }
+
+    /** How near the second side is to the nearest numbers of its grid. */
+    Nearness nearness() {
+        Offsets o = offsetsOfB;
+        double among = Math.max(1, count);
+        return new Nearness(
+                count,
+                o.off,
+                o.far,
+                o.clipped,
+                product / squares,
+                Math.sqrt(o.squares / among),
+                Math.sqrt(Math.max(0, o.squares - o.surplus) / among),
+                o.furthest,
+                o.furthestAt);
+    }
+
     /**
      * Adds pairs.
      *
+     * @param first number of the first element
      * @param a values of the first side; {@code n} of each array are looked at
      * @param multiplierA multipliers of the first side; not looked at when its grid has none
      */
     void add(
-            float[] a, float[] multiplierA, NumberGrid gridA, float[] b, float[] multiplierB, NumberGrid gridB, int n) {
+            long first,
+            float[] a,
+            float[] multiplierA,
+            NumberGrid gridA,
+            float[] b,
+            float[] multiplierB,
+            NumberGrid gridB,
+            int n) {
+        boolean another = gridB.quantized() || !gridA.equals(gridB);
         for (int i = 0; i < n; i++) {
             float x = a[i];
             float y = b[i];
@@ -105,11 +184,15 @@ final class PairSums {
             }
             float sa = gridA.quantized() ? multiplierA[i] : 1;
             float sb = gridB.quantized() ? multiplierB[i] : 1;
-            addDiffering(x, sa, gridA, y, sb, gridB);
+            double stepsOfB = addDiffering(x, sa, gridA, y, sb, gridB);
+            if (another && sb > 0) {
+                offsetsOfB.add(x, y, sb, stepsOfB, gridB, first + i);
+            }
         }
     }
 
-    private void addDiffering(float x, float sa, NumberGrid gridA, float y, float sb, NumberGrid gridB) {
+    /** The distance of two different numbers in units of the second side. */
+    private double addDiffering(float x, float sa, NumberGrid gridA, float y, float sb, NumberGrid gridB) {
         double error = Math.abs((double) x - y);
         double ulpA = gridA.ulpBetween(x, y, sa);
         double ulpB = gridB.ulpBetween(x, y, sb);
@@ -124,9 +207,11 @@ final class PairSums {
         if (gridA.quantized()) {
             towardA.add(ulpA == unit ? inUnits : error / ulpA, y, sa, gridA);
         }
+        double inUnitsOfB = ulpB == unit ? inUnits : error / ulpB;
         if (gridB.quantized()) {
-            towardB.add(ulpB == unit ? inUnits : error / ulpB, x, sb, gridB);
+            towardB.add(inUnitsOfB, x, sb, gridB);
         }
+        return inUnitsOfB;
     }
 
     private static int bin(double inUnits, double slack) {
@@ -164,6 +249,7 @@ final class PairSums {
         }
         towardA.plus(other.towardA);
         towardB.plus(other.towardB);
+        offsetsOfB.plus(other.offsetsOfB);
     }
 
     /** The usual measures of the finite pairs, the first side being the exact one. */

@@ -126,7 +126,7 @@ final class PairWork {
             if (multipliedB) {
                 MemorySegment.copy(multipliersB, Tensor.F32_LE, i * Float.BYTES, t, 0, n);
             }
-            tile.add(x, s, a.grid(), y, t, b.grid(), n);
+            tile.add(from + i, x, s, a.grid(), y, t, b.grid(), n);
         }
         return tile;
     }
@@ -190,6 +190,7 @@ final class PairWork {
                 b.inputScale(),
                 rounding,
                 Arrays.stream(all.histogram).boxed().toList(),
+                all.nearness(),
                 notes);
     }
 

@@ -33,6 +33,7 @@ import org.jspecify.annotations.Nullable;
  * @param inputScaleB the same of the second one
  * @param rounding whether one side was rounded more than once
  * @param errors number of differing elements by error in units of the coarser grid: up to 1/64, 1/4, 1/2 (and slack), 3/4, 1, 2, 8, more
+ * @param nearness how far elements of the second one are from the numbers it could hold that are nearest to the first one's
  * @param notes sentences for people
  */
 public record TensorDiff(
@@ -61,6 +62,7 @@ public record TensorDiff(
         double inputScaleB,
         RoundingSignature rounding,
         List<Long> errors,
+        Nearness nearness,
         List<String> notes) {
     public TensorDiff {
         shape = List.copyOf(shape);

@@ -5,12 +5,14 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
+import java.io.CharConversionException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The token that ends a text. A {@code tokenizer.json} does not say which one that is; the files beside it do: {@code eos_token} of {@code
@@ -77,8 +79,13 @@ final class EndOfText {
         try {
             return json.readTree(Files.readAllBytes(file));
         } catch (JsonProcessingException e) {
-            throw new InvalidDataException(
-                    "not JSON: " + e.getOriginalMessage(), file.toString(), "restore the file, or remove it", e);
+            throw notJson(e.getOriginalMessage(), file, e);
+        } catch (CharConversionException e) { // Jackson's for bytes that look like UTF-32 and are none
+            throw notJson(e.getMessage(), file, e);
         }
+    }
+
+    private static InvalidDataException notJson(@Nullable String why, Path file, IOException cause) {
+        return new InvalidDataException("not JSON: " + why, file.toString(), "restore the file, or remove it", cause);
     }
 }

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import dev.octet.formats.error.InvalidDataException;
+import java.io.CharConversionException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -33,13 +34,19 @@ final class TokenizerVocabulary {
         try (JsonParser p = new JsonFactory().createParser(tokenizerJson.toFile())) {
             vocabulary.root(p);
         } catch (JsonProcessingException e) {
-            throw new InvalidDataException(
-                    "not a tokenizer: " + e.getOriginalMessage(),
-                    tokenizerJson.toString(),
-                    "give the tokenizer.json that belongs to the model",
-                    e);
+            throw noTokenizer(e.getOriginalMessage(), tokenizerJson, e);
+        } catch (CharConversionException e) { // Jackson's for bytes that look like UTF-32 and are none
+            throw noTokenizer(e.getMessage(), tokenizerJson, e);
         }
         return vocabulary;
+    }
+
+    private static InvalidDataException noTokenizer(@Nullable String why, Path tokenizerJson, IOException cause) {
+        return new InvalidDataException(
+                "not a tokenizer: " + why,
+                tokenizerJson.toString(),
+                "give the tokenizer.json that belongs to the model",
+                cause);
     }
 
     /** Id of a token; empty when it is not there. */

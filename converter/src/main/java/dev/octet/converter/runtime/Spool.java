@@ -6,7 +6,6 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import java.io.EOFException;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
@@ -16,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
 
 /**
  * Tensors in a file, written one after the other and read again in the same order. Not thread-safe.
@@ -110,8 +110,7 @@ final class Spool implements AutoCloseable {
     /**
      * The next tensor, off the heap.
      *
-     * @throws EOFException when there is none
-     * @throws InvalidDataException when the file is damaged
+     * @throws InvalidDataException when there is none, or the file is damaged
      */
     Tensor read(String name) throws IOException {
         ByteBuffer head = filled(ByteBuffer.allocate(8));
@@ -129,7 +128,7 @@ final class Spool implements AutoCloseable {
                 throw damaged("dimension " + shape[i]);
             }
         }
-        TensorSpec spec = new TensorSpec(name, dtype, Shape.of(shape));
+        TensorSpec spec = spec(name, dtype, shape);
         if (spec.byteSize() > channel.size() - channel.position()) {
             throw damaged("a tensor of " + spec.byteSize() + " bytes");
         }
@@ -143,10 +142,18 @@ final class Spool implements AutoCloseable {
         return t;
     }
 
+    private TensorSpec spec(String name, DType dtype, long[] shape) {
+        try {
+            return new TensorSpec(name, dtype, Shape.of(shape));
+        } catch (ArithmeticException | IllegalArgumentException e) { // beyond 2^63 elements; a type without a width
+            throw damaged("a tensor of " + dtype + " " + Arrays.toString(shape));
+        }
+    }
+
     private ByteBuffer filled(ByteBuffer bytes) throws IOException {
         while (bytes.hasRemaining()) {
             if (channel.read(bytes) < 0) {
-                throw new EOFException(path + " ends early");
+                throw damaged("they end early");
             }
         }
         return bytes.flip().order(ByteOrder.LITTLE_ENDIAN);

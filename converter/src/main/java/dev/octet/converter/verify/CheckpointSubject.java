@@ -39,6 +39,7 @@ final class CheckpointSubject implements AutoCloseable {
     private final @Nullable Checkpoint original;
     private final VerifyOptions options;
     private @Nullable Map<String, List<LayerTensors>> fusedGroups;
+    private @Nullable BesideOriginal besideOriginal;
 
     private CheckpointSubject(
             Checkpoint checkpoint,
@@ -208,6 +209,14 @@ final class CheckpointSubject implements AutoCloseable {
     @Nullable
     Checkpoint original() {
         return original;
+    }
+
+    /** Every element beside the original's, compared when a rule first asks; null without an original. */
+    synchronized @Nullable BesideOriginal besideOriginal() throws IOException {
+        if (besideOriginal == null && original != null) {
+            besideOriginal = BesideOriginal.of(original, checkpoint, stored, options.threads());
+        }
+        return besideOriginal;
     }
 
     VerifyOptions options() {

@@ -29,6 +29,7 @@ import org.jspecify.annotations.Nullable;
  *       them with the names in the checkpoint;
  *   <li>whether scales in the right shape were reordered for a kernel (swizzled): that takes the original, see {@code weight-differs};
  *   <li>whether an input scale is that of an expert calibration never reached, once a tool has filled it in;
+ *   <li>whether a static input or KV scale is that of the activation: neither weights nor the original have it;
  *   <li>whether the kernel of a device rounds as it should (microsoft/onnxruntime#16938): {@code weight-rounding} checks the stored codes only.
  * </ul>
  */
@@ -97,7 +98,8 @@ public final class Verifier {
             new BlockRemainder(),
             new BlockColumns(),
             TENSOR_PARALLEL,
-            new ValueNotFinite());
+            new ValueNotFinite(),
+            new ValueDiffers());
 
     private static final List<WeightRule> WEIGHT_RULES = List.of(
             new WeightNan(),
@@ -260,7 +262,9 @@ public final class Verifier {
                 List<StoredWeight> some = weights.subList(from, Math.min(weights.size(), from + WEIGHTS_AT_A_TIME));
                 for (@Nullable WeightFacts facts : walk(some, subject)) {
                     if (facts != null) {
-                        rules.forEach(r -> r.check(facts, subject, findings));
+                        for (WeightRule rule : rules) {
+                            rule.check(facts, subject, findings);
+                        }
                     }
                 }
             }
@@ -268,11 +272,14 @@ public final class Verifier {
 
         private List<@Nullable WeightFacts> walk(List<StoredWeight> weights, CheckpointSubject subject)
                 throws IOException {
+            BesideOriginal beside = subject.besideOriginal();
             List<@Nullable WeightFacts> facts = Collections.synchronizedList(
                     new ArrayList<@Nullable WeightFacts>(Collections.nCopies(weights.size(), null)));
-            inThreads(
-                    weights.size(),
-                    i -> facts.set(i, WeightWalk.walk(subject.checkpoint(), weights.get(i), subject.original())));
+            inThreads(weights.size(), i -> {
+                StoredWeight weight = weights.get(i);
+                boolean explain = beside == null || beside.isToExplain(weight);
+                facts.set(i, WeightWalk.walk(subject.checkpoint(), weight, explain ? subject.original() : null));
+            });
             return facts;
         }
 

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
  * @param blocks groups of elements with one scale
  * @param zeroBlocks those of them with nothing but zeros
  * @param squares sum of squares of the dequantised values; NaN without usable scales
- * @param comparison with the original; null when there is none of the same shape
+ * @param comparison with the original under several readings; null when there is none of the same shape, or nothing to explain
  */
 record WeightFacts(
         StoredWeight weight,
@@ -29,16 +29,8 @@ record WeightFacts(
      * @param reciprocal code over scale
      * @param transposed with the grid of scales transposed, for square grids of blocks
      * @param anyScale with the best scale for each block: what the codes can say at all
-     * @param sampled elements whose rounding was looked at
-     * @param roundedElsewhere those of them that are not the code nearest to original over scale
      */
-    record Comparison(
-            double asStored,
-            double reciprocal,
-            double transposed,
-            double anyScale,
-            long sampled,
-            long roundedElsewhere) {
+    record Comparison(double asStored, double reciprocal, double transposed, double anyScale) {
         /** Largest error that rounding alone makes: half a step is 2^-4 of a value for E4M3, and a quarter for E2M1. */
         static final double ROUNDING = 0.25;
 

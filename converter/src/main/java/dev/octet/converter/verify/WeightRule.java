@@ -1,5 +1,6 @@
 package dev.octet.converter.verify;
 
+import java.io.IOException;
 import java.util.Set;
 
 /** A rule about the values of one quantised weight; all of these share one walk over the weights. */
@@ -9,7 +10,7 @@ abstract non-sealed class WeightRule extends Rule {
     }
 
     /** Reports every breach of one weight. */
-    abstract void check(WeightFacts weight, CheckpointSubject subject, Findings findings);
+    abstract void check(WeightFacts weight, CheckpointSubject subject, Findings findings) throws IOException;
 
     @Override
     public boolean deep() {

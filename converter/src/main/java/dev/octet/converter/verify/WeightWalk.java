@@ -8,8 +8,6 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
-import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleGrid;
 import java.io.IOException;
@@ -28,9 +26,6 @@ import org.jspecify.annotations.Nullable;
 final class WeightWalk {
     /** Elements read at a time. */
     private static final int PIECE = 1 << 20;
-
-    /** Elements at the start of a weight whose rounding is looked at. */
-    private static final long SAMPLED = 1 << 14;
 
     private static final Set<DType> FLOATS = Set.of(DType.F32, DType.BF16, DType.F16);
 
@@ -54,8 +49,6 @@ final class WeightWalk {
     private double reciprocal;
     private double transposed;
     private double anyScale;
-    private long sampled;
-    private long roundedElsewhere;
 
     private WeightWalk(Checkpoint checkpoint, StoredWeight weight, StoredTensor data, @Nullable Checkpoint from) {
         this.checkpoint = checkpoint;
@@ -114,9 +107,7 @@ final class WeightWalk {
                 relative(asStored),
                 relative(reciprocal),
                 squareGrid() ? relative(transposed) : Double.NaN,
-                relative(anyScale),
-                sampled,
-                roundedElsewhere);
+                relative(anyScale));
     }
 
     private double relative(double error) {
@@ -217,9 +208,6 @@ final class WeightWalk {
                 }
             }
         });
-        if (original != null && sampled == 0) {
-            sums.keepSample(Math.min(SAMPLED, end - at), codes, floats, at);
-        }
     }
 
     private void add(long first, long count, MemorySegment codes, MemorySegment floats, BlockSums sums, int slot) {
@@ -272,7 +260,6 @@ final class WeightWalk {
                 transposed += oo - 2 * t * ov + t * t * vv;
             }
         }
-        checkSample(sums, scales, single, grid);
         sums.count = 0;
     }
 
@@ -311,43 +298,6 @@ final class WeightWalk {
         return numbers;
     }
 
-    private void checkSample(BlockSums sums, double[] scales, boolean single, ScaleGrid grid) {
-        Minifloat format = weight.codes().minifloat().orElse(null);
-        if (sums.sampleCodes.length == 0 || format == null || sampled > 0) {
-            return;
-        }
-        grid.forEachRun(sums.sampleFrom, sums.sampleFrom + sums.sampleCodes.length, new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long scale) {
-                for (long i = first; i < first + count; i++) {
-                    int at = (int) (i - sums.sampleFrom);
-                    int slot = single ? 0 : (int) (scale - sums.first);
-                    if (slot < scales.length) {
-                        compare(format, sums.sampleCodes[at], sums.sampleFloats[at], (float) scales[slot]);
-                    }
-                }
-            }
-
-            @Override
-            public void each(long first, long count, long scale) {
-                for (long i = 0; i < count; i++) {
-                    shared(first + i, 1, scale + i);
-                }
-            }
-        });
-        sums.sampleCodes = new int[0];
-    }
-
-    private void compare(Minifloat format, int code, float x, float scale) {
-        if (!(scale > 0) || !Float.isFinite(x)) {
-            return;
-        }
-        sampled++;
-        int nearest = format.encode(x / scale, Overflow.SATURATE);
-        // the two zeros are one number
-        roundedElsewhere += nearest != code && format.decode(nearest) != format.decode(code) ? 1 : 0;
-    }
-
     /** Sums of the blocks that a piece of a matrix touches. */
     private final class BlockSums {
         private long first;
@@ -355,9 +305,6 @@ final class WeightWalk {
         private double[] vv = new double[0];
         private double[] ov = new double[0];
         private double[] oo = new double[0];
-        private int[] sampleCodes = new int[0];
-        private float[] sampleFloats = new float[0];
-        private long sampleFrom;
 
         /** Makes room for the blocks of elements {@code at .. end - 1}, keeping what was begun before. */
         void start(ScaleGrid grid, long at, long end) {
@@ -392,20 +339,6 @@ final class WeightWalk {
         /** Whether no element from {@code end} on belongs to a block begun before. */
         boolean complete(ScaleGrid grid, long end, long elements) {
             return end >= elements || grid.scalesOf(end, end + 1).first() >= first + count;
-        }
-
-        void keepSample(long size, MemorySegment codes, MemorySegment floats, long at) {
-            StoredTensor o = original;
-            if (o == null || sampleCodes.length > 0) {
-                return;
-            }
-            sampleFrom = at;
-            sampleCodes = new int[(int) size];
-            sampleFloats = new float[(int) size];
-            for (int i = 0; i < size; i++) {
-                sampleCodes[i] = code(codes, i);
-                sampleFloats[i] = Floats.get(o.dtype(), floats, i);
-            }
         }
     }
 }

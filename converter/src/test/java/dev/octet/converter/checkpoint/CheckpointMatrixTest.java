@@ -194,6 +194,20 @@ class CheckpointMatrixTest {
                             .filter(f -> f.severity() == Severity.ERROR)
                             .toList();
             assertEquals(List.of(), errors, out.toString());
+            assertEquals(List.of(), besideTheSource(readers), out.toString());
+        }
+
+        /** What a look at every element finds: every code the nearest, everything else as it was. */
+        private List<Finding> besideTheSource(Set<Consumer> readers) throws IOException {
+            Set<String> rules = Set.of(
+                    "weight-differs", "weight-rounding", "weight-direction", "weight-transposed", "value-differs");
+            VerifyOptions options = VerifyOptions.defaults()
+                    .withConsumers(readers)
+                    .withDeep(true)
+                    .withOriginal(source);
+            return Verifier.verify(out, options).findings().stream()
+                    .filter(f -> rules.contains(f.rule()))
+                    .toList();
         }
     }
 

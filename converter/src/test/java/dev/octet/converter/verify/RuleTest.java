@@ -447,6 +447,15 @@ class RuleTest {
                         Kind.CT_CHANNEL,
                         m -> m.tensors.put(O + ".weight", m.tensor("model.layers.1.self_attn.o_proj.weight")))),
                 deep(error("weight-differs", Kind.CT_MXFP8, m -> reverse(m, O + ".weight_scale"))),
+                deep(error(
+                        "weight-differs",
+                        Kind.CT_INT8,
+                        m -> m.tensor(O + ".weight").bytes().put(700, (byte)
+                                (m.tensor(O + ".weight").bytes().get(700) ^ 0x40)))),
+                deep(error(
+                        "value-differs",
+                        Kind.FP8_BLOCK,
+                        m -> m.tensor("model.norm.weight").bytes().put(8, (byte) 1))),
                 deep(advice("weight-rounding", Kind.FP8_BLOCK, RuleTest::truncateCodes)));
     }
 

@@ -14,6 +14,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.file.PartFile;
+import java.io.CharConversionException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -29,6 +30,7 @@ public final class ModelConfig {
     static final long MAX_BYTES = 16L << 20;
 
     private static final int MAX_NESTING = 100;
+    private static final String DOWNLOAD_AGAIN = "download or export the folder again";
 
     private static final ObjectMapper JSON = JsonMapper.builder(JsonFactory.builder()
                     .streamReadConstraints(StreamReadConstraints.builder()
@@ -68,6 +70,10 @@ public final class ModelConfig {
             return Optional.of(object(JSON.readTree(Files.readAllBytes(file)), name, file.toString()));
         } catch (JsonProcessingException e) {
             throw notJson(e, name, file.toString());
+        } catch (CharConversionException | NumberFormatException e) {
+            // let out by Jackson as they are: bytes that look like UTF-32 and are none, an endless exponent
+            throw new MalformedModelException(
+                    name + " is not JSON: " + e.getMessage(), file.toString(), DOWNLOAD_AGAIN, e);
         }
     }
 
@@ -112,6 +118,9 @@ public final class ModelConfig {
             return object(JSON.readTree(text), "the configuration", where);
         } catch (JsonProcessingException e) {
             throw notJson(e, "the configuration", where);
+        } catch (NumberFormatException e) { // let out by Jackson as it is: an endless exponent
+            throw new MalformedModelException(
+                    "the configuration is not JSON: " + e.getMessage(), where, DOWNLOAD_AGAIN, e);
         }
     }
 
@@ -119,7 +128,7 @@ public final class ModelConfig {
         if (json instanceof ObjectNode object) {
             return object;
         }
-        throw new MalformedModelException(name + " is not a JSON object", where, "download or export the folder again");
+        throw new MalformedModelException(name + " is not a JSON object", where, DOWNLOAD_AGAIN);
     }
 
     private static MalformedModelException notJson(JsonProcessingException e, String name, String where) {
@@ -129,7 +138,7 @@ public final class ModelConfig {
                         + (e.getLocation() == null
                                 ? ""
                                 : ", line " + e.getLocation().getLineNr()),
-                "download or export the folder again",
+                DOWNLOAD_AGAIN,
                 e);
     }
 }

@@ -3,6 +3,7 @@ package dev.octet.formats.npy;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.foreign.Arena;
@@ -71,7 +72,7 @@ public final class NpzFile implements AutoCloseable {
     private static ZipFile openZip(Path path) throws IOException {
         try {
             return new ZipFile(path.toFile());
-        } catch (ZipException e) {
+        } catch (ZipException | EOFException e) {
             throw new InvalidDataException(
                     "the file is no zip archive, as .npz files are: " + e.getMessage(),
                     path.toString(),
@@ -179,7 +180,7 @@ public final class NpzFile implements AutoCloseable {
     private InputStream openEntry(ZipEntry entry) throws IOException {
         try {
             return zip.getInputStream(entry);
-        } catch (ZipException e) {
+        } catch (ZipException | EOFException e) {
             throw new InvalidDataException(
                     "the archive is damaged: " + e.getMessage(),
                     path + ", member " + entry.getName(),

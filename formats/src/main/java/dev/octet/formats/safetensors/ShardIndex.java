@@ -29,6 +29,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.HashMap;
@@ -180,7 +181,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
         SequencedMap<String, Path> paths = new LinkedHashMap<>();
         for (String name : shardNames()) {
             requirePlain(name, index);
-            Path path = folder.resolve(name);
+            Path path = inFolder(folder, name, index);
             if (!Files.exists(path)) {
                 throw MISSING_SHARD.broken("there is no file " + name + " that the index names", path.toString());
             }
@@ -193,6 +194,15 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
             paths.put(name, path);
         }
         return paths;
+    }
+
+    private static Path inFolder(Path folder, String name, Path index) {
+        try {
+            return folder.resolve(name);
+        } catch (InvalidPathException e) { // half a surrogate pair; any letter that the system's encoding lacks
+            throw MISSING_SHARD.broken(
+                    "the index names a shard that no file here can be called: " + e.getMessage(), index.toString(), e);
+        }
     }
 
     private static Path realFolder(Path index, Path folder) throws IOException {

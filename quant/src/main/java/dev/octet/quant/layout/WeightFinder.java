@@ -217,6 +217,12 @@ final class WeightFinder {
         String name = data.name().endsWith(WEIGHT + PACKED)
                 ? data.name().substring(0, data.name().length() - PACKED.length())
                 : data.name();
+        StoredWeight before = weights.get(name);
+        if (before != null) {
+            notes.add("'" + data.name() + "' and '" + before.data().name()
+                    + "' are both codes of one weight; the former stays as it is");
+            return Optional.empty();
+        }
         Expectation expectation = expectations.apply(name);
         Optional<ScaleTensor> scale = scale(name);
         Optional<Codes> codes = codes(data, scale, expectation);

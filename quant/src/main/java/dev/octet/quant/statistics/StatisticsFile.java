@@ -2,6 +2,7 @@ package dev.octet.quant.statistics;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.core.JsonLocation;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
@@ -10,6 +11,7 @@ import com.fasterxml.jackson.core.StreamReadFeature;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.AtomicFile;
 import java.io.ByteArrayOutputStream;
+import java.io.CharConversionException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
@@ -19,6 +21,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * {@link Statistics} as a JSON file. Same statistics, same bytes; numbers come back to the bit.
@@ -132,12 +135,13 @@ public final class StatisticsFile {
                 JsonParser p = JSON.createParser(in)) {
             return new Reader(p, path).read();
         } catch (JsonProcessingException e) {
-            throw new InvalidDataException(
-                    "not a statistics file: " + e.getOriginalMessage(),
-                    path + ", line " + e.getLocation().getLineNr() + ", column "
-                            + e.getLocation().getColumnNr(),
-                    "take the statistics again with `octet calibrate`",
+            JsonLocation at = e.getLocation(); // null where a limit is passed
+            throw unreadable(
+                    e.getOriginalMessage(),
+                    path + (at == null ? "" : ", line " + at.getLineNr() + ", column " + at.getColumnNr()),
                     e);
+        } catch (CharConversionException e) { // let out by Jackson as it is: bytes that look like UTF-32 and are none
+            throw unreadable(e.getMessage(), path.toString(), e);
         } catch (IllegalArgumentException | ArithmeticException e) {
             // the records check themselves; a file that breaks their rules was damaged or made by hand
             throw new InvalidDataException(
@@ -146,6 +150,11 @@ public final class StatisticsFile {
                     "take the statistics again with `octet calibrate`",
                     e);
         }
+    }
+
+    private static InvalidDataException unreadable(@Nullable String why, String where, IOException cause) {
+        return new InvalidDataException(
+                "not a statistics file: " + why, where, "take the statistics again with `octet calibrate`", cause);
     }
 
     /** One pass over the tokens. */

@@ -560,4 +560,20 @@ class RecogniserTest {
                 new PerBlock(128, 128),
                 requireNonNull(read.weights().get("a.weight")).granularity());
     }
+
+    @Test
+    void codes_of_a_weight_that_has_codes_already_stay_among_the_tensors() {
+        StoredCheckpoint stored = new Specs()
+                .add("m.weight", DType.F8_E4M3FN, 8, 4)
+                .add("m.weight_packed", DType.F8_E4M3FN, 3)
+                .add("m.weight_scale_inv", DType.F32, 1, 1)
+                .recognise();
+        assertEquals(
+                "m.weight",
+                requireNonNull(stored.weights().get("m.weight")).data().name());
+        assertEquals(Set.of("m.weight_packed"), stored.plain().keySet());
+        assertTrue(
+                stored.notes().toString().contains("both codes of one weight"),
+                stored.notes().toString());
+    }
 }

@@ -1,0 +1,115 @@
+package dev.octet.converter.verify;
+
+import dev.octet.converter.compare.CompareOptions;
+import dev.octet.converter.compare.Comparison;
+import dev.octet.converter.compare.ModelDiff;
+import dev.octet.converter.compare.Nearness;
+import dev.octet.converter.compare.TensorDiff;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.scale.Granularity;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A checkpoint and its original side by side, every element of both read once, and what the errors of its codes say.
+ *
+ * <p>Rounding to nearest leaves no code {@link Nearness#far} from the nearest one. Rounding with compensation (GPTQ and its kin) moves a good
+ * part of the codes of every weight, none of them by much more than the errors that it makes up for. So a few far codes in a weight whose others
+ * are the nearest are damage, and so is, among many, one that is further away than {@link #FURTHEST} times what all codes err by.
+ */
+final class BesideOriginal {
+    /**
+     * Share of far codes up to which they are few. Compensation by less than a hundredth of a step leaves no code far, and by more makes over one
+     * percent of the codes others: a code turns with the probability of what was added to it, in steps.
+     */
+    static final double FEW = 0.005;
+
+    /**
+     * Distance beyond the nearest code, in units of the root mean square error of all codes, that compensation does not reach: GPTQ of weights
+     * behind correlated and outlying activations had up to 8 for INT8, 20 for E4M3 and E2M1 (damping 0.001 to 0.05).
+     */
+    static final double FURTHEST = 24;
+
+    private final ModelDiff diff;
+    private final Map<String, TensorDiff> byName = new HashMap<>();
+    private final boolean compensated;
+
+    private BesideOriginal(ModelDiff diff, Set<String> quantized) {
+        this.diff = diff;
+        diff.tensors().forEach(t -> byName.putIfAbsent(t.b(), t));
+        double[] shares = diff.tensors().stream()
+                .filter(t -> quantized.contains(t.b()) && t.nearness().elements() > 0)
+                .mapToDouble(t -> (double) t.nearness().far() / t.nearness().elements())
+                .sorted()
+                .toArray();
+        this.compensated = shares.length > 0 && shares[shares.length / 2] > FEW;
+    }
+
+    /** Compares. */
+    static BesideOriginal of(Checkpoint original, Checkpoint model, StoredCheckpoint stored, int threads)
+            throws IOException {
+        CompareOptions options = CompareOptions.defaults().withThreads(threads);
+        return new BesideOriginal(
+                Comparison.compare(original, model, stored, options),
+                stored.weights().keySet());
+    }
+
+    /** All pairs. */
+    List<TensorDiff> pairs() {
+        return diff.tensors();
+    }
+
+    /** What could not be compared, and why. */
+    List<ModelDiff.Uncomparable> uncomparable() {
+        return diff.uncomparable();
+    }
+
+    /** The pair of a tensor of this checkpoint; null when it has none. */
+    @Nullable
+    TensorDiff of(String name) {
+        return byName.get(name);
+    }
+
+    /** Error relative to the original, root mean square. */
+    static double relativeError(TensorDiff pair) {
+        return Math.pow(10, -pair.sqnrDb() / 20);
+    }
+
+    /**
+     * Whether other readings of a weight's scales are worth trying: where it is not the original, or scales in square grids of blocks, which are
+     * much the same everywhere, may be transposed.
+     */
+    boolean isToExplain(StoredWeight weight) {
+        TensorDiff pair = of(weight.name());
+        return pair == null
+                || !(relativeError(pair) <= WeightFacts.Comparison.ROUNDING)
+                || (pair.nearness().off() > 0 && weight.granularity() instanceof Granularity.PerBlock);
+    }
+
+    /** Whether the far codes of a weight are damage. */
+    boolean isDamaged(Nearness n) {
+        if (n.far() == 0) {
+            return false;
+        }
+        boolean few = n.far() <= Math.ceil(FEW * n.elements());
+        return (few && !compensated) || n.furthest() > FURTHEST * n.rms();
+    }
+
+    /** The place of an element of a pair, as {@code [3, 17]}. */
+    static String place(TensorDiff pair, long index) {
+        StringBuilder place = new StringBuilder("]");
+        long rest = index;
+        for (int axis = pair.shape().size() - 1; axis >= 0; axis--) {
+            long size = Math.max(1, pair.shape().get(axis));
+            place.insert(0, (axis > 0 ? ", " : "") + rest % size);
+            rest /= size;
+        }
+        return "[" + place;
+    }
+}
