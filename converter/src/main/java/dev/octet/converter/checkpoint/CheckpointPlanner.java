@@ -39,6 +39,8 @@ import org.jspecify.annotations.Nullable;
  * their codes.
  */
 public final class CheckpointPlanner {
+    private static final Set<DType> FLOATS = Set.of(DType.F64, DType.F32, DType.BF16, DType.F16);
+
     private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
     private final Goal goal;
@@ -150,6 +152,17 @@ public final class CheckpointPlanner {
                 .map(c -> c.hasNonNull("quantization_config"))
                 .orElse(false);
         if (claims && stored.weights().isEmpty()) {
+            boolean codes = stored.plain().values().stream()
+                    .anyMatch(t -> t.shape().rank() >= 2 && !FLOATS.contains(t.dtype()));
+            if (codes) {
+                throw new UnsupportedModelException(
+                        "the weights are quantised in a way that Octet does not read"
+                                + (stored.notes().isEmpty()
+                                        ? ""
+                                        : ": " + stored.notes().getFirst()),
+                        checkpoint.folder().resolve("config.json").toString(),
+                        "take the model it was made from, or have the tool that wrote it dequantise it");
+            }
             throw new MalformedModelException(
                     "config.json has a quantization_config, but no tensor is quantised as it says",
                     checkpoint.folder().resolve("config.json").toString(),

@@ -272,7 +272,10 @@ public final class Verifier {
                     new ArrayList<@Nullable WeightFacts>(Collections.nCopies(weights.size(), null)));
             inThreads(
                     weights.size(),
-                    i -> facts.set(i, WeightWalk.walk(subject.checkpoint(), weights.get(i), subject.original())));
+                    i -> facts.set(
+                            i,
+                            WeightWalk.walk(
+                                    subject.checkpoint(), subject.stored(), weights.get(i), subject.original())));
             return facts;
         }
 

@@ -6,7 +6,6 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.util.Map;
 import java.util.Optional;
-import org.jspecify.annotations.Nullable;
 
 /** One way in which a family of consumers finds quantised weights in a checkpoint. Stateless. */
 public interface Layout {
@@ -57,15 +56,7 @@ public interface Layout {
     /**
      * Recognises the quantised weights of a checkpoint.
      *
-     * @param tensors all tensors by name, in the order of the checkpoint
-     * @param metadata of its safetensors files, merged
-     * @param config its {@code config.json}, null when there is none
-     * @param quantConfig its {@code hf_quant_config.json}, null when there is none
      * @return empty when the checkpoint is not in this layout
      */
-    Optional<StoredCheckpoint> recognise(
-            Map<String, TensorSpec> tensors,
-            Map<String, String> metadata,
-            @Nullable ObjectNode config,
-            @Nullable ObjectNode quantConfig);
+    Optional<StoredCheckpoint> recognise(Headers headers);
 }

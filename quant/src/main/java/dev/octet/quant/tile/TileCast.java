@@ -23,7 +23,8 @@ import org.jspecify.annotations.Nullable;
  * give zeros; codes one to a byte, {@link Codes#E2M1} two, the earlier in the low nibble. Overflow saturates. Immutable; for use by
  * any number of threads.
  *
- * <p>Integers are {@link Cast#encodeInt8}'s, symmetric ones without a zero point and in -127 .. 127.
+ * <p>Integers are {@link Cast#encodeInt8}'s, one to a byte, symmetric ones without a zero point and in -127 .. 127; those of four bits are
+ * decoded only.
  */
 public final class TileCast {
     private static final int LOWEST = Byte.MIN_VALUE;
@@ -70,6 +71,7 @@ public final class TileCast {
     public void encode(
             Codes format, DType type, MemorySegment source, TileShape tile, MemorySegment scales, MemorySegment codes) {
         if (format.isInteger()) {
+            requireEightBits(format);
             encodeIntegers(type, source, tile, scales, null, codes);
             return;
         }
@@ -79,6 +81,12 @@ public final class TileCast {
             return;
         }
         encodeBytes(minifloat, type, source, tile, scales, codes);
+    }
+
+    private static void requireEightBits(Codes format) {
+        if (format.bits() != Byte.SIZE) {
+            throw new IllegalArgumentException(format + " is read, not written");
+        }
     }
 
     private void encodeBytes(
