@@ -232,9 +232,9 @@ public final class TrainedModel implements AutoCloseable {
             throws IOException {
         boolean staticInputs = recipe.fprop().input() != null
                 && scales.values().stream().anyMatch(s -> s.inputScale() != null)
-                && layout.scheme(recipe, new LayoutOptions(DType.F32, false, true))
+                && layout.scheme(recipe, LayoutOptions.defaults().withInputs(true))
                         .isPresent();
-        Goal goal = new Goal.Quantize(recipe, layout, new LayoutOptions(DType.F32, false, staticInputs));
+        Goal goal = new Goal.Quantize(recipe, layout, LayoutOptions.defaults().withInputs(staticInputs));
         try (MastersFolder folder = MastersFolder.beside(output)) {
             Path masters = folder.path();
             write(config, masters.resolve(ModelConfig.FILE_NAME));

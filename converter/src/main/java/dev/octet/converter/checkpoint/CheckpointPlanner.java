@@ -76,7 +76,7 @@ public final class CheckpointPlanner {
     private CheckpointPlanner(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs) {
         this.checkpoint = checkpoint;
         this.stored = stored;
-        this.goal = goal;
+        this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32));
         this.inputs = inputs;
         this.exactnesses = new Exactnesses(checkpoint);
         this.plainType = plainType(goal, checkpoint);
@@ -102,14 +102,30 @@ public final class CheckpointPlanner {
         if (goal instanceof Goal.Dequantize(DType type, boolean _)) {
             return type;
         }
+        return modelType(checkpoint).orElse(DType.BF16);
+    }
+
+    /** What the configuration says the weights are without quantisation. */
+    private static Optional<DType> modelType(Checkpoint checkpoint) {
         String text = checkpoint
                 .config()
                 .map(c -> c.path("torch_dtype").asText(c.path("dtype").asText("")))
                 .orElse("");
         return switch (text) {
-            case "float32" -> DType.F32;
-            case "float16" -> DType.F16;
-            default -> DType.BF16;
+            case "float32" -> Optional.of(DType.F32);
+            case "float16" -> Optional.of(DType.F16);
+            case "bfloat16" -> Optional.of(DType.BF16);
+            default -> Optional.empty();
+        };
+    }
+
+    private static Goal withScaleType(Goal goal, DType model) {
+        return switch (goal) {
+            case Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options) ->
+                new Goal.Quantize(recipe, layout, options.of(layout, model));
+            case Goal.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
+                new Goal.Convert(layout, options.of(layout, model), recipe);
+            case Goal.Dequantize _ -> goal;
         };
     }
 
@@ -365,7 +381,7 @@ public final class CheckpointPlanner {
     private TensorStep convert(StoredWeight weight, Layout layout, LayoutOptions options, Optional<Recipe> recipe)
             throws IOException {
         boolean staticInput = weight.inputScale() != null;
-        LayoutOptions own = new LayoutOptions(options.scaleType(), options.powerOfTwoScales(), staticInput);
+        LayoutOptions own = options.withInputs(staticInput);
         boolean fnuz = weight.codes() == Codes.E4M3FNUZ;
         for (Recipe candidate : LayoutRecipes.alike(recipe, layout, own, weight)) {
             WeightScheme scheme = LayoutRecipes.scheme(layout, candidate, own);

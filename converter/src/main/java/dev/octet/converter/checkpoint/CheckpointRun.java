@@ -183,7 +183,9 @@ public final class CheckpointRun {
                         resumed++;
                         counter.add(shard.sourceBytes());
                     } else {
-                        writer.write(shard, folder.resolve(shard.name()));
+                        Path file = folder.resolve(shard.name());
+                        Files.createDirectories(Objects.requireNonNull(file.getParent())); // an index may name sub/file
+                        writer.write(shard, file);
                         journal.add(folder, shard.name());
                     }
                     source.trimOpenFiles();

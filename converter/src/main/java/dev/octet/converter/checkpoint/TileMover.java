@@ -221,7 +221,7 @@ final class TileMover {
         MemorySegment zeroPoints =
                 e.output().buffer(Buffers.Use.ZERO_POINTS, e.shape().scaleCount());
         requireFiniteBlocks(e, e.scales());
-        cast.affine(e.step().type(), e.floats(), e.shape(), e.scales(), zeroPoints);
+        cast.affine(e.step().type(), e.floats(), e.shape(), e.scheme().scaleNumber(), e.scales(), zeroPoints);
         cast.encodeAffine(e.step().type(), e.floats(), e.shape(), e.scales(), zeroPoints, codes);
         e.writeScales();
         writeZeroPoints(e.weight(), e.tile(), zeroPoints, e.output());

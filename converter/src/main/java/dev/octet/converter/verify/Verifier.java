@@ -87,6 +87,7 @@ public final class Verifier {
             new ExcludeContradicted(),
             new LinearNotQuantized(),
             new LayerKindQuantized(),
+            new LayerSupported(),
             new HeadQuantized(),
             new TiedEmbeddings(),
             new FusedPartial(),

@@ -201,16 +201,56 @@ class SafetensorsFolderTest {
                 ".",
                 "",
                 " ",
-                "sub/s1",
+                "sub/../s1",
+                "sub/./s1",
+                "sub//s1",
+                "sub/../../s1",
                 "sub\\\\s1",
                 "C:s1",
                 "..\\\\s1",
                 "s\\u0000",
                 "s1/"
             })
-    void a_shard_name_that_is_no_plain_name_is_refused(String name) throws IOException {
+    void a_shard_name_that_leads_out_of_the_folder_is_refused(String name) throws IOException {
         index("'a':'" + name + "'");
         refused(SafetensorsRule.SHARD_OUTSIDE);
+    }
+
+    @Test
+    void an_index_that_names_model_safetensors_counts() throws IOException {
+        SafetensorsWriter.write(folder.resolve("model.safetensors"), tensors("a"), Map.of());
+        SafetensorsWriter.write(folder.resolve("s2"), tensors("b"), Map.of());
+        index("'a':'model.safetensors','b':'s2'");
+        assertEquals(Set.of("a", "b"), read().tensors().keySet());
+        index("'b':'s2'");
+        refused(SafetensorsRule.AMBIGUOUS_FOLDER);
+    }
+
+    @Test
+    void a_shard_may_lie_in_a_folder_below_the_index() throws IOException {
+        Files.createDirectories(folder.resolve("sub/deeper"));
+        SafetensorsWriter.write(folder.resolve("sub/deeper/s1"), tensors("a"), Map.of());
+        SafetensorsWriter.write(folder.resolve("s2"), tensors("b"), Map.of());
+        index("'a':'sub/deeper/s1','b':'s2'");
+        assertEquals(Set.of("a", "b"), read().tensors().keySet());
+    }
+
+    @Test
+    void a_folder_below_the_index_that_is_a_link_out_of_it_is_refused() throws IOException {
+        Path inside = Files.createDirectory(folder.resolve("model"));
+        Path outside = Files.createDirectory(folder.resolve("other"));
+        SafetensorsWriter.write(outside.resolve("s1"), tensors("a"), Map.of());
+        Files.createSymbolicLink(inside.resolve("sub"), outside);
+        Files.writeString(inside.resolve(ShardIndex.FILE_NAME), "{\"weight_map\":{\"a\":\"sub/s1\"}}");
+        MalformedModelException e = assertThrows(MalformedModelException.class, () -> format.read(inside, arena));
+        assertEquals(SafetensorsRule.SHARD_OUTSIDE.id(), e.rule().orElseThrow());
+    }
+
+    @Test
+    void an_index_of_no_tensors_is_refused() throws IOException {
+        SafetensorsWriter.write(folder.resolve("s1"), tensors("a"), Map.of());
+        index("");
+        refused(SafetensorsRule.INVALID_INDEX);
     }
 
     @Test

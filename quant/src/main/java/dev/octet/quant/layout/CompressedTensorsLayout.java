@@ -75,6 +75,16 @@ final class CompressedTensorsLayout implements Layout {
                 : Optional.of(Schemes.of(recipe, options, ScaleRule.Exponent.COMPRESSED_TENSORS));
     }
 
+    /**
+     * The model's own, as llm-compressor has it: transformers gives a weight that it unpacks the type of its scales, and where the
+     * architecture's names are translated while it loads (Qwen2.5-VL, Gemma 3 with images, DINOv2) the weight keeps it, so that F32 scales meet
+     * BF16 activations and the product is refused.
+     */
+    @Override
+    public DType scaleType(DType model) {
+        return model;
+    }
+
     @Override
     public Optional<String> refusal(WeightScheme scheme, Shape shape) {
         if (shape.rank() > 2) {
@@ -128,7 +138,7 @@ final class CompressedTensorsLayout implements Layout {
         String module = StoredWeight.moduleOf(name);
         return scheme.twoLevels()
                 ? divisor(module + ".input_global_scale")
-                : ScaleTensor.multiplier(new TensorSpec(module + ".input_scale", options.scaleType(), Shape.of(1)));
+                : ScaleTensor.multiplier(new TensorSpec(module + ".input_scale", options.scales(), Shape.of(1)));
     }
 
     private static ScaleTensor divisor(String name) {

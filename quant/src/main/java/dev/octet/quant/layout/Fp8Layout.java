@@ -61,8 +61,8 @@ final class Fp8Layout implements Layout {
             return Optional.of("layout fp8 knows one scale per weight (fp8) or per 128 x 128 block (fp8-block), not "
                     + recipe.name() + "; compressed-tensors does");
         }
-        if (options.scaleType() != DType.F32) {
-            return Optional.of("readers of layout fp8 expect scales as F32, not as " + options.scaleType());
+        if (options.scales() != DType.F32) {
+            return Optional.of("readers of layout fp8 expect scales as F32, not as " + options.scales());
         }
         return Schemes.senseless(recipe, options);
     }

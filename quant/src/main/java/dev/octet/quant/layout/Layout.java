@@ -1,6 +1,7 @@
 package dev.octet.quant.layout;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.recipe.Recipe;
@@ -22,6 +23,15 @@ public interface Layout {
      * How weights are quantised by {@code recipe} in this layout; empty when it has no way to say so: see {@link #unsupported}.
      */
     Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options);
+
+    /**
+     * How float scales are stored where nothing else is asked for.
+     *
+     * @param model what the model's weights are without quantisation: F32, BF16 or F16
+     */
+    default DType scaleType(DType model) {
+        return DType.F32;
+    }
 
     /**
      * Why a weight of this shape cannot be quantised by this scheme for this layout's consumers; empty when it can.

@@ -64,8 +64,8 @@ final class ModelOptLayout implements Layout {
         if (codes.isInteger()) {
             return Optional.of("readers of layout modelopt do not know " + recipe.name() + "; compressed-tensors does");
         }
-        if (options.scaleType() != DType.F32) {
-            return Optional.of("readers of layout modelopt expect scales as F32, not as " + options.scaleType());
+        if (options.scales() != DType.F32) {
+            return Optional.of("readers of layout modelopt expect scales as F32, not as " + options.scales());
         }
         if (granularity instanceof Granularity.PerTensor && !options.staticInputs()) {
             return Optional.of("fp8 in layout modelopt needs statistics: vLLM always reads a static input scale there;"
