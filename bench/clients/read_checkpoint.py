@@ -73,6 +73,11 @@ def spread(scale, shape, meaning):
     return scale.repeat_interleave(shape[1] // scale.shape[1], 1)
 
 
+def unpacked(words):
+    """Rows of words as rows of 8-bit integers, stored plus 128, the earlier in the lower bits."""
+    return torch.stack([(words >> (8 * i)) & 255 for i in range(4)], -1).flatten(-2) - 128
+
+
 def quantised(folder):
     """module -> name of its codes."""
     found = {}
@@ -95,6 +100,8 @@ def dequantise(folder, module, key, problems):
     four_bit = codes.dtype == torch.uint8
     if four_bit:
         values = E2M1[torch.stack([codes & 15, codes >> 4], -1).flatten(-2).long()]
+    elif codes.dtype == torch.int32:
+        values = unpacked(codes)[:, : int(folder[f"{module}.weight_shape"][1])].float()
     else:
         values = codes.float()
     scale = numbers(stored)
@@ -111,7 +118,9 @@ def dequantise(folder, module, key, problems):
     if f"{module}.weight_scale_2" in folder:
         scale = scale * folder[f"{module}.weight_scale_2"]
     if f"{module}.weight_zero_point" in folder:
-        values = values - spread(folder[f"{module}.weight_zero_point"].float(), values.shape, meaning)
+        zero = folder[f"{module}.weight_zero_point"]
+        zero = unpacked(zero.T)[:, : stored.shape[0]].T if zero.dtype == torch.int32 else zero
+        values = values - spread(zero.float(), values.shape, meaning)
     facts = f"{str(codes.dtype).removeprefix('torch.')}, {meaning}, {str(stored.dtype).removeprefix('torch.')}"
     return values * spread(scale, values.shape, meaning), facts
 

@@ -6,6 +6,7 @@ torchao at commit 36027d8 (after 0.17). Run: python foreign_checkpoints.py
   ct-*       compressed-tensors: its presets applied to the model, scales by its calculate_qparams from the weights' extrema (what a
              min-max observer does), saved compressed with its ModelCompressor. Scales are BF16, the model's type, as it does it.
              Static input scales are made up: 0.01 times the number of the Linear (input_global_scale: 100 times)
+  ct-pack-*  the same with codes packed into I32 (pack-quantized), weights alone
   hf-fp8-*   transformers' FineGrainedFP8: its own quantising operation for each weight it would convert, its own configuration object
   torchao-*  torchao's quantize_ and flatten_tensor_state_dict, saved with safetensors; the configuration says quant_method torchao.
              torchao-mxfp8 and torchao-nvfp4 have their scales swizzled, as torchao saves them
@@ -179,6 +180,11 @@ def main():
     compressed_tensors("ct-nvfp4", "NVFP4")
     compressed_tensors("ct-int8", "W8A8")
     compressed_tensors("ct-fp8-weights-only", "FP8_DYNAMIC", weights_only=True)
+    compressed_tensors("ct-pack-int8", "W8A16", strategy="channel", group_size=None)
+    compressed_tensors("ct-pack-int8-asymmetric", "W8A16", strategy="channel", group_size=None, symmetric=False, zp_dtype=torch.int8)
+    compressed_tensors("ct-pack-int4-group", "W4A16", group_size=32)
+    compressed_tensors("ct-pack-int4-group-asymmetric", "W4A16_ASYM", group_size=32)
+    compressed_tensors("ct-pack-int4-channel-asymmetric", "W4A16_ASYM", strategy="channel", group_size=None)
     fine_grained("hf-fp8-block", [128, 128])
     fine_grained("hf-fp8-block-ue8m0", [128, 128], "ue8m0")
     fine_grained("hf-fp8-tensor", None)

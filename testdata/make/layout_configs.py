@@ -46,7 +46,7 @@ def compressed_tensors():
         "nvfp4+static": ("nvfp4-pack-quantized", preset("NVFP4")),
         "int8": ("int-quantized", preset("INT8")),
         "int8+static": ("int-quantized", preset("INT8", input_activations=static_int)),
-        "int8-asymmetric": ("int-quantized", QuantizationScheme(targets=["Linear"], weights=asymmetric)),
+        "int8-asymmetric": ("pack-quantized", QuantizationScheme(targets=["Linear"], weights=asymmetric)),
     }
     cases["fp8-block+ue8m0"] = cases["fp8-block"]
     cases["fp8+static+kv"] = cases["fp8+static"]

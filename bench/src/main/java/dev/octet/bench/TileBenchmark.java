@@ -122,7 +122,7 @@ public class TileBenchmark {
     @Benchmark
     public void quantize() {
         if (scheme.codes == Codes.INT8_ASYMMETRIC) {
-            cast.affine(type, floats, tile, scales, zeroPoints);
+            cast.affine(type, floats, tile, DType.F32, scales, zeroPoints);
             cast.encodeAffine(type, floats, tile, scales, zeroPoints, codes);
             return;
         }

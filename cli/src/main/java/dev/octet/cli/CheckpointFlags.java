@@ -35,8 +35,10 @@ final class CheckpointFlags {
             "scale-format",
             "f32|ue8m0",
             "checkpoints, recipe fp8-block: scales are any number or powers of two (default: f32)");
-    static final Option SCALE_TYPE =
-            Flags.value("scale-type", "f32|bf16|f16", "checkpoints: number type of stored float scales (default: f32)");
+    static final Option SCALE_TYPE = Flags.value(
+            "scale-type",
+            "f32|bf16|f16",
+            "checkpoints: number type of stored float scales (default: the model's for compressed-tensors, else f32)");
     static final Option ALLOW_NONFINITE = Flags.flag(
             "allow-nonfinite",
             "checkpoints: weights with NaN or infinity stay as they are (default: refuse the model)");
@@ -77,7 +79,7 @@ final class CheckpointFlags {
 
     static LayoutOptions layoutOptions(Arguments arguments, boolean staticInputs) {
         return new LayoutOptions(
-                arguments.choice(SCALE_TYPE, FLOAT_TYPES, DType.F32),
+                arguments.has(SCALE_TYPE) ? arguments.choice(SCALE_TYPE, FLOAT_TYPES, DType.F32) : null,
                 arguments.choice(SCALE_FORMAT, SCALE_FORMATS, false),
                 staticInputs);
     }

@@ -90,8 +90,7 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
                 recipe.fprop().input() != null && recipe.fprop().input().granularity() instanceof Granularity.PerToken;
         LayoutOptions defaults = LayoutOptions.defaults();
         return !perToken
-                && layout.unsupported(recipe, new LayoutOptions(defaults.scaleType(), false, true))
-                        .isEmpty();
+                && layout.unsupported(recipe, defaults.withInputs(true)).isEmpty();
     }
 
     /** Multipliers by module; empty where nothing is static. */

@@ -192,4 +192,24 @@ class ClientsTest {
         assertEquals(models.size() - kept.size(), compared, answer.text());
         assertEquals(List.of(), wrong);
     }
+
+    /** Layout compressed-tensors, but for blocks, where the library takes the granularity from the shape of the scales. */
+    private static Stream<Pair> pairsOfCompressedTensors() {
+        return pairs().filter(p -> p.target().name().equals("compressed-tensors")
+                && !p.recipe().name().equals("fp8-block"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("pairsOfCompressedTensors")
+    void compressed_tensors_decompresses_to_the_values_that_octet_dequantises_to(Pair pair)
+            throws IOException, InterruptedException {
+        Path quantized = quantize(LLAMA, pair);
+        Path plain = folder.resolve("plain");
+        CommandLine run = CommandLine.run("dequantize", quantized.toString(), "-o", plain.toString());
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        Answer answer = python(script("compressed_tensors_values.py"), quantized.toString(), plain.toString());
+        needs(answer.code() != MISSING_LIBRARY, answer.text());
+        print(pair, answer);
+        assertEquals(0, answer.code(), answer.text());
+    }
 }

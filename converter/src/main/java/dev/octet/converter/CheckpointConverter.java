@@ -24,8 +24,8 @@ import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
-import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.layout.Headers;
 import dev.octet.quant.layout.InputForms;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredCheckpoint;
@@ -108,12 +108,8 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /** The quantised weights of a checkpoint, found through its configuration or by the names and shapes of its tensors. */
-    static StoredCheckpoint recognise(Checkpoint checkpoint, @Nullable ObjectNode quantConfig) {
-        Map<String, TensorSpec> specs = new LinkedHashMap<>();
-        checkpoint.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));
-        Map<String, String> metadata = new TreeMap<>();
-        checkpoint.shards().forEach(s -> s.header().metadata().forEach(metadata::putIfAbsent));
-        return Layouts.recognise(specs, metadata, checkpoint.config().orElse(null), quantConfig);
+    static StoredCheckpoint recognise(Checkpoint checkpoint, @Nullable ObjectNode quantConfig) throws IOException {
+        return Layouts.recognise(Headers.of(checkpoint, quantConfig));
     }
 
     /** The checkpoint as it lies on disk. */

@@ -234,9 +234,9 @@ public final class TrainedModel implements AutoCloseable {
             throws IOException {
         boolean staticInputs = recipe.fprop().input() != null
                 && scales.values().stream().anyMatch(s -> s.inputScale() != null)
-                && layout.scheme(recipe, new LayoutOptions(DType.F32, false, true))
+                && layout.scheme(recipe, LayoutOptions.defaults().withInputs(true))
                         .isPresent();
-        Goal goal = new Goal.Quantize(recipe, layout, new LayoutOptions(DType.F32, false, staticInputs));
+        Goal goal = new Goal.Quantize(recipe, layout, LayoutOptions.defaults().withInputs(staticInputs));
         WholeFolder.requireFree(output, options.force());
         Path to = output.toAbsolutePath().normalize();
         try (MastersFolder folder = MastersFolder.beside(to)) {

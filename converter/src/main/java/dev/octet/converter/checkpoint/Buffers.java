@@ -15,8 +15,10 @@ interface Buffers {
         STORED,
         SECOND_STORED,
         ZERO_POINTS,
+        WORDS,
         /** What dequantising the source takes, beside all of the above. */
         READ_CODES,
+        READ_WORDS,
         READ_SCALES,
         READ_SECOND,
         READ_STORED,

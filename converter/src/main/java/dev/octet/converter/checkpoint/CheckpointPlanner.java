@@ -39,6 +39,8 @@ import org.jspecify.annotations.Nullable;
  * their codes.
  */
 public final class CheckpointPlanner {
+    private static final Set<DType> FLOATS = Set.of(DType.F64, DType.F32, DType.BF16, DType.F16);
+
     private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
     private final Goal goal;
@@ -74,7 +76,7 @@ public final class CheckpointPlanner {
     private CheckpointPlanner(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs) {
         this.checkpoint = checkpoint;
         this.stored = stored;
-        this.goal = goal;
+        this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32));
         this.inputs = inputs;
         this.exactnesses = new Exactnesses(checkpoint);
         this.plainType = plainType(goal, checkpoint);
@@ -100,14 +102,30 @@ public final class CheckpointPlanner {
         if (goal instanceof Goal.Dequantize(DType type, boolean _)) {
             return type;
         }
+        return modelType(checkpoint).orElse(DType.BF16);
+    }
+
+    /** What the configuration says the weights are without quantisation. */
+    private static Optional<DType> modelType(Checkpoint checkpoint) {
         String text = checkpoint
                 .config()
                 .map(c -> c.path("torch_dtype").asText(c.path("dtype").asText("")))
                 .orElse("");
         return switch (text) {
-            case "float32" -> DType.F32;
-            case "float16" -> DType.F16;
-            default -> DType.BF16;
+            case "float32" -> Optional.of(DType.F32);
+            case "float16" -> Optional.of(DType.F16);
+            case "bfloat16" -> Optional.of(DType.BF16);
+            default -> Optional.empty();
+        };
+    }
+
+    private static Goal withScaleType(Goal goal, DType model) {
+        return switch (goal) {
+            case Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options) ->
+                new Goal.Quantize(recipe, layout, options.of(layout, model));
+            case Goal.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
+                new Goal.Convert(layout, options.of(layout, model), recipe);
+            case Goal.Dequantize _ -> goal;
         };
     }
 
@@ -150,6 +168,17 @@ public final class CheckpointPlanner {
                 .map(c -> c.hasNonNull("quantization_config"))
                 .orElse(false);
         if (claims && stored.weights().isEmpty()) {
+            boolean codes = stored.plain().values().stream()
+                    .anyMatch(t -> t.shape().rank() >= 2 && !FLOATS.contains(t.dtype()));
+            if (codes) {
+                throw new UnsupportedModelException(
+                        "the weights are quantised in a way that Octet does not read"
+                                + (stored.notes().isEmpty()
+                                        ? ""
+                                        : ": " + stored.notes().getFirst()),
+                        checkpoint.folder().resolve("config.json").toString(),
+                        "take the model it was made from, or have the tool that wrote it dequantise it");
+            }
             throw new MalformedModelException(
                     "config.json has a quantization_config, but no tensor is quantised as it says",
                     checkpoint.folder().resolve("config.json").toString(),
@@ -352,7 +381,7 @@ public final class CheckpointPlanner {
     private TensorStep convert(StoredWeight weight, Layout layout, LayoutOptions options, Optional<Recipe> recipe)
             throws IOException {
         boolean staticInput = weight.inputScale() != null;
-        LayoutOptions own = new LayoutOptions(options.scaleType(), options.powerOfTwoScales(), staticInput);
+        LayoutOptions own = options.withInputs(staticInput);
         boolean fnuz = weight.codes() == Codes.E4M3FNUZ;
         for (Recipe candidate : LayoutRecipes.alike(recipe, layout, own, weight)) {
             WeightScheme scheme = LayoutRecipes.scheme(layout, candidate, own);

@@ -160,7 +160,9 @@ public final class CheckpointRun {
                         resumed++;
                         counter.add(shard.sourceBytes());
                     } else {
-                        writer.write(shard, work.resolve(shard.name()));
+                        Path file = work.resolve(shard.name());
+                        Files.createDirectories(Objects.requireNonNull(file.getParent())); // an index may name sub/file
+                        writer.write(shard, file);
                         journal.add(work, shard.name());
                     }
                 }

@@ -165,6 +165,7 @@ final class Exactnesses {
             case E2M1 -> 2;
             case INT8 -> 8;
             case INT8_ASYMMETRIC -> 9;
+            case INT4, INT4_ASYMMETRIC -> 4;
         };
     }
 

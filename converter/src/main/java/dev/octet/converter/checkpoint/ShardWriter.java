@@ -82,7 +82,10 @@ final class ShardWriter {
             case TensorStep.Quantize q -> {
                 MatrixShape shape = MatrixShape.of(q.target().shape());
                 for (Tile tile : Tile.of(
-                        shape, mover.sourceGranularity(q.name()), q.scheme().granularity())) {
+                        shape,
+                        q.target().rowsOfZeroPoint(),
+                        mover.sourceGranularity(q.name()),
+                        q.scheme().granularity())) {
                     pieces.add(new Piece(
                             share(q.sourceBytes(), tile, shape), () -> mover.quantize(q, tile, whole, target)));
                 }
@@ -95,7 +98,8 @@ final class ShardWriter {
             }
             case TensorStep.Relayout r -> {
                 MatrixShape shape = MatrixShape.of(r.source().shape());
-                for (Tile tile : Tile.of(shape, r.source().granularity())) {
+                for (Tile tile :
+                        Tile.of(shape, r.target().rowsOfZeroPoint(), r.source().granularity())) {
                     pieces.add(new Piece(share(r.sourceBytes(), tile, shape), () -> mover.relayout(r, tile, target)));
                 }
             }

@@ -32,7 +32,12 @@ record Tile(long matrix, long fromRow, long rows) {
 
     /** Cuts a weight's matrices into tiles that start at borders of blocks of all of {@code granularities}. */
     static List<Tile> of(MatrixShape shape, Granularity... granularities) {
-        long alignment = 1;
+        return of(shape, 1, granularities);
+    }
+
+    /** The same, of tiles that start at multiples of {@code rowsTogether} rows, too. */
+    static List<Tile> of(MatrixShape shape, int rowsTogether, Granularity... granularities) {
+        long alignment = rowsTogether;
         for (Granularity g : granularities) {
             alignment = leastCommonMultiple(alignment, MatrixShape.rowAlignment(g));
         }

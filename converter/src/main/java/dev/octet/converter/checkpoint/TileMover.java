@@ -9,6 +9,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
+import dev.octet.quant.cast.Words;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
@@ -201,13 +202,13 @@ final class TileMover {
                     scratch.buffer(Buffers.Use.SCALES, shape.scaleCount() * Float.BYTES),
                     new Output(scratch, target));
             MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(weight.codes()));
-            if (weight.codes() == Codes.INT8_ASYMMETRIC) {
+            if (weight.codes().hasZeroPoint()) {
                 affine(encoding, codes);
             } else {
                 findScales(encoding, whole);
                 cast.encode(weight.codes(), step.type(), encoding.floats(), shape, encoding.scales(), codes);
             }
-            target.write(weight.data(), codeOffset(weight, tile), codes);
+            writeCodes(weight, tile, codes, encoding.output());
             if (tile.fromRow() == 0 && weight.inputScale() != null) {
                 encoding.output().writeOne(weight.inputScale(), 0, step.inputScale());
             }
@@ -220,11 +221,49 @@ final class TileMover {
         MemorySegment zeroPoints =
                 e.output().buffer(Buffers.Use.ZERO_POINTS, e.shape().scaleCount());
         requireFiniteBlocks(e, e.scales());
-        cast.affine(e.step().type(), e.floats(), e.shape(), e.scales(), zeroPoints);
+        cast.affine(e.step().type(), e.floats(), e.shape(), e.scheme().scaleNumber(), e.scales(), zeroPoints);
         cast.encodeAffine(e.step().type(), e.floats(), e.shape(), e.scales(), zeroPoints, codes);
         e.writeScales();
-        TensorSpec points = Objects.requireNonNull(e.weight().zeroPoint());
-        e.output().file().write(points, firstScale(e.weight(), e.tile()), zeroPoints);
+        writeZeroPoints(e.weight(), e.tile(), zeroPoints, e.output());
+    }
+
+    /** Writes codes as they lie in a weight's tensor, and with the first of them the weight's shape. */
+    private static void writeCodes(StoredWeight weight, Tile tile, MemorySegment codes, Output output)
+            throws IOException {
+        TensorSpec numbers = weight.shapeNumbers();
+        if (tile.fromRow() == 0 && numbers != null) {
+            long[] dims = weight.shape().toArray();
+            MemorySegment raw = output.buffer(Buffers.Use.WORDS, (long) dims.length * Long.BYTES);
+            for (int i = 0; i < dims.length; i++) {
+                raw.set(Tensor.I64_LE, (long) i * Long.BYTES, dims[i]);
+            }
+            output.file().write(numbers, 0, raw);
+        }
+        if (!weight.inWords()) {
+            output.file().write(weight.data(), codeOffset(weight, tile), codes);
+            return;
+        }
+        long cols = MatrixShape.of(weight.shape()).cols();
+        Words packing = Words.of(weight.codes().bits());
+        long bytes = packing.words(cols) * Integer.BYTES;
+        MemorySegment words = output.buffer(Buffers.Use.WORDS, tile.rows() * bytes);
+        packing.packRows(codes, tile.rows(), cols, words);
+        output.file().write(weight.data(), tile.fromRow() * bytes, words);
+    }
+
+    private static void writeZeroPoints(StoredWeight weight, Tile tile, MemorySegment zeroPoints, Output output)
+            throws IOException {
+        TensorSpec points = Objects.requireNonNull(weight.zeroPoint());
+        int inWord = weight.rowsOfZeroPoint();
+        if (inWord == 1) {
+            output.file().write(points, firstScale(weight, tile), zeroPoints);
+            return;
+        }
+        long cols = points.shape().dim(1);
+        long down = Math.ceilDiv(tile.rows(), (long) inWord);
+        MemorySegment words = output.buffer(Buffers.Use.WORDS, down * cols * Integer.BYTES);
+        Words.of(weight.codes().bits()).packColumns(zeroPoints, tile.rows(), cols, words);
+        output.file().write(points, tile.fromRow() / inWord * cols * Integer.BYTES, words);
     }
 
     /** Fills {@code amax} with the largest magnitude of each block. */
@@ -368,9 +407,9 @@ final class TileMover {
             StoredWeight to = step.target();
             TileShape shape = shape(to, tile, from.granularity());
             MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(from.codes()));
-            reader.readCodes(from, tile.fromRow(), codes);
-            target.write(to.data(), codeOffset(to, tile), codes);
+            reader.readCodes(from, tile.fromRow(), codes, scratch);
             Output output = new Output(scratch, target);
+            writeCodes(to, tile, codes, output);
             boolean single = from.granularity() instanceof Granularity.PerTensor;
             if (!single || tile.startsMatrix(MatrixShape.of(from.shape()))) {
                 relayoutScale(step, tile, shape, output);
@@ -380,9 +419,7 @@ final class TileMover {
                 wholeScale(from.inputScale(), to.inputScale(), output);
             }
             if (from.zeroPoint() != null && to.zeroPoint() != null) {
-                MemorySegment points = scratch.buffer(Buffers.Use.ZERO_POINTS, shape.scaleCount());
-                source.read(tensor(from.zeroPoint().name()), firstScale(from, tile), points);
-                target.write(to.zeroPoint(), firstScale(to, tile), points);
+                writeZeroPoints(to, tile, reader.readZeroPoints(from, tile.fromRow(), shape, scratch), output);
             }
             return 0f;
         });

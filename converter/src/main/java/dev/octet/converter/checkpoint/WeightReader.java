@@ -11,6 +11,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
+import dev.octet.quant.cast.Words;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
@@ -129,7 +130,7 @@ public final class WeightReader {
         MatrixShape matrix = MatrixShape.of(weight.shape());
         TileShape tile = new TileShape(toRow - fromRow, matrix.cols(), weight.granularity());
         MemorySegment codes = buffers.buffer(Use.READ_CODES, tile.codeBytes(weight.codes()));
-        readCodes(weight, fromRow, codes);
+        readCodes(weight, fromRow, codes, buffers);
         MemorySegment scales = readScales(weight, fromRow, tile, buffers);
         if (weight.zeroPoint() == null) {
             cast.decode(weight.codes(), codes, tile, scales, type, target);
@@ -139,9 +140,25 @@ public final class WeightReader {
         }
     }
 
-    /** The codes of rows, as they lie in the file. */
-    void readCodes(StoredWeight weight, long fromRow, MemorySegment codes) throws IOException {
+    /** The codes of rows: integers one to a byte, floats of four bits two. */
+    public void readCodes(StoredWeight weight, long fromRow, MemorySegment codes) throws IOException {
+        try (Arena scratch = Arena.ofConfined()) {
+            readCodes(weight, fromRow, codes, in(scratch));
+        }
+    }
+
+    /** The codes of rows: integers one to a byte, floats of four bits two. */
+    void readCodes(StoredWeight weight, long fromRow, MemorySegment codes, Buffers buffers) throws IOException {
         long cols = MatrixShape.of(weight.shape()).cols();
+        if (weight.inWords()) {
+            Words packing = Words.of(weight.codes().bits());
+            long rows = cols == 0 ? 0 : codes.byteSize() / cols;
+            long bytes = packing.words(cols) * Integer.BYTES;
+            MemorySegment words = buffers.buffer(Use.READ_WORDS, rows * bytes);
+            checkpoint.read(tensor(weight.data()), fromRow * bytes, words);
+            packing.unpackRows(words, rows, cols, codes);
+            return;
+        }
         long first = fromRow * cols;
         if (weight.codes() == Codes.E2M1 && first % 2 != 0) {
             throw new UnsupportedModelException(
@@ -188,6 +205,13 @@ public final class WeightReader {
     /** The scale tensor of a weight, which must have one. */
     static ScaleTensor requireScale(StoredWeight weight) {
         ScaleTensor scale = weight.scale();
+        String unread = weight.unread();
+        if (unread != null) {
+            throw new UnsupportedModelException(
+                    "the quantised weight is not read: " + unread,
+                    "tensor '" + weight.data().name() + "'",
+                    "take the model it was made from, or have the tool that wrote it dequantise it");
+        }
         if (scale == null) {
             throw new MalformedModelException(
                     "the quantised weight has no scale",
@@ -231,10 +255,21 @@ public final class WeightReader {
         }
     }
 
-    private MemorySegment readZeroPoints(StoredWeight weight, long fromRow, TileShape tile, Buffers buffers)
+    /** The zero points of a tile, one to a byte. */
+    MemorySegment readZeroPoints(StoredWeight weight, long fromRow, TileShape tile, Buffers buffers)
             throws IOException {
         TensorSpec spec = Objects.requireNonNull(weight.zeroPoint());
         MemorySegment points = buffers.buffer(Use.READ_POINTS, tile.scaleCount());
+        int inWord = weight.rowsOfZeroPoint();
+        if (inWord > 1) {
+            long first = fromRow / inWord;
+            long cols = spec.shape().dim(1);
+            long bytes = (Math.ceilDiv(fromRow + tile.rows(), (long) inWord) - first) * cols * Integer.BYTES;
+            MemorySegment words = buffers.buffer(Use.READ_WORDS, bytes);
+            checkpoint.read(tensor(spec), first * cols * Integer.BYTES, words);
+            Words.of(weight.codes().bits()).unpackColumns(words, fromRow, tile.rows(), cols, points);
+            return points;
+        }
         checkpoint.read(tensor(spec), firstScale(weight, fromRow), points);
         return points;
     }

@@ -6,6 +6,7 @@ import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.Headers;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
@@ -70,21 +71,16 @@ final class CheckpointSource implements WeightSource {
     }
 
     private static StoredCheckpoint recognise(Checkpoint checkpoint) throws IOException {
-        Map<String, TensorSpec> specs = new LinkedHashMap<>();
-        checkpoint.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));
-        Map<String, String> metadata = new LinkedHashMap<>();
-        checkpoint.shards().forEach(s -> s.header().metadata().forEach(metadata::putIfAbsent));
-        return Layouts.recognise(
-                specs,
-                metadata,
-                checkpoint.config().orElse(null),
-                ModelConfig.read(checkpoint.folder(), "hf_quant_config.json").orElse(null));
+        return Layouts.recognise(Headers.of(
+                checkpoint,
+                ModelConfig.read(checkpoint.folder(), "hf_quant_config.json").orElse(null)));
     }
 
     private void addQuantized(StoredWeight weight) throws IOException {
         ScaleTensor scale = weight.scale();
         if (scale == null) {
-            problems.put(weight.name(), weight.data().dtype() + " codes without a scale");
+            String unread = weight.unread();
+            problems.put(weight.name(), unread == null ? weight.data().dtype() + " codes without a scale" : unread);
             return;
         }
         String scheme =

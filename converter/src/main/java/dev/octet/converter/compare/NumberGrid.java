@@ -75,7 +75,7 @@ record NumberGrid(
      */
     static NumberGrid quantized(Codes codes, DType scaleNumber) {
         if (codes.isInteger()) {
-            double max = codes == Codes.INT8_ASYMMETRIC ? Double.MAX_VALUE : codes.maxValue();
+            double max = codes.hasZeroPoint() ? Double.MAX_VALUE : codes.maxValue();
             return new NumberGrid(0, 0, 0, max, true, true, slack(codes.maxValue(), scaleNumber));
         }
         Minifloat format = codes.minifloat().orElseThrow();

@@ -246,7 +246,7 @@ public record Inspection(
         int rmsNorm = 0;
         for (Map.Entry<String, Tensor> entry : model.tensors().entrySet()) {
             String name = entry.getKey();
-            if (!name.endsWith("weight") && !name.endsWith("gamma")) {
+            if (!name.endsWith("weight") && !name.endsWith("weight_packed") && !name.endsWith("gamma")) {
                 continue;
             }
             int rank = entry.getValue().spec().shape().rank();

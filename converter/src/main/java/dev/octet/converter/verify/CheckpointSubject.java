@@ -5,13 +5,12 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.MalformedModelException;
-import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.Headers;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredCheckpoint;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -50,12 +49,12 @@ final class CheckpointSubject implements AutoCloseable {
             throws IOException {
         this.checkpoint = checkpoint;
         this.problems = problems;
-        this.layers = LayerTensors.group(checkpoint.tensors());
         this.config = checkpoint.config().orElse(null);
         this.quantConfig = quantConfig;
         this.settings = QuantSettings.of(config, quantConfig);
         this.exclusions = Exclusions.of(settings);
-        this.stored = Layouts.recognise(specs(checkpoint), metadata(checkpoint), config, quantConfig);
+        this.stored = Layouts.recognise(Headers.of(checkpoint, quantConfig));
+        this.layers = LayerTensors.group(checkpoint.tensors(), stored.weights());
         this.original = original;
         this.options = options;
         this.quantized = layers.values().stream().filter(this::isQuantized).toList();
@@ -99,19 +98,6 @@ final class CheckpointSubject implements AutoCloseable {
                 }
             }
         }
-    }
-
-    private static Map<String, TensorSpec> specs(Checkpoint checkpoint) {
-        Map<String, TensorSpec> specs =
-                LinkedHashMap.newLinkedHashMap(checkpoint.tensors().size());
-        checkpoint.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));
-        return specs;
-    }
-
-    private static Map<String, String> metadata(Checkpoint checkpoint) {
-        Map<String, String> metadata = new LinkedHashMap<>();
-        checkpoint.shards().forEach(s -> s.header().metadata().forEach(metadata::putIfAbsent));
-        return metadata;
     }
 
     /** Its quantised weights as Octet reads them. */

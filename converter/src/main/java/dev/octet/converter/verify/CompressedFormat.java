@@ -14,7 +14,7 @@ final class CompressedFormat extends CheckpointRule {
                 "A compressed-tensors configuration has quantization_status compressed and a format that fits its"
                         + " schemes: else weights are taken for not quantised.",
                 "set \"quantization_status\": \"compressed\" and the format that fits: float-quantized,"
-                        + " naive-quantized, int-quantized, mxfp8-quantized, nvfp4-pack-quantized",
+                        + " naive-quantized, int-quantized, pack-quantized, mxfp8-quantized, nvfp4-pack-quantized",
                 "vllm-project/llm-compressor#958,"
                         + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/quant_config.py");
     }
@@ -68,6 +68,7 @@ final class CompressedFormat extends CheckpointRule {
         return switch (format) {
             case "float-quantized", "naive-quantized" -> weights.bits() == 8;
             case "int-quantized" -> !weights.isFloat() && weights.bits() == 8;
+            case "pack-quantized" -> !weights.isFloat() && weights.bits() <= 8;
             case "mxfp8-quantized" -> mx;
             case "nvfp4-pack-quantized", "mxfp4-pack-quantized" -> weights.isFloat4();
             default -> true; // formats that Octet does not know, mixed-precision among them

@@ -5,6 +5,7 @@ import dev.octet.converter.checkpoint.Role;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.layout.StoredWeight;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -51,11 +52,12 @@ final class LayerTensors {
     /** Found when a rule first asks; rules in several threads find the same. */
     private @Nullable Role role;
 
-    private LayerTensors(String module, Map<String, StoredTensor> parts) {
+    private LayerTensors(String module, Map<String, StoredTensor> parts, Map<String, StoredWeight> stored) {
         this.module = module;
         this.parts = Collections.unmodifiableMap(parts);
         this.weight = first(WEIGHTS).orElse(null);
-        this.shape = weight == null ? Shape.SCALAR : unpacked(weight);
+        StoredWeight known = isInWords() ? stored.get(weightName()) : null;
+        this.shape = weight == null ? Shape.SCALAR : known != null ? known.shape() : unpacked(weight);
     }
 
     /** Path: {@code model.layers.0.self_attn.q_proj}. */
@@ -96,7 +98,7 @@ final class LayerTensors {
 
     /** Whether the weight is stored as codes of eight bits or fewer. */
     boolean quantized() {
-        return isFloat8() || isPacked() || isInteger();
+        return isFloat8() || isPacked() || isInteger() || isInWords();
     }
 
     /** Whether the weight is of an 8-bit float type. */
@@ -112,6 +114,11 @@ final class LayerTensors {
     /** Whether the weight is of 8-bit integers. */
     boolean isInteger() {
         return weight != null && weight.dtype() == DType.I8;
+    }
+
+    /** Whether the weight is of integers packed into I32. */
+    boolean isInWords() {
+        return weight != null && weight.dtype() == DType.I32 && weight.name().endsWith("_packed");
     }
 
     /** Whether the weight is of 16 bits or more. */
@@ -174,8 +181,12 @@ final class LayerTensors {
         return role == Role.LINEAR || role == Role.FUSED_EXPERTS;
     }
 
-    /** All modules of a checkpoint, in its order. */
-    static Map<String, LayerTensors> group(Map<String, StoredTensor> tensors) {
+    /**
+     * All modules of a checkpoint, in its order.
+     *
+     * @param stored its quantised weights, of which those packed into words have their shapes
+     */
+    static Map<String, LayerTensors> group(Map<String, StoredTensor> tensors, Map<String, StoredWeight> stored) {
         Map<String, Map<String, StoredTensor>> modules = new LinkedHashMap<>();
         tensors.forEach((name, tensor) -> {
             int dot = name.lastIndexOf('.');
@@ -184,16 +195,20 @@ final class LayerTensors {
         });
         Map<String, LayerTensors> layers = new LinkedHashMap<>();
         modules.forEach((module, parts) -> {
-            splitExperts(module, parts, layers);
+            splitExperts(module, parts, layers, stored);
             if (!parts.isEmpty()) {
-                layers.put(module, new LayerTensors(module, parts));
+                layers.put(module, new LayerTensors(module, parts, stored));
             }
         });
         return layers;
     }
 
     /** Takes fused experts, which have no part {@code weight} of their own, out of {@code parts}. */
-    private static void splitExperts(String module, Map<String, StoredTensor> parts, Map<String, LayerTensors> layers) {
+    private static void splitExperts(
+            String module,
+            Map<String, StoredTensor> parts,
+            Map<String, LayerTensors> layers,
+            Map<String, StoredWeight> stored) {
         List<String> experts = parts.entrySet().stream()
                 .filter(e -> e.getValue().shape().rank() >= 2
                         && e.getValue().dtype().isFloat8()
@@ -213,7 +228,7 @@ final class LayerTensors {
                 own.put(rest.isEmpty() ? "weight" : complete ? rest : "weight_" + rest, tensor);
             }
             String path = module.isEmpty() ? expert : module + "." + expert;
-            layers.put(path, new LayerTensors(path, own));
+            layers.put(path, new LayerTensors(path, own, stored));
         }
     }
 }

@@ -1,7 +1,9 @@
 package dev.octet.converter.verify;
 
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Set;
+import java.util.function.Predicate;
 
 /** Methods that a consumer does not load. */
 final class MethodSupported extends CheckpointRule {
@@ -13,10 +15,55 @@ final class MethodSupported extends CheckpointRule {
                 "The consumer loads checkpoints of this quant_method and scheme.",
                 "convert the checkpoint to a layout that its consumer loads: octet convert",
                 "NVIDIA/TensorRT-LLM:tensorrt_llm/_torch/model_config.py, NVIDIA/TensorRT-LLM#17723,"
-                        + " huggingface/transformers:src/transformers/utils/quantization_config.py,"
-                        + " pytorch/ao:torchao/prototype/safetensors/safetensors_utils.py");
+                    + " sgl-project/sglang:python/sglang/srt/layers/quantization/compressed_tensors/compressed_tensors.py,"
+                    + " sgl-project/sglang#15468, sgl-project/sglang#19101,"
+                    + " vllm-project/vllm:vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors.py,"
+                    + " huggingface/transformers:src/transformers/utils/quantization_config.py,"
+                    + " pytorch/ao:torchao/prototype/safetensors/safetensors_utils.py");
     }
 
+    /**
+     * A scheme that a consumer has no method for.
+     *
+     * @param algorithm of a modelopt checkpoint; empty for compressed-tensors, where {@code scheme} decides
+     */
+    private record Refused(Consumer consumer, String algorithm, Predicate<QuantSettings.Group> scheme, String what) {
+        static Refused compressed(Consumer consumer, Predicate<QuantSettings.Group> scheme, String what) {
+            return new Refused(consumer, "", scheme, "SGLang has no method for " + what + " in compressed-tensors");
+        }
+
+        static Refused modelOpt(Consumer consumer, String algorithm) {
+            return new Refused(consumer, algorithm, _ -> false, "SGLang has no method for quant_algo " + algorithm);
+        }
+    }
+
+    /** SGLang's as of 2026-07, vLLM's as of 2026-08. */
+    private static final List<Refused> REFUSED = List.of(
+            Refused.compressed(Consumer.SGLANG, MethodSupported::isMxfp8, "MXFP8"),
+            Refused.compressed(
+                    Consumer.SGLANG,
+                    g -> weights(g, QuantSettings.Operand::isFloat4) && g.inputs() == null,
+                    "NVFP4 without input scales"),
+            Refused.compressed(
+                    Consumer.SGLANG, g -> isIntegersAlone(g) && weights(g, w -> !w.symmetric()), "asymmetric integers"),
+            Refused.modelOpt(Consumer.SGLANG, "FP8_PER_CHANNEL_PER_TOKEN"),
+            Refused.modelOpt(Consumer.SGLANG, "FP8_PB_WO"),
+            Refused.modelOpt(Consumer.SGLANG, "MXFP8"),
+            Refused.modelOpt(Consumer.SGLANG, "W4A16_NVFP4"));
+
+    private static boolean weights(QuantSettings.Group group, Predicate<QuantSettings.Operand> are) {
+        return group.weights() != null && are.test(group.weights());
+    }
+
+    private static boolean isMxfp8(QuantSettings.Group group) {
+        return weights(group, w -> w.isFloat8() && w.strategy().equals("group") && w.groupSize() == 32);
+    }
+
+    private static boolean isIntegersAlone(QuantSettings.Group group) {
+        return group.inputs() == null && weights(group, w -> !w.isFloat());
+    }
+
+    private static final Set<Consumer> ENGINES = EnumSet.of(Consumer.VLLM, Consumer.SGLANG);
     private static final Set<Consumer> TRANSFORMERS = EnumSet.of(Consumer.TRANSFORMERS);
     private static final Set<Consumer> TENSORRT_LLM = EnumSet.of(Consumer.TENSORRT_LLM);
 
@@ -27,6 +74,7 @@ final class MethodSupported extends CheckpointRule {
         }
         QuantSettings settings = subject.settings();
         String where = "quant_method " + settings.json().path("quant_method").asText("");
+        checkTable(settings, where, findings);
         switch (settings.method()) {
             case MODELOPT ->
                 findings.add(this, Severity.ERROR, TRANSFORMERS, "transformers has no loader for modelopt", where, "");
@@ -54,6 +102,31 @@ final class MethodSupported extends CheckpointRule {
                         where,
                         "");
             case NONE -> {}
+        }
+    }
+
+    private void checkTable(QuantSettings settings, String where, Findings findings) {
+        for (Refused refused : REFUSED) {
+            boolean found = refused.algorithm().isEmpty()
+                    ? settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
+                            && settings.groups().stream().anyMatch(refused.scheme())
+                    : settings.method() == QuantSettings.Method.MODELOPT
+                            && settings.algorithm().equals(refused.algorithm());
+            if (found) {
+                findings.add(this, Severity.ERROR, EnumSet.of(refused.consumer()), refused.what(), where, "");
+            }
+        }
+        String format = settings.json().path("format").asText("");
+        if (settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
+                && format.equals("int-quantized")
+                && settings.groups().stream().anyMatch(MethodSupported::isIntegersAlone)) {
+            findings.add(
+                    this,
+                    Severity.ERROR,
+                    ENGINES,
+                    "engines load weights of integers alone as pack-quantized, not as int-quantized",
+                    where,
+                    format);
         }
     }
 }

@@ -9,10 +9,11 @@ final class ScaleType extends CheckpointRule {
                 "scale-type",
                 Severity.WARNING,
                 Consumer.OF_CHECKPOINTS,
-                "Scales are F32, which every reader takes; BF16 in compressed-tensors; U8 or E4M3 for blocks of MX and"
-                        + " NVFP4.",
-                "store the scales as F32",
-                "HabanaAI/vllm-fork#2141, InternLM/lmdeploy#4261, InternLM/lmdeploy#4276");
+                "Scales are F32; in compressed-tensors of the model's type, which transformers gives the weights that"
+                        + " it unpacks; U8 or E4M3 for blocks of MX and NVFP4.",
+                "store the scales as F32, in compressed-tensors as the model's dtype: octet quantize, octet convert",
+                "HabanaAI/vllm-fork#2141, InternLM/lmdeploy#4261, InternLM/lmdeploy#4276,"
+                        + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/forward.py");
     }
 
     @Override
@@ -24,12 +25,11 @@ final class ScaleType extends CheckpointRule {
             DType type = s.tensor().dtype();
             switch (type) {
                 case F32, U8, F8_E8M0, F8_E4M3FN -> {}
-                case BF16 -> {
+                case BF16, F16 -> {
                     if (!compressed) {
                         report(s, Severity.WARNING, findings);
                     }
                 }
-                case F16 -> report(s, Severity.WARNING, findings);
                 default -> report(s, Severity.ERROR, findings);
             }
         });

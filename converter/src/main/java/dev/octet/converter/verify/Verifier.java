@@ -89,6 +89,7 @@ public final class Verifier {
             new LinearNotQuantized(),
             new LinearUnstored(),
             new LayerKindQuantized(),
+            new LayerSupported(),
             new HeadQuantized(),
             new TiedEmbeddings(),
             new FusedPartial(),
@@ -278,7 +279,10 @@ public final class Verifier {
             inThreads(weights.size(), i -> {
                 StoredWeight weight = weights.get(i);
                 boolean explain = beside == null || beside.isToExplain(weight);
-                facts.set(i, WeightWalk.walk(subject.checkpoint(), weight, explain ? subject.original() : null));
+                facts.set(
+                        i,
+                        WeightWalk.walk(
+                                subject.checkpoint(), subject.stored(), weight, explain ? subject.original() : null));
             });
             return facts;
         }

@@ -23,8 +23,7 @@ final class WeightFormat extends CheckpointRule {
             if (group == null || group.weights() == null || layer.weight() == null) {
                 return;
             }
-            Set<DType> wanted = wanted(group.weights());
-            // four bits are also packed into I32 by formats that Octet does not know
+            Set<DType> wanted = wanted(group.weights(), layer);
             if (!wanted.isEmpty() && !wanted.contains(layer.weight().dtype())) {
                 findings.add(
                         this,
@@ -37,13 +36,14 @@ final class WeightFormat extends CheckpointRule {
         });
     }
 
-    private static Set<DType> wanted(QuantSettings.Operand weights) {
+    private static Set<DType> wanted(QuantSettings.Operand weights, LayerTensors layer) {
         if (weights.isFloat8()) {
             return Set.of(DType.F8_E4M3FN, DType.F8_E5M2, DType.F8_E4M3FNUZ, DType.F8_E5M2FNUZ);
         }
         if (weights.isFloat4()) {
             return Set.of(DType.U8, DType.F4_E2M1);
         }
-        return weights.bits() == 8 ? Set.of(DType.I8) : Set.of();
+        // weight_packed holds words, whatever the width of its codes
+        return layer.isInWords() ? Set.of(DType.I32) : weights.bits() == 8 ? Set.of(DType.I8) : Set.of();
     }
 }

@@ -1,11 +1,13 @@
 package dev.octet.converter.verify;
 
+import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.ScaleTensor;
+import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.scale.Granularity;
@@ -41,6 +43,9 @@ final class WeightWalk {
     private final long matrices;
     private final boolean fourBits;
 
+    /** Reads codes that are packed into words; null when they lie in the file as they are. */
+    private final @Nullable WeightReader unpacking;
+
     private long blocks;
     private long zeroBlocks;
     private double squares;
@@ -50,7 +55,12 @@ final class WeightWalk {
     private double transposed;
     private double anyScale;
 
-    private WeightWalk(Checkpoint checkpoint, StoredWeight weight, StoredTensor data, @Nullable Checkpoint from) {
+    private WeightWalk(
+            Checkpoint checkpoint,
+            WeightReader reader,
+            StoredWeight weight,
+            StoredTensor data,
+            @Nullable Checkpoint from) {
         this.checkpoint = checkpoint;
         this.weight = weight;
         this.data = data;
@@ -59,6 +69,7 @@ final class WeightWalk {
         this.original =
                 same != null && same.shape().equals(weight.shape()) && FLOATS.contains(same.dtype()) ? same : null;
         this.fourBits = weight.codes() == Codes.E2M1;
+        this.unpacking = weight.inWords() ? reader : null;
         this.values = new float[fourBits ? 16 : 256];
         for (int code = 0; code < values.length; code++) {
             values[code] = WeightFacts.value(weight.codes(), code);
@@ -71,17 +82,19 @@ final class WeightWalk {
     }
 
     /** Walks over a weight; null when its codes are not in this checkpoint. */
-    static @Nullable WeightFacts walk(Checkpoint checkpoint, StoredWeight weight, @Nullable Checkpoint original)
+    static @Nullable WeightFacts walk(
+            Checkpoint checkpoint, StoredCheckpoint stored, StoredWeight weight, @Nullable Checkpoint original)
             throws IOException {
         StoredTensor data = checkpoint.tensor(weight.data().name());
-        return data == null ? null : new WeightWalk(checkpoint, weight, data, original).walk();
+        WeightReader reader = WeightReader.of(checkpoint, stored);
+        return data == null ? null : new WeightWalk(checkpoint, reader, weight, data, original).walk();
     }
 
     private WeightFacts walk() throws IOException {
         boolean scaled = scaleCountFits() && weight.zeroPoint() == null;
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment codes = arena.allocate(PIECE, 64);
-            MemorySegment floats = arena.allocate(original == null ? 1 : (long) PIECE * Float.BYTES, 64);
+            MemorySegment codes = arena.allocate(piece(), 64);
+            MemorySegment floats = arena.allocate(original == null ? 1 : piece() * Float.BYTES, 64);
             if (scaled) {
                 for (long matrix = 0; matrix < matrices; matrix++) {
                     walkMatrix(matrix, codes, floats);
@@ -140,8 +153,23 @@ final class WeightWalk {
                 && rows > r;
     }
 
+    /** Elements looked at in one go: of codes packed into words whole rows. */
+    private long piece() {
+        return unpacking == null ? PIECE : Math.max(1, PIECE / Math.max(1, columns)) * columns;
+    }
+
     /** Codes without usable scales: only how often each occurs. */
     private void count(MemorySegment buffer) throws IOException {
+        if (unpacking != null) {
+            for (long at = 0; at < rows * columns; at += piece()) {
+                MemorySegment part = buffer.asSlice(0, Math.min(piece(), rows * columns - at));
+                unpacking.readCodes(weight, at / columns, part);
+                for (long i = 0; i < part.byteSize(); i++) {
+                    histogram[code(part, i)]++;
+                }
+            }
+            return;
+        }
         long bytes = data.spec().byteSize();
         for (long at = 0; at < bytes; at += buffer.byteSize()) {
             MemorySegment piece = buffer.asSlice(0, Math.min(buffer.byteSize(), bytes - at));
@@ -168,7 +196,7 @@ final class WeightWalk {
         // sums of a block of rows are complete when its last row was seen
         long band = weight.granularity() instanceof Granularity.PerBlock(int r, int _) ? r * columns : 0;
         for (long at = 0; at < elements; ) {
-            long end = Math.min(elements, at + PIECE);
+            long end = Math.min(elements, at + piece());
             if (band > 0 && band <= PIECE) {
                 end = Math.min(elements, at + PIECE / band * band);
             }
@@ -184,8 +212,12 @@ final class WeightWalk {
     }
 
     private void readPiece(long first, long count, MemorySegment codes, MemorySegment floats) throws IOException {
-        long byteFrom = fourBits ? first / 2 : first;
-        checkpoint.read(data, byteFrom, codes.asSlice(0, fourBits ? Math.ceilDiv(count, 2L) : count));
+        if (unpacking != null) {
+            unpacking.readCodes(weight, first / columns, codes.asSlice(0, count));
+        } else {
+            long byteFrom = fourBits ? first / 2 : first;
+            checkpoint.read(data, byteFrom, codes.asSlice(0, fourBits ? Math.ceilDiv(count, 2L) : count));
+        }
         StoredTensor o = original;
         Checkpoint source = from;
         if (o != null && source != null) {

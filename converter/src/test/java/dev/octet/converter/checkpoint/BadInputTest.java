@@ -100,6 +100,38 @@ class BadInputTest {
                 .reason();
     }
 
+    private static final String PACKED =
+            "{\"quantization_config\": {\"quant_method\": \"compressed-tensors\", \"format\": \"pack-quantized\","
+                    + " \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"], \"weights\": {\"type\": \"int\","
+                    + " \"num_bits\": %d, \"strategy\": \"group\", \"group_size\": 32}}}}}";
+
+    private void packed(int bits, boolean withOrder) throws IOException {
+        MadeCheckpoint made = MadeCheckpoint.in(source)
+                .with(A, MadeCheckpoint.bytes(DType.I32, Q + "_packed", new byte[64 * bits * 8], 64, 2L * bits))
+                .noise(A, Q + "_scale", 0.02, 64, 2);
+        if (withOrder) {
+            made.with(A, MadeCheckpoint.bytes(DType.I32, Q + "_g_idx", new byte[64 * 4], 64));
+        }
+        made.write();
+        Files.writeString(source.resolve("config.json"), PACKED.formatted(bits));
+    }
+
+    @Test
+    void integers_of_a_width_that_is_not_read_are_refused_without_advice_to_forget_that_they_are_codes()
+            throws IOException {
+        packed(2, false);
+        OctetException refusal = refused(new Goal.Dequantize(DType.BF16, false));
+        assertTrue(refusal.what().contains("4 or 8 bits"), refusal.what());
+        assertFalse(refusal.fix().contains("quantization_config"), refusal.fix());
+    }
+
+    @Test
+    void columns_in_the_order_of_their_groups_are_refused_with_that_reason() throws IOException {
+        packed(4, true);
+        OctetException refusal = refused(new Goal.Dequantize(DType.BF16, false));
+        assertTrue(refusal.what().contains("weight_g_idx"), refusal.what());
+    }
+
     @Test
     void an_index_that_names_a_missing_file_is_refused() throws IOException {
         MadeCheckpoint.small(source).write();

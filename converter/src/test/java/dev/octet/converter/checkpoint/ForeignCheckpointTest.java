@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.Headers;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
@@ -19,7 +19,6 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -63,12 +62,8 @@ class ForeignCheckpointTest {
         return foreign().filter(f -> SWIZZLED.contains(f.name()));
     }
 
-    private static StoredCheckpoint recognise(Checkpoint checkpoint) {
-        Map<String, TensorSpec> tensors = new LinkedHashMap<>();
-        checkpoint.tensors().forEach((name, tensor) -> tensors.put(name, tensor.spec()));
-        Map<String, String> metadata = new HashMap<>();
-        checkpoint.shards().forEach(s -> metadata.putAll(s.header().metadata()));
-        return Layouts.recognise(tensors, metadata, checkpoint.config().orElse(null), null);
+    private static StoredCheckpoint recognise(Checkpoint checkpoint) throws IOException {
+        return Layouts.recognise(Headers.of(checkpoint, null));
     }
 
     @ParameterizedTest

@@ -78,6 +78,12 @@ final class GoodCheckpoint {
             if (this == PLAIN || this == FP8_BLOCK || this == FP8_UE8M0) {
                 return Consumer.OF_CHECKPOINTS;
             }
+            if (this == CT_MXFP8) {
+                return Set.of(Consumer.VLLM, Consumer.TRANSFORMERS);
+            }
+            if (this == MODELOPT_CHANNEL || this == MODELOPT_BLOCK || this == MODELOPT_MXFP8) {
+                return Set.of(Consumer.VLLM, Consumer.TENSORRT_LLM);
+            }
             return isModelOpt()
                     ? Set.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM)
                     : Set.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TRANSFORMERS);

@@ -262,8 +262,8 @@ class RuleTest {
                 warning("scale-0d", Kind.CT_TENSOR, m -> m.reshape(O + ".weight_scale")),
                 warning(
                         "scale-type",
-                        Kind.CT_TENSOR,
-                        m -> m.put(O + ".weight_scale", DType.F16, GoodCheckpoint.encoded(DType.F16, 0.01f), 1)),
+                        Kind.MODELOPT_FP8,
+                        m -> m.put(O + ".weight_scale", DType.F16, GoodCheckpoint.encoded(DType.F16, 0.01f))),
                 warning(
                         "scale-type",
                         Kind.MODELOPT_FP8,
@@ -294,6 +294,24 @@ class RuleTest {
                         "kv-scale-shape",
                         Kind.CT_TENSOR,
                         m -> m.put("model.layers.0.self_attn.k_scale", DType.F32, GoodCheckpoint.floats(1, 2), 2, 1)));
+    }
+
+    private static ObjectNode inputs(GoodCheckpoint m) {
+        return (ObjectNode) m.quantization().path("config_groups").path("group_0");
+    }
+
+    /** Has one module called query_key_value in a model of this type. */
+    private static void fused(GoodCheckpoint m, String type) {
+        m.config().put("model_type", type);
+        rename(m, O + ".", "model.layers.0.self_attention.query_key_value.");
+    }
+
+    private static void rename(GoodCheckpoint m, String from, String to) {
+        for (String name : List.copyOf(m.tensors.keySet())) {
+            if (name.startsWith(from)) {
+                m.tensors.put(to + name.substring(from.length()), m.tensors.remove(name));
+            }
+        }
     }
 
     private static List<Fault> faultsOfMethods() {
@@ -328,6 +346,24 @@ class RuleTest {
                         "weight-e5m2",
                         Kind.CT_CHANNEL,
                         m -> m.tensors.put(O + ".weight", retyped(m, O + ".weight", DType.F8_E5M2))),
+                error("method-supported", Kind.CT_MXFP8, m -> {}).readBy(Consumer.SGLANG),
+                error("method-supported", Kind.MODELOPT_CHANNEL, m -> {}).readBy(Consumer.SGLANG),
+                error("method-supported", Kind.MODELOPT_BLOCK, m -> {}).readBy(Consumer.SGLANG),
+                error("method-supported", Kind.MODELOPT_MXFP8, m -> {}).readBy(Consumer.SGLANG),
+                error("method-supported", Kind.CT_NVFP4, m -> inputs(m).putNull("input_activations"))
+                        .readBy(Consumer.SGLANG),
+                error("method-supported", Kind.CT_INT8, m -> inputs(m).putNull("input_activations"))
+                        .readBy(Consumer.VLLM),
+                error("layer-supported", Kind.FP8_BLOCK, m -> fused(m, "gpt_neox"))
+                        .readBy(Consumer.VLLM),
+                error("layer-supported", Kind.FP8_BLOCK, m -> fused(m, "falcon"))
+                        .readBy(Consumer.VLLM),
+                error("layer-supported", Kind.CT_NVFP4, m -> fused(m, "bloom")).readBy(Consumer.VLLM),
+                error("layer-supported", Kind.CT_CHANNEL, m -> {
+                            m.config().put("model_type", "mamba");
+                            rename(m, O + ".", "model.layers.0.mixer.dt_proj.");
+                        })
+                        .readBy(Consumer.VLLM),
                 warning("group-name", Kind.CT_CHANNEL, m -> {
                             ObjectNode groups = (ObjectNode) m.quantization().path("config_groups");
                             groups.set("attention", groups.remove("group_0"));

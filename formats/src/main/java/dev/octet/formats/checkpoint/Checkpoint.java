@@ -159,8 +159,8 @@ public final class Checkpoint implements AutoCloseable {
         }
         List<Shard> shards = new ArrayList<>();
         try {
-            for (Path file : index.shardPaths(indexFile).values()) {
-                readShard(file, problems).ifPresent(shards::add);
+            for (Map.Entry<String, Path> file : index.shardPaths(indexFile).entrySet()) {
+                readShard(file.getKey(), file.getValue(), problems).ifPresent(shards::add);
             }
             Map<String, SafetensorsHeader> headers = new LinkedHashMap<>();
             shards.forEach(s -> headers.put(s.name(), s.header()));
@@ -187,12 +187,15 @@ public final class Checkpoint implements AutoCloseable {
     }
 
     private static Optional<Shard> readShard(Path file, Consumer<MalformedModelException> problems) throws IOException {
+        return readShard(String.valueOf(file.getFileName()), file, problems);
+    }
+
+    private static Optional<Shard> readShard(String name, Path file, Consumer<MalformedModelException> problems)
+            throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment bytes = MappedFile.map(file, arena);
-            return Optional.of(new Shard(
-                    String.valueOf(file.getFileName()),
-                    file,
-                    SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT)));
+            return Optional.of(
+                    new Shard(name, file, SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT)));
         } catch (MalformedModelException e) {
             problems.accept(e);
             return Optional.empty();

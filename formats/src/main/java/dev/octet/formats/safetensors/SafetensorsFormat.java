@@ -158,9 +158,12 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
     private static Path modelFile(Path folder) throws IOException {
         Path index = folder.resolve(ShardIndex.FILE_NAME);
         Path single = folder.resolve(SafetensorsWriter.SINGLE_FILE);
-        if (Files.exists(index) && Files.exists(single)) {
+        if (Files.exists(index)
+                && Files.exists(single)
+                && !ShardIndex.read(index).shardNames().contains(SafetensorsWriter.SINGLE_FILE)) {
             throw AMBIGUOUS_FOLDER.broken(
-                    "there are an index and a " + SafetensorsWriter.SINGLE_FILE + ", loaders disagree which counts",
+                    "there are a " + SafetensorsWriter.SINGLE_FILE
+                            + " and an index that does not name it, loaders disagree which counts",
                     folder.toString());
         }
         if (Files.exists(index)) {

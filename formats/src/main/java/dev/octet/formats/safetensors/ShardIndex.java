@@ -35,7 +35,6 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.SequencedMap;
@@ -122,6 +121,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
             }
         }
         require(found, "the index has no weight_map", path);
+        require(!weightMap.isEmpty(), "the weight_map of the index names no tensor", path);
         require(parser.nextToken() == null, "something follows the index's object", path);
         return new ShardIndex(weightMap, totalSize);
     }
@@ -166,8 +166,9 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
     }
 
     /**
-     * Where the shards lie, by name. A name must be that of a file in the index's own folder; a link is followed if it stays there,
-     * or if the index itself is a link to the same other folder (how Hugging Face's download cache lays out its snapshots).
+     * Where the shards lie, by name. A name must be that of a file in the index's own folder or below it, its parts divided by slashes; a link
+     * is followed if it stays there, or if the index itself is a link to the same other folder (how Hugging Face's download cache lays out
+     * its snapshots).
      *
      * @throws MalformedModelException when a shard is missing or lies elsewhere
      * @throws IOException when a link cannot be followed
@@ -177,19 +178,19 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
         if (folder == null) {
             throw INVALID_INDEX.broken("the index lies in no folder", index.toString());
         }
-        List<Path> allowed = List.of(folder.toRealPath(), realFolder(index, folder));
+        Path own = folder.toRealPath();
+        Path linked = realFolder(index, folder);
         SequencedMap<String, Path> paths = new LinkedHashMap<>();
         for (String name : shardNames()) {
-            requirePlain(name, index);
+            requireInside(name, index);
             Path path = inFolder(folder, name, index);
             if (!Files.exists(path)) {
                 throw MISSING_SHARD.broken("there is no file " + name + " that the index names", path.toString());
             }
-            Path parent = path.toRealPath().getParent();
-            if (parent == null || !allowed.contains(parent)) {
+            Path real = path.toRealPath();
+            if (!real.startsWith(own) && !linked.equals(real.getParent())) {
                 throw SHARD_OUTSIDE.broken(
-                        "the shard " + name + " is a link to " + path.toRealPath() + ", outside of its folder",
-                        path.toString());
+                        "the shard " + name + " is a link to " + real + ", outside of its folder", path.toString());
             }
             paths.put(name, path);
         }
@@ -210,15 +211,15 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
         return parent == null ? folder.toRealPath() : parent;
     }
 
-    private static void requirePlain(String name, Path index) {
+    private static void requireInside(String name, Path index) {
         // Judged as text, the same on every system: a backslash separates on Windows only, a colon names a drive there.
-        boolean plain = !name.isBlank()
-                && !name.equals(".")
-                && !name.equals("..")
-                && name.chars().noneMatch(c -> c == '/' || c == '\\' || c == ':' || Character.isISOControl(c));
+        boolean plain = name.chars().noneMatch(c -> c == '\\' || c == ':' || Character.isISOControl(c));
+        for (String part : name.split("/", -1)) {
+            plain &= !part.isBlank() && !part.equals(".") && !part.equals("..");
+        }
         if (!plain) {
             throw SHARD_OUTSIDE.broken(
-                    "the index names the shard '" + name + "', not a plain file name", index.toString());
+                    "the index names the shard '" + name + "', not a file in its folder", index.toString());
         }
     }
 

@@ -201,16 +201,56 @@ class SafetensorsFolderTest {
                 ".",
                 "",
                 " ",
-                "sub/s1",
+                "sub/../s1",
+                "sub/./s1",
+                "sub//s1",
+                "sub/../../s1",
                 "sub\\\\s1",
                 "C:s1",
                 "..\\\\s1",
                 "s\\u0000",
                 "s1/"
             })
-    void a_shard_name_that_is_no_plain_name_is_refused(String name) throws IOException {
+    void a_shard_name_that_leads_out_of_the_folder_is_refused(String name) throws IOException {
         index("'a':'" + name + "'");
         refused(SafetensorsRule.SHARD_OUTSIDE);
+    }
+
+    @Test
+    void an_index_that_names_model_safetensors_counts() throws IOException {
+        SafetensorsWriter.write(folder.resolve("model.safetensors"), tensors("a"), Map.of());
+        SafetensorsWriter.write(folder.resolve("s2"), tensors("b"), Map.of());
+        index("'a':'model.safetensors','b':'s2'");
+        assertEquals(Set.of("a", "b"), read().tensors().keySet());
+        index("'b':'s2'");
+        refused(SafetensorsRule.AMBIGUOUS_FOLDER);
+    }
+
+    @Test
+    void a_shard_may_lie_in_a_folder_below_the_index() throws IOException {
+        Files.createDirectories(folder.resolve("sub/deeper"));
+        SafetensorsWriter.write(folder.resolve("sub/deeper/s1"), tensors("a"), Map.of());
+        SafetensorsWriter.write(folder.resolve("s2"), tensors("b"), Map.of());
+        index("'a':'sub/deeper/s1','b':'s2'");
+        assertEquals(Set.of("a", "b"), read().tensors().keySet());
+    }
+
+    @Test
+    void a_folder_below_the_index_that_is_a_link_out_of_it_is_refused() throws IOException {
+        Path inside = Files.createDirectory(folder.resolve("model"));
+        Path outside = Files.createDirectory(folder.resolve("other"));
+        SafetensorsWriter.write(outside.resolve("s1"), tensors("a"), Map.of());
+        Files.createSymbolicLink(inside.resolve("sub"), outside);
+        Files.writeString(inside.resolve(ShardIndex.FILE_NAME), "{\"weight_map\":{\"a\":\"sub/s1\"}}");
+        MalformedModelException e = assertThrows(MalformedModelException.class, () -> format.read(inside, arena));
+        assertEquals(SafetensorsRule.SHARD_OUTSIDE.id(), e.rule().orElseThrow());
+    }
+
+    @Test
+    void an_index_of_no_tensors_is_refused() throws IOException {
+        SafetensorsWriter.write(folder.resolve("s1"), tensors("a"), Map.of());
+        index("");
+        refused(SafetensorsRule.INVALID_INDEX);
     }
 
     @Test
@@ -239,8 +279,8 @@ class SafetensorsFolderTest {
             strings = {
                 "{\"weight_map\":[]}",
                 "{\"weight_map\":{\"a\":1}}",
-                "{\"weight_map\":{}} x",
-                "{\"weight_map\":{},\"weight_map\":{}}",
+                "{\"weight_map\":{\"a\":\"s1\"}} x",
+                "{\"weight_map\":{\"a\":\"s1\"},\"weight_map\":{}}",
                 "{\"weight_map\":{\"a\":\"s1\"",
             })
     void an_index_of_another_form_is_refused(String json) throws IOException {
@@ -254,7 +294,7 @@ class SafetensorsFolderTest {
     void an_index_nested_over_the_limit_is_refused() throws IOException {
         Path path = folder.resolve(ShardIndex.FILE_NAME);
         for (int depth : new int[] {HeaderLimits.MAX_NESTING - 1, HeaderLimits.MAX_NESTING}) {
-            Files.writeString(path, "{\"x\":" + "[".repeat(depth - 1) + "]".repeat(depth - 1) + ",\"weight_map\":{}}");
+            Files.writeString(path, "{\"x\":" + "[".repeat(depth - 1) + "]".repeat(depth - 1) + ",\"weight_map\":{\"a\":\"s1\"}}");
             assertEquals(Map.of(), ShardIndex.read(path).weightMap());
         }
         Files.writeString(path, "{\"x\":" + "[".repeat(HeaderLimits.MAX_NESTING));
@@ -272,7 +312,7 @@ class SafetensorsFolderTest {
     @ValueSource(strings = {"null", "\"x\"", "{\"total_size\":\"5\"}", "{\"total_size\":-1}", "{\"total_size\":1e99}"})
     void a_total_size_that_cannot_be_true_is_no_total_size(String metadata) throws IOException {
         Path path = folder.resolve(ShardIndex.FILE_NAME);
-        Files.writeString(path, "{\"metadata\":" + metadata + ",\"weight_map\":{}}");
+        Files.writeString(path, "{\"metadata\":" + metadata + ",\"weight_map\":{\"a\":\"s1\"}}");
         assertEquals(OptionalLong.empty(), ShardIndex.read(path).totalSize());
     }
 

@@ -120,7 +120,7 @@ public record CompressedTensorsConfig(
             if (isFloat) {
                 return bits == 8 ? Optional.of(Codes.E4M3FN) : bits == 4 ? Optional.of(Codes.E2M1) : Optional.empty();
             }
-            return bits == 8 ? Optional.of(symmetric ? Codes.INT8 : Codes.INT8_ASYMMETRIC) : Optional.empty();
+            return Codes.integers(bits, !symmetric);
         }
     }
 

@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
  * mxfp8            m.weight F8_E4M3   m.weight_scale U8 [out, in/32], 2^(byte - 127)
  * nvfp4            m.weight_packed U8 [out, in/2]   m.weight_scale F8_E4M3 [out, in/16]   m.weight_global_scale F32 [1], a divisor
  * int8             m.weight I8        m.weight_scale [out, 1]
- * int8-asymmetric  m.weight I8        m.weight_scale [out, 1]   m.weight_zero_point I8 [out, 1]
+ * int8-asymmetric  m.weight_packed I32 [out, in/4]   m.weight_scale [out, 1]   m.weight_zero_point I32 [out/4, 1]   m.weight_shape I64 [2]
  * static inputs    m.input_scale [1]; nvfp4: m.input_global_scale F32 [1], a divisor
  * KV cache         attention.k_scale F32 [1]   attention.v_scale F32 [1]; announced as kv_cache_scheme
  * </pre>
@@ -41,11 +41,17 @@ import org.jspecify.annotations.Nullable;
  * without a GPU): it has rows / rows of scales for the height of a block, and takes a single column of blocks for channels
  * ({@code quantization/lifecycle/forward.py}, {@code dequantize}).
  *
- * <p>{@code int8-asymmetric} leaves activations alone. compressed-tensors itself would pack such weights into I32; its reader takes
- * {@code int-quantized} as well, vLLM takes neither asymmetric form at 8 bits.
+ * <p>{@code int8-asymmetric} leaves activations alone, and engines know weights of integers alone in one format only,
+ * {@code pack-quantized} ({@code compressors/pack_quantized}): codes plus 128 lie in I32, the earlier in the lower bits, along the rows of a
+ * weight and down the columns of zero points.
  */
 final class CompressedTensorsLayout implements Layout {
     static final String NAME = "compressed-tensors";
+
+    private static final String PACKED = "_packed";
+
+    /** Integers of eight bits in an I32. */
+    private static final long CODES_OF_WORD = 4;
 
     @Override
     public String name() {
@@ -69,26 +75,50 @@ final class CompressedTensorsLayout implements Layout {
                 : Optional.of(Schemes.of(recipe, options, ScaleRule.Exponent.COMPRESSED_TENSORS));
     }
 
+    /**
+     * The model's own, as llm-compressor has it: transformers gives a weight that it unpacks the type of its scales, and where the
+     * architecture's names are translated while it loads (Qwen2.5-VL, Gemma 3 with images, DINOv2) the weight keeps it, so that F32 scales meet
+     * BF16 activations and the product is refused.
+     */
+    @Override
+    public DType scaleType(DType model) {
+        return model;
+    }
+
     @Override
     public Optional<String> refusal(WeightScheme scheme, Shape shape) {
         if (shape.rank() > 2) {
             return Optional.of("readers of compressed-tensors look for one module per expert, not for a tensor of all");
         }
-        return Schemes.refusal(scheme, shape); // blocks may overhang: they are padded to compute and cropped to store
+        Optional<String> refusal =
+                Schemes.refusal(scheme, shape); // blocks may overhang: they are padded to compute and cropped to store
+        boolean wholeWords =
+                shape.rank() < 2 || (shape.dim(-1) % CODES_OF_WORD == 0 && shape.dim(-2) % CODES_OF_WORD == 0);
+        return refusal.isPresent() || wholeWords || !scheme.codes().hasZeroPoint()
+                ? refusal
+                : Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is no multiple of " + CODES_OF_WORD + " x "
+                        + CODES_OF_WORD + ", which vLLM packs into words");
     }
 
     @Override
     public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
+        boolean words = scheme.codes().hasZeroPoint();
         boolean packed = scheme.codes() == Codes.E2M1;
-        TensorSpec data = Schemes.codes(packed ? name + "_packed" : name, scheme, shape);
+        TensorSpec data = words
+                ? new TensorSpec(
+                        name + PACKED, DType.I32, Shape.of(shape.dim(0), Math.ceilDiv(shape.dim(1), CODES_OF_WORD)))
+                : Schemes.codes(packed ? name + PACKED : name, scheme, shape);
         Shape scaleShape = switch (scheme.granularity()) {
             case Granularity.PerTensor() -> Shape.of(1);
             case Granularity.PerChannel _ -> Shape.of(shape.dim(-2), 1);
             case Granularity.PerBlock _, Granularity.PerGroup _, Granularity.Mx _, Granularity.PerToken _ ->
                 scheme.granularity().scaleShape(shape);
         };
-        TensorSpec zeroPoint = scheme.codes() == Codes.INT8_ASYMMETRIC
-                ? new TensorSpec(name + "_zero_point", DType.I8, scaleShape)
+        TensorSpec zeroPoint = words
+                ? new TensorSpec(
+                        name + "_zero_point",
+                        DType.I32,
+                        Shape.of(Math.ceilDiv(scaleShape.dim(0), CODES_OF_WORD), scaleShape.dim(1)))
                 : null;
         return new StoredWeight(
                 name,
@@ -99,14 +129,16 @@ final class CompressedTensorsLayout implements Layout {
                 Schemes.scales(name + "_scale", scheme, scaleShape),
                 scheme.twoLevels() ? divisor(name + "_global_scale") : null,
                 zeroPoint,
-                options.staticInputs() ? inputScale(name, scheme, options) : null);
+                options.staticInputs() ? inputScale(name, scheme, options) : null,
+                words ? new TensorSpec(name + "_shape", DType.I64, Shape.of(shape.rank())) : null,
+                null);
     }
 
     private static ScaleTensor inputScale(String name, WeightScheme scheme, LayoutOptions options) {
         String module = StoredWeight.moduleOf(name);
         return scheme.twoLevels()
                 ? divisor(module + ".input_global_scale")
-                : ScaleTensor.multiplier(new TensorSpec(module + ".input_scale", options.scaleType(), Shape.of(1)));
+                : ScaleTensor.multiplier(new TensorSpec(module + ".input_scale", options.scales(), Shape.of(1)));
     }
 
     private static ScaleTensor divisor(String name) {
@@ -164,7 +196,7 @@ final class CompressedTensorsLayout implements Layout {
     private static String format(Recipe recipe) {
         Operand weight = recipe.fprop().weight();
         if (weight.codes().isInteger()) {
-            return "int-quantized";
+            return weight.codes().hasZeroPoint() ? "pack-quantized" : "int-quantized";
         }
         if (weight.codes() == Codes.E2M1) {
             return "nvfp4-pack-quantized";
@@ -200,7 +232,7 @@ final class CompressedTensorsLayout implements Layout {
     private static ObjectNode operand(ObjectNode node, Operand operand, boolean dynamic) {
         Codes codes = operand.codes();
         boolean isFloat = !codes.isInteger();
-        boolean symmetric = codes != Codes.INT8_ASYMMETRIC;
+        boolean symmetric = !codes.hasZeroPoint();
         int bits = codes == Codes.E2M1 ? 4 : 8;
         switch (operand.granularity()) {
             case Granularity.PerTensor() -> arguments(node, isFloat, bits, "tensor", 0, dynamic, symmetric);
@@ -251,20 +283,16 @@ final class CompressedTensorsLayout implements Layout {
     }
 
     @Override
-    public Optional<StoredCheckpoint> recognise(
-            Map<String, TensorSpec> tensors,
-            Map<String, String> metadata,
-            @Nullable ObjectNode config,
-            @Nullable ObjectNode quantConfig) {
-        Optional<ObjectNode> quantization =
-                Configs.quantization(config).filter(q -> Configs.method(q).equals(NAME));
+    public Optional<StoredCheckpoint> recognise(Headers headers) {
+        Optional<ObjectNode> quantization = Configs.quantization(headers.config())
+                .filter(q -> Configs.method(q).equals(NAME));
         if (quantization.isEmpty()) {
             return Optional.empty();
         }
         CompressedTensorsConfig read = CompressedTensorsConfig.of(quantization.orElseThrow());
         List<String> notes = new ArrayList<>(read.notes());
         WeightFinder finder = new WeightFinder(
-                tensors,
+                headers,
                 weight -> read.groupOf(StoredWeight.moduleOf(weight))
                         .map(CompressedTensorsConfig.Group::weights)
                         .map(a -> new WeightFinder.Expectation(

@@ -61,8 +61,8 @@ final class Fp8Layout implements Layout {
             return Optional.of("layout fp8 knows one scale per weight (fp8) or per 128 x 128 block (fp8-block), not "
                     + recipe.name() + "; compressed-tensors does");
         }
-        if (options.scaleType() != DType.F32) {
-            return Optional.of("readers of layout fp8 expect scales as F32, not as " + options.scaleType());
+        if (options.scales() != DType.F32) {
+            return Optional.of("readers of layout fp8 expect scales as F32, not as " + options.scales());
         }
         return Schemes.senseless(recipe, options);
     }
@@ -103,7 +103,9 @@ final class Fp8Layout implements Layout {
                 ScaleTensor.multiplier(scale),
                 null,
                 null,
-                input);
+                input,
+                null,
+                null);
     }
 
     @Override
@@ -159,12 +161,8 @@ final class Fp8Layout implements Layout {
     }
 
     @Override
-    public Optional<StoredCheckpoint> recognise(
-            Map<String, TensorSpec> tensors,
-            Map<String, String> metadata,
-            @Nullable ObjectNode config,
-            @Nullable ObjectNode quantConfig) {
-        Optional<ObjectNode> quantization = Configs.quantization(config)
+    public Optional<StoredCheckpoint> recognise(Headers headers) {
+        Optional<ObjectNode> quantization = Configs.quantization(headers.config())
                 .filter(q -> Configs.method(q).equals(NAME) || Configs.method(q).equals("mxfp8"));
         if (quantization.isEmpty()) {
             return Optional.empty();
@@ -172,7 +170,7 @@ final class Fp8Layout implements Layout {
         Granularity blocks = blocks(quantization.orElseThrow().path("weight_block_size"));
         WeightFinder.Expectation expectation = new WeightFinder.Expectation(blocks, Codes.E4M3FN);
         List<String> notes = new ArrayList<>();
-        return Optional.of(new WeightFinder(tensors, _ -> expectation, notes).find(NAME));
+        return Optional.of(new WeightFinder(headers, _ -> expectation, notes).find(NAME));
     }
 
     private static @Nullable Granularity blocks(JsonNode size) {

@@ -1,12 +1,12 @@
 package dev.octet.quant.layout;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.util.Map;
 import java.util.Optional;
-import org.jspecify.annotations.Nullable;
 
 /** One way in which a family of consumers finds quantised weights in a checkpoint. Stateless. */
 public interface Layout {
@@ -23,6 +23,15 @@ public interface Layout {
      * How weights are quantised by {@code recipe} in this layout; empty when it has no way to say so: see {@link #unsupported}.
      */
     Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options);
+
+    /**
+     * How float scales are stored where nothing else is asked for.
+     *
+     * @param model what the model's weights are without quantisation: F32, BF16 or F16
+     */
+    default DType scaleType(DType model) {
+        return DType.F32;
+    }
 
     /**
      * Why a weight of this shape cannot be quantised by this scheme for this layout's consumers; empty when it can.
@@ -57,15 +66,7 @@ public interface Layout {
     /**
      * Recognises the quantised weights of a checkpoint.
      *
-     * @param tensors all tensors by name, in the order of the checkpoint
-     * @param metadata of its safetensors files, merged
-     * @param config its {@code config.json}, null when there is none
-     * @param quantConfig its {@code hf_quant_config.json}, null when there is none
      * @return empty when the checkpoint is not in this layout
      */
-    Optional<StoredCheckpoint> recognise(
-            Map<String, TensorSpec> tensors,
-            Map<String, String> metadata,
-            @Nullable ObjectNode config,
-            @Nullable ObjectNode quantConfig);
+    Optional<StoredCheckpoint> recognise(Headers headers);
 }

@@ -1,17 +1,34 @@
 package dev.octet.quant.layout;
 
 import dev.octet.formats.tensor.DType;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Choices within a layout.
  *
- * @param scaleType how float scales are stored: F32 (every reader takes it), BF16 or F16
+ * @param scaleType how float scales are stored: F32, BF16 or F16; null for what the layout's readers want of a model: {@link
+ *     Layout#scaleType}
  * @param powerOfTwoScales block scales are powers of two ({@code --scale-format ue8m0})
  * @param staticInputs an input scale from statistics is written for each weight
  */
-public record LayoutOptions(DType scaleType, boolean powerOfTwoScales, boolean staticInputs) {
-    /** F32 scales, any value, dynamic activations. */
+public record LayoutOptions(@Nullable DType scaleType, boolean powerOfTwoScales, boolean staticInputs) {
+    /** Scales of the type that readers want and of any value, dynamic activations. */
     public static LayoutOptions defaults() {
-        return new LayoutOptions(DType.F32, false, false);
+        return new LayoutOptions(null, false, false);
+    }
+
+    /** The type of scales; F32 as long as none is chosen. */
+    DType scales() {
+        return scaleType == null ? DType.F32 : scaleType;
+    }
+
+    /** These with a type of scales where none is chosen: that which {@code layout} has for a model of this type. */
+    public LayoutOptions of(Layout layout, DType model) {
+        return scaleType == null ? new LayoutOptions(layout.scaleType(model), powerOfTwoScales, staticInputs) : this;
+    }
+
+    /** These with or without static inputs. */
+    public LayoutOptions withInputs(boolean inputs) {
+        return new LayoutOptions(scaleType, powerOfTwoScales, inputs);
     }
 }

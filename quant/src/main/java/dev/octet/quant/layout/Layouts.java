@@ -1,13 +1,9 @@
 package dev.octet.quant.layout;
 
-import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import org.jspecify.annotations.Nullable;
 
 /** All layouts. One more is one more class and its place in {@link #ALL}. */
 public final class Layouts {
@@ -30,31 +26,23 @@ public final class Layouts {
     /**
      * Recognises the quantised weights of any checkpoint. Never fails: without a configuration that a layout knows, names, types and
      * shapes of the tensors speak for themselves, and a checkpoint with nothing quantised is {@link #PLAIN}.
-     *
-     * @param tensors all tensors by name, in the order of the checkpoint
-     * @param metadata of its safetensors files, merged
-     * @param config its {@code config.json}, null when there is none
-     * @param quantConfig its {@code hf_quant_config.json}, null when there is none
      */
-    public static StoredCheckpoint recognise(
-            Map<String, TensorSpec> tensors,
-            Map<String, String> metadata,
-            @Nullable ObjectNode config,
-            @Nullable ObjectNode quantConfig) {
+    public static StoredCheckpoint recognise(Headers headers) {
         return ALL.stream()
-                .flatMap(l -> l.recognise(tensors, metadata, config, quantConfig).stream())
+                .flatMap(l -> l.recognise(headers).stream())
                 .findFirst()
-                .or(() -> Torchao.recognise(tensors, metadata))
-                .orElseGet(() -> byNames(tensors, config));
+                .or(() -> Torchao.recognise(headers))
+                .orElseGet(() -> byNames(headers));
     }
 
-    private static StoredCheckpoint byNames(Map<String, TensorSpec> tensors, @Nullable ObjectNode config) {
+    private static StoredCheckpoint byNames(Headers headers) {
         List<String> notes = new ArrayList<>();
-        String method = Configs.quantization(config).map(Configs::method).orElse("");
+        String method =
+                Configs.quantization(headers.config()).map(Configs::method).orElse("");
         if (!method.isEmpty()) {
             notes.add("quant_method '" + method + "' is none that Octet knows");
         }
-        StoredCheckpoint found = asTheOthers(tensors, notes);
+        StoredCheckpoint found = asTheOthers(headers, notes);
         String layout = found.weights().values().stream()
                 .flatMap(w -> likeliest(w).stream())
                 .findFirst()
@@ -74,9 +62,9 @@ public final class Layouts {
     /**
      * All weights by names and shapes. A weight of one block looks like one with a single scale: it is taken for what the others are.
      */
-    private static StoredCheckpoint asTheOthers(Map<String, TensorSpec> tensors, List<String> notes) {
+    private static StoredCheckpoint asTheOthers(Headers headers, List<String> notes) {
         List<String> before = List.copyOf(notes);
-        StoredCheckpoint found = new WeightFinder(tensors, _ -> WeightFinder.Expectation.NONE, notes).find(PLAIN);
+        StoredCheckpoint found = new WeightFinder(headers, _ -> WeightFinder.Expectation.NONE, notes).find(PLAIN);
         Optional<Granularity> blocks = found.weights().values().stream()
                 .map(StoredWeight::granularity)
                 .filter(Granularity.PerBlock.class::isInstance)
@@ -87,7 +75,7 @@ public final class Layouts {
         notes.clear();
         notes.addAll(before);
         WeightFinder.Expectation expectation = new WeightFinder.Expectation(blocks.orElseThrow(), null);
-        return new WeightFinder(tensors, _ -> expectation, notes).find(PLAIN);
+        return new WeightFinder(headers, _ -> expectation, notes).find(PLAIN);
     }
 
     /** The layout that names and shapes of one weight's tensors are those of; empty when it has no scale. */

@@ -15,7 +15,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import org.jspecify.annotations.Nullable;
 
 /**
  * NVIDIA ModelOpt's unified Hugging Face layout, which TensorRT-LLM and vLLM read. What is quantised stands in
@@ -65,8 +64,8 @@ final class ModelOptLayout implements Layout {
         if (codes.isInteger()) {
             return Optional.of("readers of layout modelopt do not know " + recipe.name() + "; compressed-tensors does");
         }
-        if (options.scaleType() != DType.F32) {
-            return Optional.of("readers of layout modelopt expect scales as F32, not as " + options.scaleType());
+        if (options.scales() != DType.F32) {
+            return Optional.of("readers of layout modelopt expect scales as F32, not as " + options.scales());
         }
         if (granularity instanceof Granularity.PerTensor && !options.staticInputs()) {
             return Optional.of("fp8 in layout modelopt needs statistics: vLLM always reads a static input scale there;"
@@ -116,7 +115,9 @@ final class ModelOptLayout implements Layout {
                 Schemes.scales(name + "_scale", scheme, scaleShape),
                 scheme.twoLevels() ? scalar(name + "_scale_2") : null,
                 null,
-                options.staticInputs() ? scalar(StoredWeight.moduleOf(name) + ".input_scale") : null);
+                options.staticInputs() ? scalar(StoredWeight.moduleOf(name) + ".input_scale") : null,
+                null,
+                null);
     }
 
     private static ScaleTensor scalar(String name) {
@@ -220,16 +221,13 @@ final class ModelOptLayout implements Layout {
     }
 
     @Override
-    public Optional<StoredCheckpoint> recognise(
-            Map<String, TensorSpec> tensors,
-            Map<String, String> metadata,
-            @Nullable ObjectNode config,
-            @Nullable ObjectNode quantConfig) {
+    public Optional<StoredCheckpoint> recognise(Headers headers) {
+        ObjectNode quantConfig = headers.quantConfig();
         Optional<ObjectNode> nested = quantConfig == null
                 ? Optional.empty()
                 : Configs.object(quantConfig.path("quantization")).filter(q -> q.has("quant_algo"));
-        Optional<ObjectNode> found = nested.or(
-                () -> Configs.quantization(config).filter(q -> Configs.method(q).startsWith(NAME)));
+        Optional<ObjectNode> found = nested.or(() -> Configs.quantization(headers.config())
+                .filter(q -> Configs.method(q).startsWith(NAME)));
         if (found.isEmpty()) {
             return Optional.empty();
         }
@@ -238,7 +236,7 @@ final class ModelOptLayout implements Layout {
         JsonNode each = quantization.path("quantized_layers");
         List<String> notes = new ArrayList<>();
         return Optional.of(new WeightFinder(
-                        tensors,
+                        headers,
                         weight -> expectation(each.path(StoredWeight.moduleOf(weight))
                                 .path("quant_algo")
                                 .asText(all)),

@@ -25,7 +25,7 @@ final class Schemes {
                         : new ScaleRule.AmaxRule();
         DType number = granularity instanceof Granularity.Mx
                 ? DType.F8_E8M0
-                : weight.codes() == Codes.E2M1 ? DType.F8_E4M3FN : options.scaleType();
+                : weight.codes() == Codes.E2M1 ? DType.F8_E4M3FN : options.scales();
         return new WeightScheme(weight.codes(), granularity, rule, number);
     }
 
@@ -65,7 +65,7 @@ final class Schemes {
             return Optional.of("activations of " + recipe.name()
                     + " have no static scale: consumers find theirs at run time; leave the statistics away");
         }
-        DType type = options.scaleType();
+        DType type = options.scales();
         return type == DType.F32 || type == DType.BF16 || type == DType.F16
                 ? Optional.empty()
                 : Optional.of("scales are stored as F32, BF16 or F16, not as " + type);

@@ -1,5 +1,6 @@
 package dev.octet.quant.layout;
 
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.number.Codes;
@@ -17,11 +18,14 @@ import org.jspecify.annotations.Nullable;
  * @param codes what the codes are
  * @param granularity which elements share a scale; channels are counted with axis -2, so that experts in front do not matter, and one
  *     scale for each of several matrices is per tensor: {@code scale} then has as many elements as there are matrices, or one for all
- * @param data the tensor of codes; its name and shape may differ from the weight's ({@code weight_packed}, two codes to a byte)
+ * @param data the tensor of codes; its name and shape may differ from the weight's ({@code weight_packed}: two codes to a byte, or rows of
+ *     codes packed into I32)
  * @param scale the scales; null when the checkpoint has none for this weight, which every reader but a raw one must refuse
  * @param globalScale the second level (NVFP4), one element or one for each matrix; null where there is none
- * @param zeroPoint I8, one for each scale; null for symmetric codes
+ * @param zeroPoint one for each scale: I8, or packed into I32 down the columns of the scales; null for symmetric codes
  * @param inputScale the static scale of the activation that this weight is multiplied with; null when dynamic or not quantised
+ * @param shapeNumbers I64 or I32, a tensor that holds the dimensions of {@code shape}; null where there is none
+ * @param unread why there are codes and scales and yet no way to read them; null when they can be read, or when there is no scale
  */
 public record StoredWeight(
         String name,
@@ -32,8 +36,23 @@ public record StoredWeight(
         @Nullable ScaleTensor scale,
         @Nullable ScaleTensor globalScale,
         @Nullable TensorSpec zeroPoint,
-        @Nullable ScaleTensor inputScale) {
+        @Nullable ScaleTensor inputScale,
+        @Nullable TensorSpec shapeNumbers,
+        @Nullable String unread) {
+    /** Bits of a word that several codes are packed into. */
+    public static final int WORD_BITS = 32;
+
     private static final String WEIGHT = ".weight";
+
+    /** Whether the codes of each row are packed into I32. */
+    public boolean inWords() {
+        return data.dtype() == DType.I32;
+    }
+
+    /** Zero points in one element of their tensor, which are those of as many rows; 1 where they are not packed. */
+    public int rowsOfZeroPoint() {
+        return zeroPoint != null && zeroPoint.dtype() == DType.I32 ? WORD_BITS / codes.bits() : 1;
+    }
 
     /** The module it belongs to: its name without {@code .weight}. */
     public String module() {
@@ -60,6 +79,9 @@ public record StoredWeight(
         }
         if (inputScale != null) {
             tensors.add(inputScale.spec());
+        }
+        if (shapeNumbers != null) {
+            tensors.add(shapeNumbers);
         }
         return tensors;
     }

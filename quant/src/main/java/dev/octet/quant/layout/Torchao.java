@@ -33,25 +33,27 @@ final class Torchao {
 
     private static final ObjectMapper JSON = new ObjectMapper();
 
+    private final Headers headers;
     private final Map<String, TensorSpec> tensors;
     private final Map<String, String> metadata;
     private final List<String> notes = new ArrayList<>();
 
-    private Torchao(Map<String, TensorSpec> tensors, Map<String, String> metadata) {
-        this.tensors = tensors;
-        this.metadata = metadata;
+    private Torchao(Headers headers) {
+        this.headers = headers;
+        this.tensors = headers.tensors();
+        this.metadata = headers.metadata();
     }
 
     /** The checkpoint; empty when none of its tensors is named as torchao names codes. */
-    static Optional<StoredCheckpoint> recognise(Map<String, TensorSpec> tensors, Map<String, String> metadata) {
-        if (tensors.keySet().stream().noneMatch(n -> weightName(n) != null)) {
+    static Optional<StoredCheckpoint> recognise(Headers headers) {
+        if (headers.tensors().keySet().stream().noneMatch(n -> weightName(n) != null)) {
             return Optional.empty();
         }
-        return Optional.of(new Torchao(tensors, metadata).read());
+        return Optional.of(new Torchao(headers).read());
     }
 
     private StoredCheckpoint read() {
-        WeightFinder finder = new WeightFinder(tensors, _ -> WeightFinder.Expectation.NONE, notes);
+        WeightFinder finder = new WeightFinder(headers, _ -> WeightFinder.Expectation.NONE, notes);
         int swizzled = 0;
         for (TensorSpec data : tensors.values()) {
             String name = weightName(data.name());
@@ -94,7 +96,7 @@ final class Torchao {
                 new WeightFinder.Named(name, shape.orElseThrow(), codes.orElseThrow(), data),
                 found,
                 multiplier(stem + "_per_tensor_scale"),
-                codes.orElseThrow() == Codes.INT8_ASYMMETRIC ? zeroPoint : null,
+                codes.orElseThrow().hasZeroPoint() ? zeroPoint : null,
                 multiplier(stem + "_act_per_tensor_scale"),
                 granularity(about.path("_data").path("block_size"), shape.orElseThrow())));
         if (unordered) {

@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -32,6 +33,7 @@ final class WeightFinder {
 
     private static final String WEIGHT = ".weight";
     private static final String PACKED = "_packed";
+    private static final String SHAPE = "_shape";
 
     /**
      * Where the scale of {@code m.weight} lies: {@code W} stands for the weight's name, {@code M} for its module. In order: DeepSeek and
@@ -98,6 +100,7 @@ final class WeightFinder {
     static final String EXTRA_STATE = "_extra_state";
 
     private final Map<String, TensorSpec> tensors;
+    private final Map<String, Shape> shapes;
     private final Function<String, Expectation> expectations;
     private final List<String> notes;
     private final Map<String, StoredWeight> weights = new LinkedHashMap<>();
@@ -109,12 +112,13 @@ final class WeightFinder {
     /**
      * Made for one checkpoint.
      *
-     * @param tensors all of it, in its order
+     * @param headers its tensors, and the shapes that some of them tell
      * @param expectations what its configuration says of the weight of this name
      * @param notes takes what is odd
      */
-    WeightFinder(Map<String, TensorSpec> tensors, Function<String, Expectation> expectations, List<String> notes) {
-        this.tensors = tensors;
+    WeightFinder(Headers headers, Function<String, Expectation> expectations, List<String> notes) {
+        this.tensors = headers.tensors();
+        this.shapes = headers.shapes();
         this.expectations = expectations;
         this.notes = notes;
         for (String name : tensors.keySet()) {
@@ -230,8 +234,10 @@ final class WeightFinder {
             noteUnread(name, data);
             return Optional.empty();
         }
-        Optional<Shape> shape = logicalShape(data, codes.orElseThrow());
-        TensorSpec zeroPoint = codes.orElseThrow() == Codes.INT8_ASYMMETRIC ? lookup(name + "_zero_point") : null;
+        Optional<Shape> shape = data.dtype() == DType.I32
+                ? packedShape(name, data, codes.orElseThrow())
+                : logicalShape(data, codes.orElseThrow());
+        TensorSpec zeroPoint = codes.orElseThrow().hasZeroPoint() ? lookup(name + "_zero_point") : null;
         return shape.map(s -> weight(
                 new Named(name, s, codes.orElseThrow(), data),
                 scale.orElse(null),
@@ -243,7 +249,8 @@ final class WeightFinder {
 
     private void noteUnread(String name, TensorSpec data) {
         if (!name.equals(data.name()) && data.dtype() == DType.I32) {
-            notes.add("'" + data.name() + "' holds packed integers, which are not read");
+            notes.add("'" + data.name()
+                    + "' holds packed integers, which are read with 4 or 8 bits and a weight_scale only");
         } else if (data.dtype() == DType.I8 && data.shape().rank() == 2 && name.endsWith(WEIGHT)) {
             notes.add("'" + name + "' holds integers without a scale that Octet knows, and is taken as it is");
         }
@@ -269,17 +276,18 @@ final class WeightFinder {
             notes.add("scale '" + found.name() + "' of shape " + found.spec().shape() + " does not fit '" + named.name()
                     + "' of shape " + named.shape());
         }
-        boolean fits = granularity != null;
+        String unread = null;
         if (lookup(named.name() + "_g_idx") != null) {
-            notes.add("'" + named.name() + "' has its columns in another order (weight_g_idx), which is not read");
-            fits = false;
+            unread = "its columns are in groups of another order than that of the file (weight_g_idx, actorder: group)";
+            notes.add("'" + named.name() + "' is not read: " + unread);
+        } else if (named.codes().hasZeroPoint() && (zeroPoint == null || !fits(named, zeroPoint, found))) {
+            unread = zeroPoint == null
+                    ? "its integers are asymmetric, and it has no zero points"
+                    : "its zero points are of shape " + zeroPoint.shape() + ", which does not fit its scales";
+            notes.add("'" + named.name() + "' is not read: " + unread);
         }
-        if (zeroPoint != null
-                && (found == null || !sameCount(zeroPoint.shape(), found.spec().shape()))) {
-            notes.add("'" + zeroPoint.name() + "' of shape " + zeroPoint.shape() + " does not fit the scales of '"
-                    + named.name() + "'");
-            fits = false;
-        }
+        boolean fits = granularity != null && unread == null;
+        TensorSpec shape = lookup(named.name() + SHAPE);
         return new StoredWeight(
                 named.name(),
                 named.shape(),
@@ -289,7 +297,69 @@ final class WeightFinder {
                 fits ? found : null,
                 global,
                 zeroPoint,
-                input);
+                input,
+                shape,
+                unread);
+    }
+
+    /** Whether there is a zero point for each scale; packed ones fill whole words down the columns. */
+    private static boolean fits(Named named, TensorSpec zeroPoint, @Nullable ScaleTensor scale) {
+        if (scale == null) {
+            return false;
+        }
+        Shape scales = scale.spec().shape();
+        if (zeroPoint.dtype() != DType.I32) {
+            return sameCount(zeroPoint.shape(), scales);
+        }
+        int inWord = StoredWeight.WORD_BITS / named.codes().bits();
+        return scales.rank() == 2
+                && zeroPoint.shape().rank() == 2
+                && zeroPoint.shape().dim(0) == Math.ceilDiv(scales.dim(0), (long) inWord)
+                && zeroPoint.shape().dim(1) == scales.dim(1);
+    }
+
+    /** The shape of a matrix whose rows are packed into words: as the checkpoint tells it, else all that its words hold. */
+    private Optional<Shape> packedShape(String name, TensorSpec data, Codes codes) {
+        Shape told = shapes.get(name + SHAPE);
+        long words = data.shape().dim(1);
+        if (told != null) {
+            boolean fits = told.rank() == 2
+                    && told.dim(0) == data.shape().dim(0)
+                    && wordsOf(told.dim(1), codes.bits()) == words;
+            if (!fits) {
+                notes.add("'" + data.name() + "' of shape " + data.shape() + " does not hold a matrix of " + told
+                        + ", as '" + name + SHAPE + "' says");
+            }
+            return fits ? Optional.of(told) : Optional.empty();
+        }
+        int inWord = StoredWeight.WORD_BITS / codes.bits();
+        return data.shape().elementCount() > Long.MAX_VALUE / (8L * inWord)
+                ? Optional.empty()
+                : Optional.of(Shape.of(data.shape().dim(0), words * inWord));
+    }
+
+    private static long wordsOf(long count, int bits) {
+        return Math.ceilDiv(count, (long) (StoredWeight.WORD_BITS / bits));
+    }
+
+    /** What is packed into words: of the width that the configuration says, else of that which the shape told implies. */
+    private Optional<Codes> packedCodes(TensorSpec data, Expectation expectation) {
+        if (!data.name().endsWith(WEIGHT + PACKED) || data.shape().rank() != 2) {
+            return Optional.empty();
+        }
+        String name = data.name().substring(0, data.name().length() - PACKED.length());
+        Codes said = expectation.codes();
+        if (said != null) {
+            return Optional.of(said).filter(Codes::isInteger);
+        }
+        Shape told = shapes.get(name + SHAPE);
+        if (told == null || told.rank() != 2) {
+            return Optional.empty();
+        }
+        return Stream.of(8, 4)
+                .filter(bits -> wordsOf(told.dim(1), bits) == data.shape().dim(1))
+                .findFirst()
+                .flatMap(bits -> Codes.integers(bits, lookup(name + "_zero_point") != null));
     }
 
     private @Nullable Granularity granularity(
@@ -353,6 +423,7 @@ final class WeightFinder {
                 TensorSpec zero = lookup(data.name() + "_zero_point");
                 yield Optional.of(zero != null && zero.dtype() == DType.I8 ? Codes.INT8_ASYMMETRIC : Codes.INT8);
             }
+            case I32 -> scale.isEmpty() ? Optional.empty() : packedCodes(data, expectation);
             default -> Optional.empty();
         };
     }

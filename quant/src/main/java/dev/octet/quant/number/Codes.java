@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** What the codes of a quantised tensor are: one of the small float formats, or 8-bit integers. */
+/** What the codes of a quantised tensor are: one of the small float formats, or integers. In memory integers take a byte each. */
 public enum Codes {
     /** {@link Minifloat#E4M3FN}. */
     E4M3FN(Minifloat.E4M3FN),
@@ -20,7 +20,13 @@ public enum Codes {
     /** Symmetric: {@code real = code * scale}, code in -127 .. 127 as written here, -128 .. 127 as read. */
     INT8(null),
     /** {@code real = (code - zeroPoint) * scale}, code and zero point in -128 .. 127. */
-    INT8_ASYMMETRIC(null);
+    INT8_ASYMMETRIC(null),
+    /** Symmetric: {@code real = code * scale}, code in -8 .. 7; read, never written. */
+    INT4(null),
+    /** {@code real = (code - zeroPoint) * scale}, code and zero point in -8 .. 7; read, never written. */
+    INT4_ASYMMETRIC(null);
+
+    private static final float INT4_MAX = 7;
 
     private final @Nullable Minifloat minifloat;
 
@@ -38,9 +44,33 @@ public enum Codes {
         return minifloat == null ? DType.I8 : minifloat.dtype();
     }
 
-    /** The largest code's value: 448 for E4M3FN, 127 for integers. */
+    /** The largest code's value: 448 for E4M3FN, 127 for integers of eight bits. */
     public float maxValue() {
-        return minifloat == null ? Byte.MAX_VALUE : minifloat.maxValue();
+        return switch (this) {
+            case INT8, INT8_ASYMMETRIC -> Byte.MAX_VALUE;
+            case INT4, INT4_ASYMMETRIC -> INT4_MAX;
+            case E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ, E2M1 ->
+                minifloat().orElseThrow().maxValue();
+        };
+    }
+
+    /** Bits of a code where codes are packed. */
+    public int bits() {
+        return this == E2M1 || this == INT4 || this == INT4_ASYMMETRIC ? 4 : 8;
+    }
+
+    /** Whether a zero point stands beside each scale. */
+    public boolean hasZeroPoint() {
+        return this == INT8_ASYMMETRIC || this == INT4_ASYMMETRIC;
+    }
+
+    /** Integers of this width; empty for others than 4 and 8 bits. */
+    public static Optional<Codes> integers(int bits, boolean zeroPoint) {
+        return switch (bits) {
+            case 8 -> Optional.of(zeroPoint ? INT8_ASYMMETRIC : INT8);
+            case 4 -> Optional.of(zeroPoint ? INT4_ASYMMETRIC : INT4);
+            default -> Optional.empty();
+        };
     }
 
     /** Whether these are integers. */

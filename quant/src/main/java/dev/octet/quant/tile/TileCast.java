@@ -23,7 +23,8 @@ import org.jspecify.annotations.Nullable;
  * give zeros; codes one to a byte, {@link Codes#E2M1} two, the earlier in the low nibble. Overflow saturates. Immutable; for use by
  * any number of threads.
  *
- * <p>Integers are {@link Cast#encodeInt8}'s, symmetric ones without a zero point and in -127 .. 127.
+ * <p>Integers are {@link Cast#encodeInt8}'s, one to a byte, symmetric ones without a zero point and in -127 .. 127; those of four bits are
+ * decoded only.
  */
 public final class TileCast {
     private static final int LOWEST = Byte.MIN_VALUE;
@@ -70,6 +71,7 @@ public final class TileCast {
     public void encode(
             Codes format, DType type, MemorySegment source, TileShape tile, MemorySegment scales, MemorySegment codes) {
         if (format.isInteger()) {
+            requireEightBits(format);
             encodeIntegers(type, source, tile, scales, null, codes);
             return;
         }
@@ -79,6 +81,12 @@ public final class TileCast {
             return;
         }
         encodeBytes(minifloat, type, source, tile, scales, codes);
+    }
+
+    private static void requireEightBits(Codes format) {
+        if (format.bits() != Byte.SIZE) {
+            throw new IllegalArgumentException(format + " is read, not written");
+        }
     }
 
     private void encodeBytes(
@@ -223,11 +231,17 @@ public final class TileCast {
      * rounding for each operation.
      *
      * @param source {@code tile.elements()} floats of {@code type}, all finite
+     * @param scaleNumber what the scales are stored as; they are rounded to it before zero points are found
      * @param scales takes {@link TileShape#scaleCount} F32
      * @param zeroPoints takes as many I8
      */
     public void affine(
-            DType type, MemorySegment source, TileShape tile, MemorySegment scales, MemorySegment zeroPoints) {
+            DType type,
+            MemorySegment source,
+            TileShape tile,
+            DType scaleNumber,
+            MemorySegment scales,
+            MemorySegment zeroPoints) {
         int width = type.bits() / 8;
         Range[] ranges = new Range[Math.toIntExact(tile.scaleCount())];
         Arrays.fill(ranges, Range.ZERO);
@@ -236,15 +250,15 @@ public final class TileCast {
             ranges[(int) scale] = ranges[(int) scale].with(range);
         });
         for (int i = 0; i < ranges.length; i++) {
-            float scale = affineScale(ranges[i]);
+            float scale = affineScale(ranges[i], scaleNumber);
             scales.set(Tensor.F32_LE, (long) i * Float.BYTES, scale);
             zeroPoints.set(ValueLayout.JAVA_BYTE, i, affineZeroPoint(ranges[i], scale));
         }
     }
 
-    private static float affineScale(Range range) {
+    private static float affineScale(Range range, DType number) {
         double span = (double) range.largest() - range.smallest(); // of floats, so it can be more than a float
-        return span == 0 ? 1 : StoredScale.round((float) (span / INTEGER_STEPS), DType.F32);
+        return span == 0 ? 1 : StoredScale.round((float) (span / INTEGER_STEPS), number);
     }
 
     private static byte affineZeroPoint(Range range, float scale) {

@@ -6,16 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.checkpoint.ModelConfig;
-import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator.ReplaceUnderscores;
@@ -32,14 +27,11 @@ class ForeignCheckpointTest {
     private static StoredCheckpoint recognise(String name, boolean withConfig) throws IOException {
         Path folder = Path.of(System.getProperty("octet.testdata"), "checkpoints", "foreign", name);
         try (Checkpoint checkpoint = Checkpoint.open(folder)) {
-            Map<String, TensorSpec> tensors = new LinkedHashMap<>();
-            for (StoredTensor tensor : checkpoint.tensors().values()) {
-                tensors.put(tensor.name(), tensor.spec());
-            }
-            Map<String, String> metadata = new HashMap<>();
-            checkpoint.shards().forEach(s -> metadata.putAll(s.header().metadata()));
+            Headers headers = Headers.of(checkpoint, null);
             return Layouts.recognise(
-                    tensors, metadata, withConfig ? ModelConfig.read(folder).orElseThrow() : null, null);
+                    withConfig
+                            ? headers
+                            : new Headers(headers.tensors(), headers.metadata(), null, null, headers.shapes()));
         }
     }
 
@@ -56,6 +48,11 @@ class ForeignCheckpointTest {
         "ct-mxfp8, compressed-tensors, mxfp8",
         "ct-nvfp4, compressed-tensors, nvfp4",
         "ct-int8, compressed-tensors, int8",
+        "ct-pack-int8, compressed-tensors, int8",
+        "ct-pack-int8-asymmetric, compressed-tensors, int8-asymmetric",
+        "ct-pack-int4-group, compressed-tensors,",
+        "ct-pack-int4-group-asymmetric, compressed-tensors,",
+        "ct-pack-int4-channel-asymmetric, compressed-tensors,",
         "hf-fp8-block, fp8, fp8-block",
         "hf-fp8-block-ue8m0, fp8, fp8-block",
         "hf-fp8-tensor, fp8, fp8",
@@ -83,6 +80,10 @@ class ForeignCheckpointTest {
                 "ct-mxfp8",
                 "ct-nvfp4",
                 "ct-int8",
+                "ct-pack-int8",
+                "ct-pack-int8-asymmetric",
+                "ct-pack-int4-group",
+                "ct-pack-int4-channel-asymmetric",
                 "hf-fp8-block-ue8m0",
                 "hf-fp8-tensor"
             })

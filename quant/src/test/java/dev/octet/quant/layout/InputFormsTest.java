@@ -33,7 +33,7 @@ class InputFormsTest {
 
     private InputForms forms(String quantization) throws IOException {
         ObjectNode config = (ObjectNode) JSON.readTree("{\"quantization_config\": " + quantization + "}");
-        return InputForms.of(Layouts.recognise(tensors, Map.of(), config, null), config, null);
+        return InputForms.of(Layouts.recognise(Headers.of(tensors, Map.of(), config, null)), config, null);
     }
 
     private static String text(InputForms forms) {

@@ -63,8 +63,8 @@ class LayoutPlaceTest {
                 "compressed-tensors; nvfp4;           true;  m.weight_packed U8 [256, 192] | m.weight_scale F8_E4M3"
                         + " [256, 24] | m.weight_global_scale F32 [1] | m.input_global_scale F32 [1]",
                 "compressed-tensors; int8;            false; m.weight I8 [256, 384] | m.weight_scale F32 [256, 1]",
-                "compressed-tensors; int8-asymmetric; false; m.weight I8 [256, 384] | m.weight_scale F32 [256, 1] |"
-                        + " m.weight_zero_point I8 [256, 1]",
+                "compressed-tensors; int8-asymmetric; false; m.weight_packed I32 [256, 96] | m.weight_scale F32"
+                        + " [256, 1] | m.weight_zero_point I32 [64, 1] | m.weight_shape I64 [2]",
                 "fp8;                fp8;             false; m.weight F8_E4M3 [256, 384] | m.weight_scale F32 [1]",
                 "fp8;                fp8;             true;  m.weight F8_E4M3 [256, 384] | m.weight_scale F32 [1] |"
                         + " m.input_scale F32 [1]",

@@ -81,7 +81,8 @@ class LayoutRoundTripTest {
         Map<String, ObjectNode> files = c.layout()
                 .configure(config, new LayoutContents(c.recipe(), c.options(), placed, List.of("lm_head"), false));
 
-        StoredCheckpoint read = Layouts.recognise(tensors, Map.of(), config, files.get("hf_quant_config.json"));
+        StoredCheckpoint read =
+                Layouts.recognise(Headers.of(tensors, Map.of(), config, files.get("hf_quant_config.json")));
 
         assertEquals(placed, List.copyOf(read.weights().values()));
         assertEquals(c.layout().name(), read.layout());

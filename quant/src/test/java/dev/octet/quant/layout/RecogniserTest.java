@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Codes;
@@ -16,6 +17,7 @@ import dev.octet.quant.scale.Granularity.PerGroup;
 import dev.octet.quant.scale.Granularity.PerTensor;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -168,8 +170,8 @@ class RecogniserTest {
                 .add("a.weight", DType.F8_E4M3FN, 256, 128)
                 .add("a.weight_scale", DType.F32)
                 .add("a.input_scale", DType.F32);
-        StoredCheckpoint nested = Layouts.recognise(
-                specs.tensors(), Map.of(), Specs.json("{}"), Specs.json("{'quantization': {'quant_algo': 'FP8'}}"));
+        StoredCheckpoint nested = Layouts.recognise(Headers.of(
+                specs.tensors(), Map.of(), Specs.json("{}"), Specs.json("{'quantization': {'quant_algo': 'FP8'}}")));
 
         assertEquals("modelopt", nested.layout());
         assertEquals(nested, specs.recognise("{'quant_method': 'modelopt', 'quant_algo': 'FP8'}"));
@@ -348,6 +350,54 @@ class RecogniserTest {
 
         assertNull(only(read).scale());
         assertTrue(read.notes().getFirst().contains("g_idx"));
+    }
+
+    @Test
+    void packed_columns_in_another_order_say_why_they_are_not_read() {
+        StoredCheckpoint read = new Specs()
+                .add("a.weight_packed", DType.I32, 64, 8)
+                .add("a.weight_scale", DType.BF16, 64, 2)
+                .add("a.weight_g_idx", DType.I32, 64)
+                .recognise(packed(4, "'strategy': 'group', 'group_size': 32, 'actorder': 'group'"));
+
+        assertNull(only(read).scale());
+        assertTrue(Objects.requireNonNull(only(read).unread()).contains("weight_g_idx"));
+    }
+
+    @Test
+    void a_row_of_words_is_as_long_as_the_shape_beside_it_says() {
+        Specs specs = new Specs()
+                .add("a.weight_packed", DType.I32, 6, 2)
+                .add("a.weight_scale", DType.BF16, 6, 1)
+                .add("a.weight_shape", DType.I64, 2);
+        ObjectNode config = Specs.json("{'quantization_config': " + packed(4, "'strategy': 'channel'") + "}");
+
+        StoredWeight weight = only(Layouts.recognise(
+                new Headers(specs.tensors(), Map.of(), config, null, Map.of("a.weight_shape", Shape.of(6, 13)))));
+        assertEquals(Shape.of(6, 13), weight.shape());
+        assertEquals(Codes.INT4, weight.codes());
+
+        StoredCheckpoint wrong = Layouts.recognise(
+                new Headers(specs.tensors(), Map.of(), config, null, Map.of("a.weight_shape", Shape.of(6, 17))));
+        assertEquals(Map.of(), wrong.weights());
+        assertTrue(
+                wrong.notes().getFirst().contains("weight_shape"), wrong.notes().toString());
+    }
+
+    @Test
+    void integers_of_other_widths_are_left_alone_with_a_note() {
+        StoredCheckpoint read = new Specs()
+                .add("a.weight_packed", DType.I32, 64, 8)
+                .add("a.weight_scale", DType.BF16, 64, 1)
+                .recognise(packed(2, "'strategy': 'channel'"));
+
+        assertEquals(Map.of(), read.weights());
+        assertTrue(read.notes().getFirst().contains("4 or 8 bits"), read.notes().toString());
+    }
+
+    private static String packed(int bits, String arguments) {
+        return "{'quant_method': 'compressed-tensors', 'format': 'pack-quantized', 'config_groups': {'group_0': {"
+                + "'targets': ['Linear'], 'weights': {'type': 'int', 'num_bits': " + bits + ", " + arguments + "}}}}";
     }
 
     @Test

@@ -27,13 +27,13 @@ final class Specs {
 
     /** What is recognised without any configuration. */
     StoredCheckpoint recognise() {
-        return Layouts.recognise(tensors, Map.of(), null, null);
+        return Layouts.recognise(Headers.of(tensors, Map.of(), null, null));
     }
 
     /** What is recognised with {@code quantization_config} as given. */
     StoredCheckpoint recognise(String quantizationConfig) {
         return Layouts.recognise(
-                tensors, Map.of(), json("{\"quantization_config\": " + quantizationConfig + "}"), null);
+                Headers.of(tensors, Map.of(), json("{\"quantization_config\": " + quantizationConfig + "}"), null));
     }
 
     /** JSON with single quotes allowed for double ones. */

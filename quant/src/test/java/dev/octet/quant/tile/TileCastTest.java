@@ -299,7 +299,7 @@ class TileCastTest {
             MemorySegment zeroPoints = arena.allocate(6);
             MemorySegment codes = arena.allocate(tile.elements());
             MemorySegment decoded = arena.allocate(tile.elements() * 4);
-            tiles.affine(DType.F32, source.bytes(), tile, scales, zeroPoints);
+            tiles.affine(DType.F32, source.bytes(), tile, DType.F32, scales, zeroPoints);
             tiles.encodeAffine(DType.F32, source.bytes(), tile, scales, zeroPoints, codes);
             tiles.decodeAffine(codes, tile, scales, zeroPoints, DType.F32, decoded);
             for (int i = 0; i < tile.elements(); i++) {
@@ -330,7 +330,7 @@ class TileCastTest {
         floats[4 * 40 + 39] = 255; // the last block
         MemorySegment scales = MemorySegment.ofArray(new float[6]);
         MemorySegment zeroPoints = MemorySegment.ofArray(new byte[6]);
-        new TileCast(cast).affine(DType.F32, MemorySegment.ofArray(floats), tile, scales, zeroPoints);
+        new TileCast(cast).affine(DType.F32, MemorySegment.ofArray(floats), tile, DType.F32, scales, zeroPoints);
         assertArrayEquals(new float[] {1, 1, 1, 1, 1, 1}, scales.toArray(ValueLayout.JAVA_FLOAT));
         assertArrayEquals(new byte[] {76, -128, -128, -128, -128, -128}, zeroPoints.toArray(ValueLayout.JAVA_BYTE));
     }

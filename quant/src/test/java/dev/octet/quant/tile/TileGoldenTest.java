@@ -140,7 +140,7 @@ class TileGoldenTest {
             MemorySegment scales = arena.allocate(tile.scaleCount() * Float.BYTES);
             MemorySegment zeros = arena.allocate(tile.scaleCount());
             for (int t = 0; t < golden.tiles(); t++) {
-                new TileCast().affine(source.dtype(), golden.part(source.bytes(), t), tile, scales, zeros);
+                new TileCast().affine(source.dtype(), golden.part(source.bytes(), t), tile, DType.F32, scales, zeros);
                 assertEquals(-1, scales.mismatch(golden.part(expectedScales, t)), "scales of matrix " + t);
                 assertEquals(-1, zeros.mismatch(golden.part(expectedZeros, t)), "zero points of matrix " + t);
             }
