@@ -54,7 +54,7 @@ final class Tokenizer implements AutoCloseable {
         if (!Files.isRegularFile(path)) {
             throw new NoSuchFileException(path.toString());
         }
-        stayOffline();
+        TokenizerLibrary.prepare();
         try {
             return new Tokenizer(HuggingFaceTokenizer.newInstance(path, options), path);
         } catch (LinkageError | EngineException e) {
@@ -70,20 +70,6 @@ final class Tokenizer implements AutoCloseable {
                     path.toString(),
                     "give the tokenizer.json that belongs to the model",
                     e);
-        }
-    }
-
-    /**
-     * The library asks the network for a build of its native code for the GPU at hand, and reports its use on EC2, unless told not
-     * to. What the user has set stays.
-     */
-    private static void stayOffline() {
-        for (Map.Entry<String, String> e : Map.of(
-                        "ai.djl.offline", "true", "OPT_OUT_TRACKING", "true", "RUST_FLAVOR", "cpu")
-                .entrySet()) {
-            if (System.getProperty(e.getKey()) == null && System.getenv(e.getKey()) == null) {
-                System.setProperty(e.getKey(), e.getValue());
-            }
         }
     }
 
