@@ -5,6 +5,7 @@ import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.NativeFiles;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * The native library of Hugging Face's tokenizers: where it is loaded from, and that it stays off the network.
@@ -19,12 +20,25 @@ final class TokenizerLibrary {
     /** Where JNA's library lies, with which the tokenizer's looks for a GPU. */
     private static final String JNA_FOLDER = "jna.boot.library.path";
 
+    /** Where JNA would unpack its library; it makes this folder in any case. */
+    private static final String JNA_TEMPORARY = "jna.tmpdir";
+
     /**
      * The library asks the network for a build of its native code for the GPU at hand, and reports its use on EC2, unless told not
      * to.
      */
     private static final Map<String, String> OFFLINE =
             Map.of("ai.djl.offline", "true", "OPT_OUT_TRACKING", "true", "RUST_FLAVOR", "cpu");
+
+    private static final List<String> SETTINGS = List.of(
+            LIBRARY,
+            JNA_FOLDER,
+            JNA_TEMPORARY,
+            "ai.djl.offline",
+            "OPT_OUT_TRACKING",
+            "RUST_FLAVOR",
+            "java.io.tmpdir",
+            "user.home");
 
     private TokenizerLibrary() {}
 
@@ -51,10 +65,30 @@ final class TokenizerLibrary {
         String folder = "com/sun/jna/" + NativeFiles.platform().replace('_', '-') + "/";
         String file = System.mapLibraryName("jnidispatch");
         if (isNotSet(JNA_FOLDER) && NativeFiles.has(loader, folder + file)) {
-            System.setProperty(
-                    JNA_FOLDER,
-                    NativeFiles.unpack(loader, folder, List.of(file)).toString());
+            String unpacked = NativeFiles.unpack(loader, folder, List.of(file)).toString();
+            System.setProperty(JNA_FOLDER, unpacked);
+            if (isNotSet(JNA_TEMPORARY)) {
+                System.setProperty(JNA_TEMPORARY, unpacked);
+            }
         }
+    }
+
+    /** Which build of the library is loaded: its file, named by its checksum. */
+    static String build() {
+        String own = System.getProperty(LIBRARY);
+        return own == null ? String.valueOf(System.getenv(LIBRARY)) : own;
+    }
+
+    /** What another process needs to load the same library; the environment it has anyway. */
+    static Map<String, String> settings() {
+        Map<String, String> settings = new TreeMap<>();
+        for (String name : SETTINGS) {
+            String value = System.getProperty(name);
+            if (value != null) {
+                settings.put(name, value);
+            }
+        }
+        return settings;
     }
 
     private static boolean isNotSet(String name) {

@@ -2,15 +2,14 @@ package dev.octet.converter.runtime;
 
 import ai.onnxruntime.OrtEnvironment;
 import ai.onnxruntime.OrtLoggingLevel;
+import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.NativeFiles;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
-import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandleProxies;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -30,12 +29,6 @@ final class OnnxRuntimeLibrary {
     private static final long START_STACK_BYTES = 256L << 20;
 
     private static @Nullable OrtEnvironment environment;
-
-    /** {@code int setenv(const char* name, const char* value, int overwrite)}. */
-    @FunctionalInterface
-    private interface SetEnvironment {
-        int set(MemorySegment name, MemorySegment value, int overwrite);
-    }
 
     private OnnxRuntimeLibrary() {}
 
@@ -63,20 +56,25 @@ final class OnnxRuntimeLibrary {
         if ("1".equals(System.getenv(NO_TELEMETRY))) {
             return;
         }
-        try (Arena arena = Arena.ofConfined()) {
+        MethodHandle setenv; // int setenv(const char* name, const char* value, int overwrite)
+        try {
             Linker linker = Linker.nativeLinker();
-            MethodHandle setenv = linker.downcallHandle(
+            setenv = linker.downcallHandle(
                     linker.defaultLookup().findOrThrow("setenv"),
                     FunctionDescriptor.of(
                             ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.ADDRESS, ValueLayout.JAVA_INT));
-            // a functional interface instead of invokeExact, which would make us catch Throwable
-            int code = MethodHandleProxies.asInterfaceInstance(SetEnvironment.class, setenv)
-                    .set(arena.allocateFrom(NO_TELEMETRY), arena.allocateFrom("1"), 1);
+        } catch (IllegalCallerException | NoSuchElementException e) {
+            throw telemetryStaysOn(String.valueOf(e.getMessage()), e);
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            int code = (int) setenv.invokeExact(arena.allocateFrom(NO_TELEMETRY), arena.allocateFrom("1"), 1);
             if (code != 0) {
                 throw telemetryStaysOn("setenv failed", null);
             }
-        } catch (IllegalCallerException | NoSuchElementException e) {
-            throw telemetryStaysOn(String.valueOf(e.getMessage()), e);
+        } catch (OctetException e) {
+            throw e;
+        } catch (Throwable e) { // a downcall declares it, but throws only what is wrong with its arguments
+            throw new IllegalStateException("setenv cannot be called", e);
         }
     }
 
@@ -105,7 +103,8 @@ final class OnnxRuntimeLibrary {
             }
         }
         if (names.size() >= 2) {
-            System.setProperty(LIBRARY_FOLDER, NativeFiles.unpack(loader, folder, names).toString());
+            System.setProperty(
+                    LIBRARY_FOLDER, NativeFiles.unpack(loader, folder, names).toString());
         }
     }
 

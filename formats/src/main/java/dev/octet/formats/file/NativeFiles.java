@@ -104,8 +104,8 @@ public final class NativeFiles {
             Runtime.getRuntime().addShutdownHook(new Thread(() -> delete(emptied), "octet-native-delete"));
             LOG.log(
                     System.Logger.Level.WARNING,
-                    "native libraries are unpacked again at each start: {0}; octet.cache or XDG_CACHE_HOME names another"
-                            + " folder",
+                    "native libraries are unpacked again at each start: {0}; octet.cache or XDG_CACHE_HOME names"
+                            + " another folder",
                     reason(unusable));
         }
         return made;

@@ -43,6 +43,11 @@ public final class Sha256 {
         return HexFormat.of().formatHex(digest.digest());
     }
 
+    /** Digest of some bytes. */
+    public static String of(byte[] bytes) {
+        return HexFormat.of().formatHex(newDigest().digest(bytes));
+    }
+
     /** Digest of some texts; told apart from any other split of the same letters. */
     public static String of(String... parts) {
         MessageDigest digest = newDigest();

@@ -91,8 +91,7 @@ class NativeFilesTest {
             assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(path)));
         }
         assertEquals(
-                Sha256.of(at.resolve("libone.so")) + "  libone.so\n",
-                Files.readString(at.resolve("libone.so.sha256")));
+                Sha256.of(at.resolve("libone.so")) + "  libone.so\n", Files.readString(at.resolve("libone.so.sha256")));
     }
 
     @Test
@@ -159,8 +158,7 @@ class NativeFilesTest {
     @Test
     void what_is_not_on_the_class_path_is_said() {
         UnavailableException e = assertThrows(
-                UnavailableException.class,
-                () -> NativeFiles.unpack(folder, loader, "lib/", List.of("libthree.so")));
+                UnavailableException.class, () -> NativeFiles.unpack(folder, loader, "lib/", List.of("libthree.so")));
         assertTrue(e.where().endsWith("lib/libthree.so"), e.where());
     }
 }

@@ -62,7 +62,11 @@ public final class Gpus {
         }
         Kernels kernels = new Kernels(compilers, new KernelCache(options.cache()), bare.capability());
         String versions = String.join(
-                ", ", "driver " + driver.versionText(), "cublasLt " + lt.versionText(), kernels.version(), "jcuda " + JcudaLibrary.VERSION);
+                ", ",
+                "driver " + driver.versionText(),
+                "cublasLt " + lt.versionText(),
+                kernels.version(),
+                "jcuda " + JcudaLibrary.VERSION);
         CUdevice device = driver.device(ordinal);
         int shared = driver.attribute(device, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
         GpuContext context = new GpuContext(device, place);

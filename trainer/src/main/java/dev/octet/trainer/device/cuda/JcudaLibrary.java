@@ -33,7 +33,8 @@ final class JcudaLibrary {
         }
         String file = System.mapLibraryName("JCudaDriver-" + VERSION + "-" + NativeFiles.platform());
         Path folder = NativeFiles.unpack(JCudaDriver.class.getClassLoader(), "lib/", List.of(file));
-        // jcuda has no setting for its folder, and looks at this property when its class is initialised; the JDK itself does not: it
+        // jcuda has no setting for its folder, and looks at this property when its class is initialised; the JDK itself
+        // does not: it
         // has the value from its start
         String before = System.setProperty(TEMPORARY_FOLDER, folder.toString());
         try {
