@@ -38,7 +38,7 @@ public final class PrivateFolder {
         }
 
         boolean writableByOthersThan(int user) {
-            return has(WRITABLE_BY_OTHERS) || has(WRITABLE_BY_GROUP) && group != user;
+            return has(WRITABLE_BY_OTHERS) || (has(WRITABLE_BY_GROUP) && group != user);
         }
     }
 
