@@ -1,6 +1,5 @@
 package dev.octet.converter.data;
 
-import ai.djl.huggingface.tokenizers.Encoding;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.DType;
@@ -129,21 +128,21 @@ public final class TextDataset implements Dataset {
         for (int i = 0; i < size; i++) {
             texts.add(lines.text(from + i));
         }
-        Encoding[] encodings = tokenizer.encode(texts);
-        int length = (int) fixedLength.orElse(encodings[0].getIds().length);
+        List<TokenizedText> rows = tokenizer.encode(texts);
+        int length = (int) fixedLength.orElse(rows.getFirst().ids().length);
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         Arena arena = Arena.ofAuto(); // a batch lives as long as somebody looks at it
         for (InputSpec input : inputs) {
-            tensors.put(input.name(), tensor(input, encodings, length, arena));
+            tensors.put(input.name(), tensor(input, rows, length, arena));
         }
         return new Batch(from, size, tensors);
     }
 
-    private static Tensor tensor(InputSpec input, Encoding[] encodings, int length, Arena arena) {
+    private static Tensor tensor(InputSpec input, List<TokenizedText> rows, int length, Arena arena) {
         DType dtype = input.dtype() == DType.I32 ? DType.I32 : DType.I64;
-        Tensor t = Tensor.allocate(arena, new TensorSpec(input.name(), dtype, Shape.of(encodings.length, length)));
-        for (int row = 0; row < encodings.length; row++) {
-            long[] values = values(input.name(), encodings[row]);
+        Tensor t = Tensor.allocate(arena, new TensorSpec(input.name(), dtype, Shape.of(rows.size(), length)));
+        for (int row = 0; row < rows.size(); row++) {
+            long[] values = values(input.name(), rows.get(row));
             // beyond the tokens of a batch that is shorter than the model's fixed length: zeros, which the mask hides
             for (int i = 0; i < Math.min(length, values.length); i++) {
                 long at = (long) row * length + i;
@@ -157,12 +156,12 @@ public final class TextDataset implements Dataset {
         return t;
     }
 
-    private static long[] values(String input, Encoding encoding) {
+    private static long[] values(String input, TokenizedText text) {
         return switch (input) {
-            case "input_ids" -> encoding.getIds();
-            case Batch.ATTENTION_MASK -> encoding.getAttentionMask();
-            case "token_type_ids" -> encoding.getTypeIds();
-            default -> positions(encoding.getIds().length);
+            case "input_ids" -> text.ids();
+            case Batch.ATTENTION_MASK -> text.mask();
+            case "token_type_ids" -> text.types();
+            default -> positions(text.ids().length);
         };
     }
 

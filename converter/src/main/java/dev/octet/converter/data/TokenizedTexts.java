@@ -1,6 +1,5 @@
 package dev.octet.converter.data;
 
-import ai.djl.huggingface.tokenizers.Encoding;
 import dev.octet.formats.file.Sha256;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -81,8 +80,8 @@ public final class TokenizedTexts implements AutoCloseable {
             texts.add(lines.text(from + i));
         }
         List<long[]> tokens = new ArrayList<>(size);
-        for (Encoding encoding : tokenizer.encode(texts)) {
-            tokens.add(encoding.getIds());
+        for (TokenizedText text : tokenizer.encode(texts)) {
+            tokens.add(text.ids());
         }
         return tokens;
     }

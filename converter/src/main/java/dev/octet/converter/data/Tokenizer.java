@@ -4,23 +4,27 @@ import ai.djl.engine.EngineException;
 import ai.djl.huggingface.tokenizers.Encoding;
 import ai.djl.huggingface.tokenizers.HuggingFaceTokenizer;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalInt;
 
 /** A {@code tokenizer.json} of Hugging Face's tokenizers library, run by that library. */
 final class Tokenizer implements AutoCloseable {
     private final HuggingFaceTokenizer tokenizer;
+    private final Optional<TokenizerPadding> padding;
     private final Path path;
 
-    private Tokenizer(HuggingFaceTokenizer tokenizer, Path path) {
+    private Tokenizer(HuggingFaceTokenizer tokenizer, Optional<TokenizerPadding> padding, Path path) {
         this.tokenizer = tokenizer;
+        this.padding = padding;
         this.path = path;
     }
 
@@ -33,7 +37,7 @@ final class Tokenizer implements AutoCloseable {
      * @throws IOException when the file cannot be read
      */
     static Tokenizer open(Path path, int maxLength) throws IOException {
-        return open(path, Map.of("padding", "true"), OptionalInt.of(maxLength));
+        return open(path, true, OptionalInt.of(maxLength));
     }
 
     /**
@@ -42,21 +46,23 @@ final class Tokenizer implements AutoCloseable {
      * @param maxLength longer texts are cut to this many tokens; empty for none
      */
     static Tokenizer unpadded(Path path, OptionalInt maxLength) throws IOException {
-        return open(path, Map.of("padding", "false"), maxLength);
+        return open(path, false, maxLength);
     }
 
-    private static Tokenizer open(Path path, Map<String, String> padding, OptionalInt maxLength) throws IOException {
-        Map<String, String> options = new HashMap<>(padding);
-        String length = String.valueOf(maxLength.orElse(Integer.MAX_VALUE));
-        options.put("truncation", String.valueOf(maxLength.isPresent()));
-        options.put("maxLength", length);
-        options.put("modelMaxLength", length);
+    private static Tokenizer open(Path path, boolean padded, OptionalInt maxLength) throws IOException {
         if (!Files.isRegularFile(path)) {
             throw new NoSuchFileException(path.toString());
         }
-        stayOffline();
+        byte[] json = Files.readAllBytes(path);
         try {
-            return new Tokenizer(HuggingFaceTokenizer.newInstance(path, options), path);
+            TokenizerLibrary.prepare();
+            TokenizerTrial.pass(json, path);
+            HuggingFaceTokenizer tokenizer =
+                    HuggingFaceTokenizer.newInstance(new ByteArrayInputStream(json), options(maxLength));
+            Optional<TokenizerPadding> padding = padded ? Optional.of(TokenizerPadding.of(json)) : Optional.empty();
+            return new Tokenizer(tokenizer, padding, path);
+        } catch (OctetException e) {
+            throw e;
         } catch (LinkageError | EngineException e) {
             throw new UnavailableException(
                     "the native library of the tokenizer cannot be loaded: " + e.getMessage(),
@@ -74,23 +80,37 @@ final class Tokenizer implements AutoCloseable {
     }
 
     /**
-     * The library asks the network for a build of its native code for the GPU at hand, and reports its use on EC2, unless told not
-     * to. What the user has set stays.
+     * How the library is to encode: without padding, and without the overlap of what is cut off, which it takes from the file and which
+     * must be smaller than the length.
+     *
+     * @param maxLength longer texts are cut to this many tokens; empty for none
      */
-    private static void stayOffline() {
-        for (Map.Entry<String, String> e : Map.of(
-                        "ai.djl.offline", "true", "OPT_OUT_TRACKING", "true", "RUST_FLAVOR", "cpu")
-                .entrySet()) {
-            if (System.getProperty(e.getKey()) == null && System.getenv(e.getKey()) == null) {
-                System.setProperty(e.getKey(), e.getValue());
-            }
-        }
+    static Map<String, String> options(OptionalInt maxLength) {
+        String length = String.valueOf(maxLength.orElse(Integer.MAX_VALUE));
+        return Map.of(
+                "padding",
+                "false",
+                "truncation",
+                String.valueOf(maxLength.isPresent()),
+                "maxLength",
+                length,
+                "modelMaxLength",
+                length,
+                "stride",
+                "0");
     }
 
-    /** Tokens of each text; with padding all of one length. */
-    Encoding[] encode(List<String> texts) {
+    /**
+     * Tokens of each text; with padding all of one length.
+     *
+     * <p>Text by text, on several threads: where a text cannot be encoded, the library's own call for many ends the process.
+     *
+     * @throws InvalidDataException when a text cannot be encoded
+     */
+    List<TokenizedText> encode(List<String> texts) {
+        List<TokenizedText> encoded;
         try {
-            return tokenizer.batchEncode(texts, true, false);
+            encoded = texts.parallelStream().map(this::encode).toList();
         } catch (RuntimeException e) {
             throw new InvalidDataException(
                     "the tokenizer cannot encode the text: " + e.getMessage(),
@@ -98,6 +118,12 @@ final class Tokenizer implements AutoCloseable {
                     "give the tokenizer.json that belongs to the model",
                     e);
         }
+        return padding.map(p -> p.pad(encoded)).orElse(encoded);
+    }
+
+    private TokenizedText encode(String text) {
+        Encoding encoding = tokenizer.encode(text, true, false);
+        return new TokenizedText(encoding.getIds(), encoding.getAttentionMask(), encoding.getTypeIds());
     }
 
     @Override

@@ -27,14 +27,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Set;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.FutureTask;
 
 /** A model loaded by ONNX Runtime on the CPU; {@link OnnxRuntime} loads them. Several threads may run batches at once. */
 public final class OnnxRuntimeSession implements AutoCloseable {
-    /** Enough for a command line of Linux's own limit for one argument, 128 KiB. */
-    private static final long START_STACK_BYTES = 256L << 20;
-
     private final OrtEnvironment environment;
     private final OrtSession session;
     private final Path path;
@@ -86,7 +81,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         if (!Files.isRegularFile(model)) {
             throw new NoSuchFileException(model.toString());
         }
-        OrtEnvironment environment = environment();
+        OrtEnvironment environment = OnnxRuntimeLibrary.environment();
         try (OrtSession.SessionOptions options = new OrtSession.SessionOptions()) {
             options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL); // failures come as exceptions
             options.setIntraOpNumThreads(settings.threads());
@@ -103,44 +98,6 @@ public final class OnnxRuntimeSession implements AutoCloseable {
                     model.toString(),
                     "check the model with `octet inspect`, or load it with the ONNX Runtime that it was made for",
                     e);
-        }
-    }
-
-    /**
-     * ONNX Runtime's environment, made once. Its telemetry is turned off: Octet tells nobody what it computes.
-     *
-     * <p>Made on a thread with much stack, because ONNX Runtime 1.29 looks through the process's command line with a recursive expression
-     * when it starts: 5 kB of class path overflow the usual megabyte, and the process dies without a word.
-     */
-    private static OrtEnvironment environment() {
-        FutureTask<OrtEnvironment> task = new FutureTask<>(() -> {
-            OrtEnvironment environment = OrtEnvironment.getEnvironment(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL);
-            environment.setTelemetry(false);
-            return environment;
-        });
-        Thread starter = new Thread(null, task, "onnxruntime-start", START_STACK_BYTES);
-        starter.start();
-        boolean interrupted = false;
-        try {
-            while (true) {
-                try {
-                    return task.get();
-                } catch (InterruptedException e) {
-                    interrupted = true; // the load goes on all the same
-                }
-            }
-        } catch (ExecutionException e) { // what its static initialiser wraps a failed load in
-            Throwable cause = e.getCause();
-            throw new UnavailableException(
-                    "ONNX Runtime's native library cannot be loaded: " + (cause == null ? e : cause).getMessage(),
-                    "com.microsoft.onnxruntime:onnxruntime on " + System.getProperty("os.name") + " "
-                            + System.getProperty("os.arch"),
-                    "use a platform that ONNX Runtime has a build for, and see that the temporary folder is writable",
-                    e);
-        } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
         }
     }
 

@@ -2,7 +2,10 @@ package dev.octet.formats.file;
 
 import java.nio.file.Path;
 
-/** Where Octet keeps what it could make again: unpacked libraries, compiled kernels, measured choices. */
+/**
+ * Where Octet keeps what it could make again: unpacked libraries, compiled kernels, measured choices. Who uses it opens it with {@link
+ * PrivateFolder}.
+ */
 public final class CacheFolder {
     private CacheFolder() {}
 

@@ -2,6 +2,7 @@ package dev.octet.formats.file;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,14 +22,30 @@ public final class Sha256 {
      * @throws IOException when it cannot be read
      */
     public static String of(Path file) throws IOException {
+        try (InputStream in = Files.newInputStream(file)) {
+            return copy(in, OutputStream.nullOutputStream());
+        }
+    }
+
+    /**
+     * Copies a stream to its end.
+     *
+     * @return digest of what was copied
+     * @throws IOException when it cannot be read or written
+     */
+    static String copy(InputStream in, OutputStream out) throws IOException {
         MessageDigest digest = newDigest();
         byte[] chunk = new byte[CHUNK];
-        try (InputStream in = Files.newInputStream(file)) {
-            for (int n = in.read(chunk); n >= 0; n = in.read(chunk)) {
-                digest.update(chunk, 0, n);
-            }
+        for (int n = in.read(chunk); n >= 0; n = in.read(chunk)) {
+            digest.update(chunk, 0, n);
+            out.write(chunk, 0, n);
         }
         return HexFormat.of().formatHex(digest.digest());
+    }
+
+    /** Digest of some bytes. */
+    public static String of(byte[] bytes) {
+        return HexFormat.of().formatHex(newDigest().digest(bytes));
     }
 
     /** Digest of some texts; told apart from any other split of the same letters. */

@@ -1,8 +1,8 @@
 package dev.octet.trainer.gemm;
 
 import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.file.NativeFiles;
 import dev.octet.formats.tensor.DType;
-import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -11,6 +11,7 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
+import java.util.List;
 
 /**
  * The two products of oneDNN's C interface that need no descriptors: F32, and BF16 with F32 sums. Row-major.
@@ -84,10 +85,11 @@ final class OneDnn {
                     "native access is not enabled", "oneDNN", "start java with --enable-native-access=ALL-UNNAMED");
         }
         try {
-            return new OneDnn(NativeFiles.unpack(cache, FOLDER + platform + "/", "libdnnl.so.3", "libgomp.so.1"));
-        } catch (IOException e) {
-            throw new UnavailableException(
-                    "the native library cannot be unpacked: " + e, cache.toString(), "make the folder writable", e);
+            return new OneDnn(NativeFiles.unpack(
+                    cache,
+                    OneDnn.class.getClassLoader(),
+                    FOLDER + platform + "/",
+                    List.of("libdnnl.so.3", "libgomp.so.1")));
         } catch (IllegalArgumentException | UnsatisfiedLinkError e) {
             throw new UnavailableException(
                     "the native library cannot be loaded: " + e.getMessage(), cache.toString(), "go on in Java", e);

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.file.PrivateFolder;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -62,6 +63,7 @@ final class AlgorithmChoices {
     private Map<String, Choice> read() {
         Map<String, Choice> read = new LinkedHashMap<>();
         try {
+            openFolder(); // an algorithm that somebody else chose is not used
             if (!Files.isRegularFile(file) || Files.size(file) > MAX_BYTES) {
                 return read;
             }
@@ -76,6 +78,13 @@ final class AlgorithmChoices {
             return read;
         } catch (IOException e) {
             return new LinkedHashMap<>(); // not JSON, or not readable: it is measured again
+        }
+    }
+
+    private void openFolder() throws IOException {
+        Path folder = file.toAbsolutePath().getParent();
+        if (folder != null) {
+            PrivateFolder.open(folder);
         }
     }
 
@@ -100,10 +109,7 @@ final class AlgorithmChoices {
                 .put("microseconds", choice.microseconds())
                 .put("candidates", choice.candidates()));
         try {
-            Path folder = file.toAbsolutePath().getParent();
-            if (folder != null) {
-                Files.createDirectories(folder);
-            }
+            openFolder();
             try (AtomicFile out = AtomicFile.create(file)) {
                 out.write(ByteBuffer.wrap(JSON.writerWithDefaultPrettyPrinter()
                         .writeValueAsString(root)

@@ -1,6 +1,7 @@
 package dev.octet.trainer.device.cuda;
 
 import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.file.CacheFolder;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -36,16 +37,15 @@ final class Driver {
     static Driver start(CudaLibraries libraries) {
         LoadedLibrary library = libraries.find(CudaLibrary.DRIVER).orThrow();
         try {
-            // codes are checked where calls are made
-            JCudaDriver.setExceptionsEnabled(false);
+            JcudaLibrary.load();
             check(JCudaDriver.cuInit(0), "cuInit", library.path());
         } catch (LinkageError e) {
             throw new UnavailableException(
                     "jcuda's native library cannot be loaded: "
                             + String.valueOf(e.getMessage()).strip(),
-                    library.path() + ", " + System.getProperty("java.io.tmpdir"),
-                    "Octet trains on NVIDIA GPUs under Linux on x86-64; the folder for temporary files must be"
-                            + " writable and allow programs (java.io.tmpdir names another)",
+                    library.path() + ", " + CacheFolder.path(),
+                    "Octet trains on NVIDIA GPUs under Linux on x86-64; the cache folder must allow programs"
+                            + " (XDG_CACHE_HOME names another)",
                     e);
         }
         int[] version = {0};

@@ -12,9 +12,6 @@ public final class Gpus {
     /** First capability that Octet's kernels run on: asynchronous copies and BF16 came with Ampere. */
     static final int OLDEST_CAPABILITY = 80;
 
-    /** The version of jcuda; docs/cuda.md. */
-    private static final String JCUDA = "jcuda 12.6.0";
-
     private Gpus() {}
 
     /** Looks for a GPU by its number, from 0, to be used as {@link GpuOptions#ofSystem} says. */
@@ -65,7 +62,11 @@ public final class Gpus {
         }
         Kernels kernels = new Kernels(compilers, new KernelCache(options.cache()), bare.capability());
         String versions = String.join(
-                ", ", "driver " + driver.versionText(), "cublasLt " + lt.versionText(), kernels.version(), JCUDA);
+                ", ",
+                "driver " + driver.versionText(),
+                "cublasLt " + lt.versionText(),
+                kernels.version(),
+                "jcuda " + JcudaLibrary.VERSION);
         CUdevice device = driver.device(ordinal);
         int shared = driver.attribute(device, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
         GpuContext context = new GpuContext(device, place);
@@ -91,7 +92,7 @@ public final class Gpus {
         try {
             Driver driver = Driver.start(libraries);
             parts.add(GpuReport.Part.found("driver", driver.versionText(), driver.path()));
-            parts.add(GpuReport.Part.found("jcuda", JCUDA.substring(JCUDA.indexOf(' ') + 1), "on the class path"));
+            parts.add(GpuReport.Part.found("jcuda", JcudaLibrary.VERSION, "on the class path"));
             major = driver.major();
             for (int i = 0; i < driver.count(); i++) {
                 gpus.add(driver.info(i, ""));

@@ -1,6 +1,7 @@
 package dev.octet.trainer.device.cuda;
 
 import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.file.PrivateFolder;
 import dev.octet.formats.file.Sha256;
 import dev.octet.trainer.kernel.CudaSource;
 import java.io.IOException;
@@ -14,7 +15,8 @@ import java.util.Optional;
 
 /**
  * Compiled kernels in a folder, one file each, named by the digest of all that went into it. A file starts with the digest of what
- * follows, so one that was torn or changed is not used but written again. A folder that cannot be written is told once and does without.
+ * follows, so one that was torn or changed is not used but written again. A folder that cannot be written, or that other users can write to,
+ * is told once and does without.
  */
 final class KernelCache {
     private static final System.Logger LOG = System.getLogger(KernelCache.class.getName());
@@ -66,8 +68,9 @@ final class KernelCache {
         return made;
     }
 
-    private static Optional<byte[]> read(Path file) {
+    private Optional<byte[]> read(Path file) {
         try {
+            PrivateFolder.open(folder); // kernels that somebody else put there are not run
             if (!Files.isRegularFile(file) || Files.size(file) <= DIGEST_BYTES || Files.size(file) > MAX_BYTES) {
                 return Optional.empty();
             }
@@ -83,7 +86,7 @@ final class KernelCache {
 
     private void write(Path file, byte[] content) {
         try {
-            Files.createDirectories(folder);
+            PrivateFolder.open(folder);
             try (AtomicFile out = AtomicFile.create(file)) {
                 out.write(ByteBuffer.wrap(digest(content)));
                 out.write(ByteBuffer.wrap(content));

@@ -45,6 +45,7 @@ final class FakeGpuRun {
                         System.out.println("unfit: " + u.what() + "\n" + u.where() + "\n" + u.fix());
                 }
                 System.out.println(Gpus.report());
+                System.out.println("temporary files: " + System.getProperty("java.io.tmpdir"));
             }
             case "work" -> {
                 try (Gpu gpu = open(cache)) {

@@ -32,6 +32,9 @@ class FakeGpuTest {
     @TempDir
     static Path folder;
 
+    /** In place of {@code /tmp}, where everybody can put files. */
+    private static Path temporary;
+
     private record Ended(int code, String text) {}
 
     @BeforeAll
@@ -40,6 +43,7 @@ class FakeGpuTest {
                 || !System.getProperty("os.arch", "").equals("amd64")) {
             throw Installed.skip("the fake driver needs Linux on x86-64 and g++");
         }
+        temporary = Files.createDirectory(folder.resolve("temporary"));
         Path source = folder.resolve("fake_cuda.cc");
         try (InputStream in = FakeGpuTest.class.getResourceAsStream("fake_cuda.cc")) {
             Files.write(source, in.readAllBytes());
@@ -92,7 +96,8 @@ class FakeGpuTest {
                 "--enable-native-access=ALL-UNNAMED",
                 "-XX:TieredStopAtLevel=1",
                 "-Xmx400m",
-                "-Djava.io.tmpdir=" + folder,
+                "-Djava.io.tmpdir=" + temporary,
+                "-Doctet.cache=" + folder.resolve("natives"),
                 "-cp",
                 classPath(),
                 FakeGpuRun.class.getName(),
@@ -120,6 +125,22 @@ class FakeGpuTest {
         assertTrue(text.contains("CUDA 13.0"), text);
         assertTrue(text.contains("name=jcuda, version=12.6.0"), text);
         assertTrue(text.contains("name=cublasLt, version=13.1.0"), text);
+    }
+
+    @Test
+    void what_lies_in_the_temporary_folder_under_the_name_of_jcudas_library_is_not_loaded()
+            throws IOException, InterruptedException {
+        Path planted = Files.writeString(temporary.resolve("libJCudaDriver-12.6.0-linux-x86_64.so"), "not jcuda");
+        try {
+            Ended ended = java(Map.of(), "find");
+            assertTrue(ended.text().startsWith("ready: "), ended.text());
+            assertTrue(ended.text().contains("temporary files: " + temporary + "\n"), ended.text());
+        } finally {
+            Files.delete(planted);
+        }
+        try (Stream<Path> left = Files.list(temporary)) {
+            assertEquals(List.of(), left.toList());
+        }
     }
 
     @Test

@@ -1,0 +1,152 @@
+package dev.octet.converter.runtime;
+
+import ai.onnxruntime.OrtEnvironment;
+import ai.onnxruntime.OrtLoggingLevel;
+import dev.octet.formats.error.OctetException;
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.file.NativeFiles;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.NoSuchElementException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import org.jspecify.annotations.Nullable;
+
+/** ONNX Runtime's native library: where it is loaded from, and what it is told before. */
+final class OnnxRuntimeLibrary {
+    /** What ONNX Runtime looks at as it starts; its own call to turn telemetry off comes when the first event has gone out. */
+    private static final String NO_TELEMETRY = "ORT_DISABLE_TELEMETRY";
+
+    private static final String LIBRARY_FOLDER = "onnxruntime.native.path";
+
+    /** Enough for a command line of Linux's own limit for one argument, 128 KiB. */
+    private static final long START_STACK_BYTES = 256L << 20;
+
+    private static @Nullable OrtEnvironment environment;
+
+    private OnnxRuntimeLibrary() {}
+
+    /**
+     * ONNX Runtime's environment, made once in a process. Its telemetry is off: Octet tells nobody what it computes.
+     *
+     * <p>Made on a thread with much stack, because ONNX Runtime 1.29 looks through the process's command line with a recursive expression
+     * when it starts: 5 kB of class path overflow the usual megabyte, and the process dies without a word.
+     *
+     * @throws UnavailableException when the library cannot be loaded, or telemetry not be turned off
+     */
+    static synchronized OrtEnvironment environment() {
+        OrtEnvironment made = environment;
+        if (made == null) {
+            turnTelemetryOff();
+            unpack();
+            made = start();
+            environment = made;
+        }
+        return made;
+    }
+
+    /** In the environment of the process, which Java can only read. */
+    private static void turnTelemetryOff() {
+        if ("1".equals(System.getenv(NO_TELEMETRY))) {
+            return;
+        }
+        MethodHandle setenv; // int setenv(const char* name, const char* value, int overwrite)
+        try {
+            Linker linker = Linker.nativeLinker();
+            setenv = linker.downcallHandle(
+                    linker.defaultLookup().findOrThrow("setenv"),
+                    FunctionDescriptor.of(
+                            ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.ADDRESS, ValueLayout.JAVA_INT));
+        } catch (IllegalCallerException | NoSuchElementException e) {
+            throw telemetryStaysOn(String.valueOf(e.getMessage()), e);
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            int code = (int) setenv.invokeExact(arena.allocateFrom(NO_TELEMETRY), arena.allocateFrom("1"), 1);
+            if (code != 0) {
+                throw telemetryStaysOn("setenv failed", null);
+            }
+        } catch (OctetException e) {
+            throw e;
+        } catch (Throwable e) { // a downcall declares it, but throws only what is wrong with its arguments
+            throw new IllegalStateException("setenv cannot be called", e);
+        }
+    }
+
+    private static UnavailableException telemetryStaysOn(String reason, @Nullable Throwable cause) {
+        return new UnavailableException(
+                "ONNX Runtime is not started, because its telemetry cannot be turned off: " + reason,
+                "module dev.octet.converter, environment variable " + NO_TELEMETRY,
+                "start java with --enable-native-access=ALL-UNNAMED (or the module's name), or set " + NO_TELEMETRY
+                        + "=1 before",
+                cause);
+    }
+
+    /** Brings the libraries to the user's own folder, unless told where they are; where the jar has none, ONNX Runtime looks itself. */
+    private static void unpack() {
+        if (System.getProperty(LIBRARY_FOLDER) != null) {
+            return;
+        }
+        ClassLoader loader = OrtEnvironment.class.getClassLoader();
+        String folder = "ai/onnxruntime/native/" + platform() + "/";
+        List<String> names = new ArrayList<>();
+        // the last is in the artifact for GPUs only, and has to lie beside the first
+        for (String library : List.of("onnxruntime", "onnxruntime4j_jni", "onnxruntime_providers_shared")) {
+            String name = System.mapLibraryName(library);
+            if (NativeFiles.has(loader, folder + name)) {
+                names.add(name);
+            }
+        }
+        if (names.size() >= 2) {
+            System.setProperty(
+                    LIBRARY_FOLDER, NativeFiles.unpack(loader, folder, names).toString());
+        }
+    }
+
+    /** The system and processor as ONNX Runtime's jar spells them: {@code linux-x64}. */
+    private static String platform() {
+        String os = System.getProperty("os.name").toLowerCase(Locale.ROOT);
+        String arch = System.getProperty("os.arch");
+        return (os.contains("mac") ? "osx" : os.contains("win") ? "win" : "linux")
+                + "-"
+                + (arch.equals("amd64") || arch.equals("x86_64") ? "x64" : arch);
+    }
+
+    private static OrtEnvironment start() {
+        FutureTask<OrtEnvironment> task = new FutureTask<>(() -> {
+            OrtEnvironment made = OrtEnvironment.getEnvironment(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL);
+            made.setTelemetry(false);
+            return made;
+        });
+        Thread starter = new Thread(null, task, "onnxruntime-start", START_STACK_BYTES);
+        starter.start();
+        boolean interrupted = false;
+        try {
+            while (true) {
+                try {
+                    return task.get();
+                } catch (InterruptedException e) {
+                    interrupted = true; // the load goes on all the same
+                }
+            }
+        } catch (ExecutionException e) { // what its static initialiser wraps a failed load in
+            Throwable cause = e.getCause();
+            throw new UnavailableException(
+                    "ONNX Runtime's native library cannot be loaded: " + (cause == null ? e : cause).getMessage(),
+                    "com.microsoft.onnxruntime:onnxruntime on " + System.getProperty("os.name") + " "
+                            + System.getProperty("os.arch") + ", " + System.getProperty(LIBRARY_FOLDER),
+                    "use a platform that ONNX Runtime has a build for, and see that programs may run in the cache"
+                            + " folder",
+                    e);
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+}
