@@ -11,6 +11,7 @@ import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.trained.CheckpointGraph;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.file.Unfinished;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
@@ -85,7 +86,7 @@ public final class ExportProof {
             double gate,
             EvaluationOptions options)
             throws IOException {
-        Path scratch = Files.createTempDirectory("octet-proof");
+        Path scratch = Unfinished.folder("octet-proof");
         Path read = scratch.resolve("read.onnx");
         try {
             boolean isCheckpoint = Checkpoint.isCheckpoint(exported.output());
@@ -112,6 +113,7 @@ public final class ExportProof {
         } finally {
             Files.deleteIfExists(read);
             Files.deleteIfExists(scratch);
+            Unfinished.ended(scratch);
         }
     }
 

@@ -40,7 +40,9 @@ public final class Octet {
         PrintStream out = stream(FileDescriptor.out);
         PrintStream err = stream(FileDescriptor.err);
         Screen screen = new Screen(out, err, Boolean.getBoolean("octet.terminal"), debugLevel(System.getenv()));
+        Ending.install(screen);
         ExitCode code = run(Arrays.asList(args), screen);
+        Ending.over();
         out.flush();
         err.flush();
         System.exit(code.number());

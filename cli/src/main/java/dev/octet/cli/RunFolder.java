@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.AtomicFile;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.TrainingConfig;
@@ -13,9 +14,9 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.Optional;
 
 /**
@@ -37,7 +38,10 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
     record SavedConfig(Path config) implements TrainingHook {
         @Override
         public void runStarted(RunStart start, RunControl control) throws IOException {
-            Files.copy(config, start.folder().resolve(CONFIG), StandardCopyOption.REPLACE_EXISTING);
+            try (AtomicFile copy = AtomicFile.create(start.folder().resolve(CONFIG))) {
+                copy.write(ByteBuffer.wrap(Files.readAllBytes(config)));
+                copy.commit();
+            }
         }
     }
 

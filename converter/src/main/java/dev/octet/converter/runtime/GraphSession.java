@@ -1,5 +1,6 @@
 package dev.octet.converter.runtime;
 
+import dev.octet.formats.file.Unfinished;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.onnx.OnnxWriter;
 import java.io.IOException;
@@ -26,13 +27,14 @@ public final class GraphSession {
      */
     public static OnnxRuntimeSession open(GraphModel model, SessionSettings settings) throws IOException {
         OnnxRuntime.require();
-        Path folder = Files.createTempDirectory("octet-graph-");
+        Path folder = Unfinished.folder("octet-graph-");
         try {
             Path file = folder.resolve("graph.onnx");
             OnnxWriter.write(model, file);
             return OnnxRuntime.open(file, settings);
         } finally {
             delete(folder);
+            Unfinished.ended(folder);
         }
     }
 

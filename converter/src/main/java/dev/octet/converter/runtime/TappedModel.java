@@ -5,6 +5,7 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.data.TokenMask;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.Unfinished;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
@@ -115,7 +116,7 @@ public final class TappedModel implements AutoCloseable {
         Set<String> names = new LinkedHashSet<>(taps);
         GraphModel tapped = withOutputs(model, names);
         OnnxRuntime.require();
-        Path folder = Files.createTempDirectory(temporary, FOLDER);
+        Path folder = Unfinished.folder(temporary, FOLDER);
         OnnxRuntimeSession session;
         try {
             Path file = folder.resolve(FILE);
@@ -141,7 +142,7 @@ public final class TappedModel implements AutoCloseable {
             GraphModel model, Set<String> taps, Set<String> heads, List<InputSpec> inputs, SessionSettings settings)
             throws IOException {
         OnnxRuntime.require();
-        Path folder = Files.createTempDirectory(FOLDER);
+        Path folder = Unfinished.folder(FOLDER);
         FedWeights weights = FedWeights.of(model, settings.threads());
         try {
             Path file = folder.resolve(FILE);
@@ -357,6 +358,7 @@ public final class TappedModel implements AutoCloseable {
                 Files.deleteIfExists(p);
             }
         }
+        Unfinished.ended(folder);
     }
 
     @Override

@@ -52,11 +52,13 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         }
         Path temporary = parent.resolve(
                 "." + name + "." + ProcessHandle.current().pid() + "-" + COUNT.incrementAndGet() + ".tmp");
-        // Left behind by a killed process that had our number; creating anew also refuses to follow a planted link.
-        Files.deleteIfExists(temporary);
-        FileChannel channel = FileChannel.open(
-                temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
-        return new AtomicFile(absolute, temporary, channel);
+        return Unfinished.begin(temporary, () -> {
+            // Left behind by a killed process that had our number; creating anew also refuses to follow a planted link.
+            Files.deleteIfExists(temporary);
+            FileChannel channel = FileChannel.open(
+                    temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
+            return new AtomicFile(absolute, temporary, channel);
+        });
     }
 
     /** Writes all of {@code source}, unlike a bare channel. */
@@ -143,5 +145,6 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         if (!committed) {
             Files.deleteIfExists(temporary);
         }
+        Unfinished.ended(temporary);
     }
 }
