@@ -4,7 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.octet.formats.npy.NpzWriter;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,7 +27,9 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** Octet as a process that the system asks to end. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -167,5 +176,61 @@ class SignalTest {
             process.destroyForcibly().waitFor();
         }
         assertEquals(0, steps(folder.resolve("long")));
+    }
+
+    /** Verbs whose inputs are at hand, with the beginning of a name that they make in the folder of temporary files or beside the output. */
+    static Stream<Arguments> others() {
+        String bert = MODELS.resolve("tiny-onnx/bert_eager_dynamo18.onnx").toString();
+        String llama = MODELS.resolve("tiny-hf/llama").toString();
+        return Stream.of(
+                Arguments.of("octet-tapped", List.of("calibrate", bert, "-o", "OUT", "--data", "DATA")),
+                Arguments.of("octet-tapped", List.of("calibrate", llama, "-o", "OUT", "--data", "DATA")),
+                Arguments.of("octet-tapped", List.of("quantize", bert, "-o", "OUT.onnx", "--calibration", "DATA")),
+                Arguments.of(".octet-", List.of("quantize", llama, "-o", "OUT", "--recipe", "fp8-dynamic")));
+    }
+
+    @ParameterizedTest
+    @MethodSource("others")
+    void other_verbs_end_at_once_and_leave_no_scratch_files(String begun, List<String> words) throws Exception {
+        Path scratch = Files.createDirectory(folder.resolve("scratch"));
+        Path data = folder.resolve("data.npz");
+        int rows = 4000;
+        try (NpzWriter writer = NpzWriter.stored(data);
+                Arena arena = Arena.ofConfined()) {
+            for (String input : List.of("input_ids", "attention_mask")) {
+                writer.add(Tensor.allocate(arena, new TensorSpec(input, DType.I64, Shape.of(rows, 8))));
+            }
+            writer.commit();
+        }
+        List<String> command = Child.java("-Djava.io.tmpdir=" + scratch);
+        command.add(Start.class.getName());
+        for (String word : words) {
+            command.add(word.replace("OUT", scratch.resolve("out").toString()).replace("DATA", data.toString()));
+        }
+        Process process = Child.start(command, printed());
+        try {
+            waitUntil(process, () -> !named(scratch, begun).isEmpty());
+            send(process, "INT");
+            assertEquals(130, exitCode(process), text());
+        } finally {
+            process.destroyForcibly().waitFor();
+        }
+        List<String> left = named(scratch, "octet-");
+        left.addAll(named(scratch, ".octet-lock"));
+        left.addAll(named(scratch, ".out"));
+        assertEquals(List.of(), left);
+    }
+
+    /** Names of files, at any depth, that begin so. */
+    private static List<String> named(Path folder, String begin) {
+        List<String> names = new ArrayList<>();
+        try (Stream<Path> all = Files.walk(folder)) {
+            all.map(p -> p.getFileName().toString())
+                    .filter(n -> n.startsWith(begin))
+                    .forEach(names::add);
+        } catch (IOException | UncheckedIOException e) {
+            names.add(e.toString()); // what was there is gone, so something has begun
+        }
+        return names;
     }
 }
