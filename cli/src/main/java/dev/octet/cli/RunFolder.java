@@ -16,6 +16,7 @@ import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Optional;
 
@@ -71,7 +72,7 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
         JsonNode run = json(manifest);
         JsonNode sessions = run.path("sessions");
         JsonNode session = sessions.path(sessions.size() - 1);
-        Path source = model.orElse(Path.of(session.path(MODEL).asText("")));
+        Path source = model.orElseGet(() -> path(manifest, session.path(MODEL).asText("")));
         if (source.toString().isEmpty() || !Files.exists(source)) {
             throw new InvalidOptionException(
                     "the model that the run was started with is not there: " + source,
@@ -87,8 +88,18 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
                     "say where the original lies with --model MODEL");
         }
         TrainingConfig read = TrainingConfig.of(
-                YamlFile.read(config), Path.of(session.path(CONFIG_FOLDER).asText(folder.toString())));
+                YamlFile.read(config),
+                path(manifest, session.path(CONFIG_FOLDER).asText(folder.toString())));
         return new RunFolder(folder, source, read);
+    }
+
+    private static Path path(Path manifest, String text) {
+        try {
+            return Path.of(text);
+        } catch (InvalidPathException e) {
+            throw new MalformedModelException(
+                    "not a path: '" + text + "'", manifest.toString(), "resume the run, which writes it anew", e);
+        }
     }
 
     private static JsonNode json(Path manifest) throws IOException {
