@@ -15,6 +15,7 @@ import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -104,7 +105,7 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
 
     private static JsonNode json(Path manifest) throws IOException {
         try {
-            return new ObjectMapper().readTree(Files.readAllBytes(manifest));
+            return new ObjectMapper().readTree(new String(Files.readAllBytes(manifest), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
             throw new MalformedModelException(
                     "run.json is no JSON: " + e.getOriginalMessage(),

@@ -51,7 +51,8 @@ final class RunManifest {
     /** The sessions of a manifest; none of one that is damaged, as nothing depends on it. */
     private static JsonNode earlier(Path file) throws IOException {
         try {
-            return MAPPER.readTree(Files.readAllBytes(file)).path(SESSIONS);
+            return MAPPER.readTree(new String(Files.readAllBytes(file), StandardCharsets.UTF_8))
+                    .path(SESSIONS);
         } catch (JsonProcessingException e) {
             LOG.log(System.Logger.Level.WARNING, file + " was damaged and is written anew", e);
             return MissingNode.getInstance();
