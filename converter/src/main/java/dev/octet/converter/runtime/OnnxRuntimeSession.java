@@ -12,12 +12,9 @@ import dev.octet.converter.data.Batch;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
-import dev.octet.formats.file.MappedFile;
-import dev.octet.formats.file.ShortenedFileException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -184,14 +181,10 @@ public final class OnnxRuntimeSession implements AutoCloseable {
      * Runs a batch for some outputs.
      *
      * @throws InvalidDataException when the batch does not fit the model, or the model fails on it
-     * @throws UncheckedIOException when a file that weights lie in has become shorter
      */
     public Outputs run(Batch batch, Set<String> wanted) {
         Map<String, OnnxTensor> fed = new LinkedHashMap<>();
         try {
-            if (!weights.isEmpty()) {
-                MappedFile.requireWhole();
-            }
             Map<String, OnnxTensor> all = new LinkedHashMap<>(weights);
             for (String name : session.getInputNames()) {
                 if (weights.containsKey(name)) {
@@ -208,8 +201,6 @@ public final class OnnxRuntimeSession implements AutoCloseable {
             }
             all.putAll(fed);
             return new Outputs(session.run(all, wanted));
-        } catch (ShortenedFileException e) {
-            throw new UncheckedIOException(e);
         } catch (OrtException e) {
             throw new InvalidDataException(
                     "the model fails on the data: " + oneLine(e),

@@ -14,7 +14,6 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -50,16 +49,16 @@ public final class MappedFile {
         requireRegular(path);
         try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
             MemorySegment bytes = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size(), arena);
-            remember(path.toAbsolutePath(), bytes);
+            remember(path.toAbsolutePath(), bytes.byteSize());
             return bytes;
         }
     }
 
-    private static void remember(Path path, MemorySegment memory) throws IOException {
+    private static void remember(Path path, long bytes) throws IOException {
         Object key = Files.readAttributes(path, BasicFileAttributes.class).fileKey();
         synchronized (MAPPINGS) {
             MAPPINGS.remove(path);
-            MAPPINGS.put(path, new Mapping(count++, memory, key));
+            MAPPINGS.put(path, new Mapping(count++, bytes, key));
             if (MAPPINGS.size() > REMEMBERED) {
                 MAPPINGS.remove(MAPPINGS.keySet().iterator().next());
             }
@@ -79,28 +78,10 @@ public final class MappedFile {
      * @param since {@link #count} before the mappings that matter; 0 for all
      */
     public static Optional<ShortenedFileException> shortened(long since) {
-        return first(m -> m.number() >= since);
-    }
-
-    /**
-     * To be called before native code reads mapped memory, which ends the process where a file has lost it. A file that is shortened while
-     * that code runs still does.
-     *
-     * @throws ShortenedFileException when a file that is mapped now has become shorter
-     */
-    public static void requireWhole() throws ShortenedFileException {
-        Optional<ShortenedFileException> shortened =
-                first(m -> m.memory().scope().isAlive());
-        if (shortened.isPresent()) {
-            throw shortened.get();
-        }
-    }
-
-    private static Optional<ShortenedFileException> first(Predicate<Mapping> among) {
         Map<Path, Mapping> mappings = new LinkedHashMap<>();
         synchronized (MAPPINGS) {
             MAPPINGS.forEach((path, m) -> {
-                if (among.test(m)) {
+                if (m.number() >= since) {
                     mappings.put(path, m);
                 }
             });
@@ -109,10 +90,8 @@ public final class MappedFile {
             Mapping m = each.getValue();
             try {
                 BasicFileAttributes now = Files.readAttributes(each.getKey(), BasicFileAttributes.class);
-                if (Objects.equals(now.fileKey(), m.key())
-                        && now.size() < m.memory().byteSize()) {
-                    return Optional.of(new ShortenedFileException(
-                            each.getKey().toString(), m.memory().byteSize(), now.size()));
+                if (Objects.equals(now.fileKey(), m.key()) && now.size() < m.bytes()) {
+                    return Optional.of(new ShortenedFileException(each.getKey().toString(), m.bytes(), now.size()));
                 }
             } catch (IOException e) {
                 LOG.log(System.Logger.Level.DEBUG, "it is gone, what is mapped stays", e);
