@@ -31,8 +31,7 @@ public final class MappedFile {
     private static long count;
 
     /** A file as it was. */
-    private record Mapping(
-            long number, MemorySegment memory, @Nullable Object key) {}
+    private record Mapping(long number, long bytes, @Nullable Object key) {}
 
     private MappedFile() {}
 
