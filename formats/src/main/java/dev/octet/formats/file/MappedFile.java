@@ -31,7 +31,8 @@ public final class MappedFile {
     private static long count;
 
     /** A file as it was. */
-    private record Mapping(long number, long bytes, @Nullable Object key) {}
+    private record Mapping(
+            long number, long bytes, @Nullable Object key) {}
 
     private MappedFile() {}
 
