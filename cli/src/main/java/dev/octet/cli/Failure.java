@@ -8,6 +8,7 @@ import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.NoSpaceException;
+import dev.octet.formats.file.ShortenedFileException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
@@ -19,6 +20,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.NotDirectoryException;
 import java.util.Locale;
 import java.util.Objects;
+import java.util.Optional;
 
 /**
  * Why a run ended without its result, in three lines, with the exit code that goes with it.
@@ -28,6 +30,9 @@ import java.util.Objects;
  * @param fix what the user can do, one line
  */
 record Failure(ExitCode code, String what, String where, String fix) {
+    /** Causes of causes looked at. */
+    private static final int MAX_CAUSES = 16;
+
     Failure {
         what = oneLine(what);
         where = oneLine(where);
@@ -41,8 +46,27 @@ record Failure(ExitCode code, String what, String where, String fix) {
             case UncheckedIOException e -> ofIo(Objects.requireNonNullElse(e.getCause(), new IOException(e)));
             case IOException e -> ofIo(e);
             case OutOfMemoryError e -> ofMemory(e);
-            default -> ofBug(thrown);
+            default -> linking(thrown).map(Failure::ofLinking).orElseGet(() -> ofBug(thrown));
         };
+    }
+
+    /** The native library that could not be loaded, where that is why. */
+    private static Optional<UnsatisfiedLinkError> linking(Throwable thrown) {
+        int depth = 0;
+        for (Throwable t = thrown; t != null && depth < MAX_CAUSES; t = t.getCause(), depth++) {
+            if (t instanceof UnsatisfiedLinkError e) {
+                return Optional.of(e);
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static Failure ofLinking(UnsatisfiedLinkError e) {
+        return new Failure(
+                ExitCode.UNAVAILABLE,
+                "a native library cannot be loaded",
+                message(e),
+                "install what it needs, or use a system that Octet has native libraries for");
     }
 
     private static Failure ofOctet(OctetException e) {
@@ -58,6 +82,11 @@ record Failure(ExitCode code, String what, String where, String fix) {
         String file = e instanceof FileSystemException f && f.getFile() != null ? f.getFile() : "input or output";
         String reason = message(e);
         return switch (e) {
+            case ShortenedFileException s ->
+                io(
+                        Objects.requireNonNull(s.getReason()),
+                        file,
+                        "run again, and let nothing write the file meanwhile; what this run wrote may be wrong");
             case DownloadException d -> io(reason, d.where(), d.fix());
             case NoSuchFileException _ ->
                 io(

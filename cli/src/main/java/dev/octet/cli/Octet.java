@@ -3,6 +3,8 @@ package dev.octet.cli;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
+import dev.octet.formats.file.MappedFile;
+import dev.octet.formats.file.ShortenedFileException;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -11,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.stream.Stream;
 
 /** The program: picks the verb, runs it, turns failures into three lines and an exit code. */
@@ -40,7 +43,9 @@ public final class Octet {
         PrintStream out = stream(FileDescriptor.out);
         PrintStream err = stream(FileDescriptor.err);
         Screen screen = new Screen(out, err, Boolean.getBoolean("octet.terminal"), debugLevel(System.getenv()));
+        Ending.install(screen);
         ExitCode code = run(Arrays.asList(args), screen);
+        Ending.over();
         out.flush();
         err.flush();
         System.exit(code.number());
@@ -59,16 +64,26 @@ public final class Octet {
 
     /** Runs one command line and prints what comes of it. Never throws for anything that an input can cause. */
     public static ExitCode run(List<String> words, Screen screen) {
+        long mapped = MappedFile.count();
         try {
-            return dispatch(words, screen);
-        } catch (IOException | RuntimeException | StackOverflowError | OutOfMemoryError e) {
-            Failure failure = Failure.of(e);
-            screen.err().println(failure.text());
-            if (screen.debug() > 0) {
-                e.printStackTrace(screen.err());
-            }
-            return failure.code();
+            ExitCode code = dispatch(words, screen);
+            Optional<ShortenedFileException> shortened = MappedFile.shortened(mapped);
+            return shortened.isPresent() ? failed(shortened.get(), screen) : code;
+        } catch (IOException | RuntimeException | Error e) {
+            // whatever went wrong, a file that lost its end while it was read is why
+            Optional<ShortenedFileException> shortened = MappedFile.shortened(mapped);
+            shortened.ifPresent(s -> s.addSuppressed(e));
+            return failed(shortened.isPresent() ? shortened.get() : e, screen);
         }
+    }
+
+    private static ExitCode failed(Throwable thrown, Screen screen) {
+        Failure failure = Failure.of(thrown);
+        screen.err().println(failure.text());
+        if (screen.debug() > 0) {
+            thrown.printStackTrace(screen.err());
+        }
+        return failure.code();
     }
 
     private static ExitCode dispatch(List<String> words, Screen screen) throws IOException {

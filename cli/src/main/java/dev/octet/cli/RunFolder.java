@@ -7,6 +7,7 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.RunPaths;
+import dev.octet.formats.file.AtomicFile;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
@@ -15,7 +16,10 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.LinkedHashMap;
@@ -51,7 +55,10 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
     record SavedConfig(Path config) implements TrainingHook {
         @Override
         public void runStarted(RunStart start, RunControl control) throws IOException {
-            Files.copy(config, start.folder().resolve(CONFIG), StandardCopyOption.REPLACE_EXISTING);
+            try (AtomicFile copy = AtomicFile.create(start.folder().resolve(CONFIG))) {
+                copy.write(ByteBuffer.wrap(Files.readAllBytes(config)));
+                copy.commit();
+            }
         }
     }
 
@@ -124,7 +131,7 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
         JsonNode run = json(manifest);
         JsonNode sessions = run.path("sessions");
         JsonNode session = sessions.path(sessions.size() - 1);
-        Path source = model.orElse(Path.of(session.path(MODEL).asText("")));
+        Path source = model.orElseGet(() -> path(manifest, session.path(MODEL).asText("")));
         if (source.toString().isEmpty() || !Files.exists(source)) {
             throw new InvalidOptionException(
                     "the model that the run was started with is not there: " + source,
@@ -140,13 +147,23 @@ record RunFolder(Path folder, Path model, TrainingConfig config) {
                     "say where the original lies with --model MODEL");
         }
         TrainingConfig read = TrainingConfig.of(
-                YamlFile.read(config), Path.of(session.path(CONFIG_FOLDER).asText(folder.toString())));
+                YamlFile.read(config),
+                path(manifest, session.path(CONFIG_FOLDER).asText(folder.toString())));
         return new RunFolder(folder, source, read);
+    }
+
+    private static Path path(Path manifest, String text) {
+        try {
+            return Path.of(text);
+        } catch (InvalidPathException e) {
+            throw new MalformedModelException(
+                    "not a path: '" + text + "'", manifest.toString(), "resume the run, which writes it anew", e);
+        }
     }
 
     private static JsonNode json(Path manifest) throws IOException {
         try {
-            return new ObjectMapper().readTree(Files.readAllBytes(manifest));
+            return new ObjectMapper().readTree(new String(Files.readAllBytes(manifest), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
             throw new MalformedModelException(
                     "run.json is no JSON: " + e.getOriginalMessage(),

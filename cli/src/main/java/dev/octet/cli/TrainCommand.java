@@ -13,9 +13,12 @@ import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.cuda.CudaDevice;
 import dev.octet.trainer.device.cuda.Gpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
+import dev.octet.trainer.hook.Interruption;
 import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.hook.TrainingHook;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -128,18 +131,20 @@ final class TrainCommand implements Command {
     }
 
     private static ExitCode run(Trainer trainer, TrainPage page, Path folder, RunOptions options) throws IOException {
-        // Ctrl-C: the system asks the JVM to end, and its end waits until the step is done and the checkpoint written
-        Interruption interruption = new Interruption(page);
-        Runtime.getRuntime().addShutdownHook(interruption);
+        InterruptibleRun run = new InterruptibleRun(new Interruption(), new CountDownLatch(1));
+        Ending.begin(run);
         try {
-            RunEnd end = trainer.run(folder, options);
+            List<TrainingHook> hooks = new ArrayList<>(options.hooks());
+            hooks.addFirst(run.interruption());
+            RunEnd end = trainer.run(folder, options.withHooks(hooks));
             page.end(end);
             return switch (end.reason()) {
                 case COMPLETED, INTERRUPTED -> ExitCode.OK;
                 case DIVERGED, NON_FINITE, FAILED -> ExitCode.CHECK_FAILED;
             };
         } finally {
-            interruption.release();
+            run.ended().countDown();
+            Ending.end(run);
         }
     }
 
@@ -181,28 +186,16 @@ final class TrainCommand implements Command {
         return digests;
     }
 
-    /** Asks the run to stop, and keeps the JVM from ending before it has. */
-    private static final class Interruption extends Thread {
-        private final TrainPage page;
-        private final CountDownLatch ended = new CountDownLatch(1);
-
-        Interruption(TrainPage page) {
-            super("octet-interruption");
-            this.page = page;
+    /** A run that ends after the step that is being done, or at once when it has not begun. */
+    private record InterruptibleRun(Interruption interruption, CountDownLatch ended) implements Ending.Work {
+        @Override
+        public String ask() {
+            return interruption.ask() ? "the run ends after this step, with a checkpoint" : "";
         }
 
         @Override
-        public void run() {
-            page.interrupt();
-            try {
-                ended.await();
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-            }
-        }
-
-        void release() {
-            ended.countDown();
+        public void await() throws InterruptedException {
+            ended.await();
         }
     }
 }

@@ -19,7 +19,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /** What a run shows: a block at the start, lines while it goes on, on standard error; a block at the end, on standard output. */
@@ -41,7 +40,6 @@ final class TrainPage implements TrainingHook {
     private final Path configFile;
     private final Path folder;
     private final TrainingConfig config;
-    private final AtomicReference<@Nullable RunControl> control = new AtomicReference<>();
 
     private String data = "";
     private long firstStep = 1;
@@ -281,7 +279,6 @@ final class TrainPage implements TrainingHook {
 
     @Override
     public void runStarted(RunStart start, RunControl runControl) {
-        control.set(runControl);
         firstStep = start.firstStep();
         hasCheckpoint = firstStep > 1;
         lastStep = start.lastStep();
@@ -429,14 +426,6 @@ final class TrainPage implements TrainingHook {
                 r.folder(),
                 Table.bytes(r.bytes()),
                 r.seconds()));
-    }
-
-    /** Asks the run to stop after its step. */
-    void interrupt() {
-        RunControl running = control.get();
-        if (running != null) {
-            running.stop(RunEnd.Reason.INTERRUPTED, "it was asked to stop");
-        }
     }
 
     /** The block at the end. */

@@ -10,13 +10,18 @@ import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.NoSpaceException;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
+import java.io.PrintStream;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.FileSystemLoopException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -39,6 +44,11 @@ class FailureTest {
                 Arguments.of(new UncheckedIOException(new IOException("read error")), 4),
                 Arguments.of(new OutOfMemoryError("Java heap space"), 5),
                 Arguments.of(new StackOverflowError(), 70),
+                Arguments.of(new AssertionError("unforeseen"), 70),
+                Arguments.of(new InternalError("unforeseen"), 70),
+                Arguments.of(new NoClassDefFoundError("a class"), 70),
+                Arguments.of(new UnsatisfiedLinkError("libm.so"), 5),
+                Arguments.of(new ExceptionInInitializerError(new UnsatisfiedLinkError("libm.so")), 5),
                 Arguments.of(new IllegalStateException("unforeseen"), 70));
     }
 
@@ -56,6 +66,20 @@ class FailureTest {
         assertEquals(
                 new Failure(ExitCode.IO, FolderLock.TAKEN, "run", "wait for its end, or choose another folder"),
                 failure);
+    }
+
+    @Test
+    void an_error_that_nobody_foresaw_is_a_bug_and_not_a_failed_check() {
+        PrintStream broken = new PrintStream(OutputStream.nullOutputStream()) {
+            @Override
+            public void println(String line) {
+                throw new NoClassDefFoundError("a class");
+            }
+        };
+        ByteArrayOutputStream err = new ByteArrayOutputStream();
+        Screen screen = new Screen(broken, new PrintStream(err, true, StandardCharsets.UTF_8), false, 0);
+        assertEquals(ExitCode.BUG, Octet.run(List.of("--version"), screen));
+        assertTrue(err.toString(StandardCharsets.UTF_8).contains("a bug in Octet"));
     }
 
     @Test

@@ -1,9 +1,12 @@
 package dev.octet.trainer;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.MissingNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.file.AtomicFile;
@@ -20,6 +23,7 @@ import java.util.Map;
 
 /** {@code run.json}: what the run was told to do and on what, and for each time it was started, by whom and with what. */
 final class RunManifest {
+    private static final System.Logger LOG = System.getLogger(RunManifest.class.getName());
     private static final String NAME = "run.json";
     private static final String SESSIONS = "sessions";
     private static final ObjectMapper MAPPER =
@@ -35,12 +39,23 @@ final class RunManifest {
         settings.forEach(told::put);
         ArrayNode sessions = run.putArray(SESSIONS);
         if (options.resume() && Files.exists(file)) {
-            MAPPER.readTree(file.toFile()).path(SESSIONS).forEach(sessions::add);
+            earlier(file).forEach(sessions::add);
         }
         session(sessions.addObject(), options, start);
         try (AtomicFile out = AtomicFile.create(file)) {
             out.write(ByteBuffer.wrap((MAPPER.writeValueAsString(run) + "\n").getBytes(StandardCharsets.UTF_8)));
             out.commit();
+        }
+    }
+
+    /** The sessions of a manifest; none of one that is damaged, as nothing depends on it. */
+    private static JsonNode earlier(Path file) throws IOException {
+        try {
+            return MAPPER.readTree(new String(Files.readAllBytes(file), StandardCharsets.UTF_8))
+                    .path(SESSIONS);
+        } catch (JsonProcessingException e) {
+            LOG.log(System.Logger.Level.WARNING, file + " was damaged and is written anew", e);
+            return MissingNode.getInstance();
         }
     }
 

@@ -2,6 +2,7 @@ package dev.octet.trainer;
 
 import dev.octet.formats.error.DeviceLostException;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.MalformedModelException;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.Sameness;
@@ -196,7 +197,8 @@ final class TrainingRun implements RunControl {
         }
     }
 
-    private void start() throws IOException {
+    /** Takes up the state of the checkpoint to go on from, if any; steps can follow. */
+    void start() throws IOException {
         if (!options.resume()) {
             requireNew();
             return;
@@ -204,6 +206,12 @@ final class TrainingRun implements RunControl {
         checkpoints.sweep();
         try (CheckpointFile file = checkpointToGoOnFrom()) {
             restore(file.state());
+        } catch (NumberFormatException e) {
+            throw new MalformedModelException(
+                    "the checkpoint is damaged: no number: " + e.getMessage(),
+                    folder + ", checkpoint.json: numbers",
+                    "go on from another checkpoint, with --from-step",
+                    e);
         }
     }
 

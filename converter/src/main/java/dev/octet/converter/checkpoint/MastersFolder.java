@@ -1,6 +1,7 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.file.FolderLock;
+import dev.octet.formats.file.Unfinished;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -42,7 +43,7 @@ public final class MastersFolder implements AutoCloseable {
         try {
             Path path = parent.resolve(name);
             WholeFolder.delete(path);
-            return new MastersFolder(Files.createDirectory(path), lock);
+            return new MastersFolder(Unfinished.begin(path, () -> Files.createDirectory(path)), lock);
         } catch (IOException | RuntimeException e) {
             lock.close();
             throw e;
@@ -76,6 +77,7 @@ public final class MastersFolder implements AutoCloseable {
     public void close() throws IOException {
         try (lock) {
             WholeFolder.delete(path);
+            Unfinished.ended(path);
         }
     }
 }

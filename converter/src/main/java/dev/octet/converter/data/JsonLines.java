@@ -6,13 +6,12 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadFeature;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.MappedFile;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.nio.channels.FileChannel;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
@@ -51,9 +50,8 @@ final class JsonLines implements AutoCloseable {
      */
     static JsonLines open(Path path) throws IOException {
         Arena arena = Arena.ofShared();
-        try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
-            MemorySegment bytes = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size(), arena);
-            JsonLines lines = new JsonLines(path, arena, bytes);
+        try {
+            JsonLines lines = new JsonLines(path, arena, MappedFile.map(path, arena));
             lines.index();
             return lines;
         } catch (IOException | RuntimeException e) {

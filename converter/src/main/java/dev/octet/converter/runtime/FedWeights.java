@@ -24,9 +24,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The weights of a graph, taken out of it: they become inputs that every run is fed. ONNX Runtime then works on them where they lie (a
- * mapped file, mostly) and makes no copies, where it would otherwise hold a constant up to three times over: as read, as folded, as
- * packed. BF16 and F16 weights that the graph widens to F32 are widened here, once.
+ * The weights of a graph, taken out of it: they become inputs that every run is fed. ONNX Runtime then works on the
+ * one copy that is here, where it would otherwise hold a constant up to three times over: as read, as folded, as packed. BF16 and F16 weights that the graph widens to F32 are widened here, once.
  *
  * <p>Products with a transposed weight become FusedMatMul of ONNX Runtime, which reads it as it lies.
  */
@@ -130,7 +129,7 @@ final class FedWeights implements AutoCloseable {
         boolean asStored = edit.consumers(name).size() > widening.size();
         edit.removeInitializer(name);
         if (asStored) {
-            tensors.put(name, checked(stored.withName(name)));
+            tensors.put(name, checked(owned(stored, arena).withName(name)));
         }
         if (!widening.isEmpty()) {
             String f32 = asStored ? edit.freshName(name + "_f32") : name;
@@ -157,6 +156,20 @@ final class FedWeights implements AutoCloseable {
                     "calibrate a smaller model of the family, or split the weight in the model");
         }
         return spec;
+    }
+
+    /**
+     * A copy of what is mapped: another program that shortens the file would end a process whose native code reads it, with SIGBUS. It takes no
+     * more memory than the pages of the file would, which are let go.
+     */
+    private static Tensor owned(Tensor stored, Arena arena) {
+        if (!stored.bytes().isMapped()) {
+            return stored;
+        }
+        Tensor copy = Tensor.allocate(arena, checked(stored.spec()));
+        copy.bytes().copyFrom(stored.bytes());
+        letGo(stored);
+        return copy;
     }
 
     private static Tensor widened(Tensor narrow, TensorSpec spec, Arena arena, int threads) {
@@ -230,10 +243,9 @@ final class FedWeights implements AutoCloseable {
         }
     }
 
-    /** Frees what was widened, and lets mapped pages go. */
+    /** Frees the copies. */
     @Override
     public void close() {
-        tensors.values().forEach(FedWeights::letGo);
         arena.close();
     }
 }

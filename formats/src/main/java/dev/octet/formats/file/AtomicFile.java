@@ -62,17 +62,19 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         }
         Path temporary = parent.resolve(
                 "." + name + "." + ProcessHandle.current().pid() + "-" + COUNT.incrementAndGet() + ".tmp");
-        // Left behind by a killed process that had our number; creating anew also refuses to follow a planted link.
-        Files.deleteIfExists(temporary);
-        FileChannel channel = FileChannel.open(
-                temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
-        try {
-            channel.tryLock(); // released with the channel, however the process ends
-            sweep(parent, name.toString());
-        } catch (IOException e) {
-            LOG.log(System.Logger.Level.DEBUG, "this disk has no locks, or what others left cannot be removed", e);
-        }
-        return new AtomicFile(absolute, temporary, channel);
+        return Unfinished.begin(temporary, () -> {
+            // Left behind by a killed process that had our number; creating anew also refuses to follow a planted link.
+            Files.deleteIfExists(temporary);
+            FileChannel channel = FileChannel.open(
+                    temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
+            try {
+                channel.tryLock(); // released with the channel, however the process ends
+                sweep(parent, name.toString());
+            } catch (IOException e) {
+                LOG.log(System.Logger.Level.DEBUG, "this disk has no locks, or what others left cannot be removed", e);
+            }
+            return new AtomicFile(absolute, temporary, channel);
+        });
     }
 
     private static void sweep(Path folder, String name) throws IOException {
@@ -202,5 +204,6 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         if (!committed) {
             Files.deleteIfExists(temporary);
         }
+        Unfinished.ended(temporary);
     }
 }

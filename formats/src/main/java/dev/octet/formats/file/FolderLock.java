@@ -33,6 +33,10 @@ public final class FolderLock implements AutoCloseable {
      */
     public static FolderLock of(Path folder, String name) throws IOException {
         Path file = folder.resolve(name);
+        return Unfinished.begin(file, () -> take(folder, file));
+    }
+
+    private static FolderLock take(Path folder, Path file) throws IOException {
         FileChannel channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
         try {
             FileLock lock = channel.tryLock();
@@ -59,5 +63,6 @@ public final class FolderLock implements AutoCloseable {
         Files.deleteIfExists(file);
         lock.release();
         channel.close();
+        Unfinished.ended(file);
     }
 }

@@ -9,14 +9,37 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
-/** Files as memory. */
+/**
+ * Files as memory. A file that another program shortens in place while it is mapped cannot be read to its end any more: Java fails with an
+ * {@link InternalError} that names nothing, and what is left of the last page reads as zeros. So what was mapped is remembered, and {@link
+ * #shortened} tells which file it was.
+ */
 public final class MappedFile {
+    private static final System.Logger LOG = System.getLogger(MappedFile.class.getName());
+
+    /** Mappings remembered; the oldest are forgotten first. */
+    private static final int REMEMBERED = 1 << 16;
+
+    private static final Map<Path, Mapping> MAPPINGS = new LinkedHashMap<>();
+    private static long count;
+
+    /** A file as it was. */
+    private record Mapping(
+            long number, long bytes, @Nullable Object key) {}
+
     private MappedFile() {}
 
     /**
      * The whole file, read-only, of any size, mapped until {@code arena} closes. Pages are read when touched. The file may be
-     * replaced by a rename meanwhile; one that is shortened in place makes later reads fail with {@link InternalError}.
+     * replaced by a rename meanwhile; one that is shortened in place makes later reads fail with {@link InternalError}, see {@link
+     * #shortened}. Native code must not read it: it would end the process with SIGBUS.
      *
      * @throws NoSuchFileException when there is no such file
      * @throws FileSystemException when it is not a regular file (a pipe would block, a device never end)
@@ -25,8 +48,56 @@ public final class MappedFile {
     public static MemorySegment map(Path path, Arena arena) throws IOException {
         requireRegular(path);
         try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
-            return channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size(), arena);
+            MemorySegment bytes = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size(), arena);
+            remember(path.toAbsolutePath(), bytes.byteSize());
+            return bytes;
         }
+    }
+
+    private static void remember(Path path, long bytes) throws IOException {
+        Object key = Files.readAttributes(path, BasicFileAttributes.class).fileKey();
+        synchronized (MAPPINGS) {
+            MAPPINGS.remove(path);
+            MAPPINGS.put(path, new Mapping(count++, bytes, key));
+            if (MAPPINGS.size() > REMEMBERED) {
+                MAPPINGS.remove(MAPPINGS.keySet().iterator().next());
+            }
+        }
+    }
+
+    /** Mappings so far, to tell later ones from earlier ones. */
+    public static long count() {
+        synchronized (MAPPINGS) {
+            return count;
+        }
+    }
+
+    /**
+     * A file that has become shorter since it was mapped. One that was replaced or removed has not: what is mapped is still whole.
+     *
+     * @param since {@link #count} before the mappings that matter; 0 for all
+     */
+    public static Optional<ShortenedFileException> shortened(long since) {
+        Map<Path, Mapping> mappings = new LinkedHashMap<>();
+        synchronized (MAPPINGS) {
+            MAPPINGS.forEach((path, m) -> {
+                if (m.number() >= since) {
+                    mappings.put(path, m);
+                }
+            });
+        }
+        for (Map.Entry<Path, Mapping> each : mappings.entrySet()) {
+            Mapping m = each.getValue();
+            try {
+                BasicFileAttributes now = Files.readAttributes(each.getKey(), BasicFileAttributes.class);
+                if (Objects.equals(now.fileKey(), m.key()) && now.size() < m.bytes()) {
+                    return Optional.of(new ShortenedFileException(each.getKey().toString(), m.bytes(), now.size()));
+                }
+            } catch (IOException e) {
+                LOG.log(System.Logger.Level.DEBUG, "it is gone, what is mapped stays", e);
+            }
+        }
+        return Optional.empty();
     }
 
     /**

@@ -46,10 +46,12 @@ public final class PartFile implements AutoCloseable {
      */
     public static PartFile create(Path target, long bytes) throws IOException {
         Path part = partOf(target);
-        Files.deleteIfExists(part);
-        // creating anew refuses to follow a planted link
-        FileChannel channel = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
-        return new PartFile(target, part, channel, bytes);
+        return Unfinished.begin(part, () -> {
+            Files.deleteIfExists(part);
+            // creating anew refuses to follow a planted link
+            FileChannel channel = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+            return new PartFile(target, part, channel, bytes);
+        });
     }
 
     /**
@@ -92,5 +94,6 @@ public final class PartFile implements AutoCloseable {
         if (!published) {
             Files.deleteIfExists(part);
         }
+        Unfinished.ended(part);
     }
 }

@@ -14,8 +14,8 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * A folder for files that are needed for a moment, {@code octet-WHAT-PID-NUMBER} in the system's folder for such. It goes when it is closed;
- * what killed processes left is removed by the next one that is made. A living process's folder is known by its number, one of another
+ * A folder for files that are needed for a moment, {@code octet-WHAT-PID-NUMBER} in the system's folder for such. It goes when it is closed, or the process
+ * is asked to end; what killed processes left is removed by the next one that is made. A living process's folder is known by its number, one of another
  * container by the lock in it.
  */
 public final class TemporaryFolder implements AutoCloseable {
@@ -46,7 +46,7 @@ public final class TemporaryFolder implements AutoCloseable {
     /** The same in another folder. */
     public static TemporaryFolder create(String what, Path parent) throws IOException {
         long pid = ProcessHandle.current().pid();
-        Path path = Files.createTempDirectory(parent, "octet-" + what + "-" + pid + "-");
+        Path path = Unfinished.folder(parent, "octet-" + what + "-" + pid + "-");
         TemporaryFolder made = new TemporaryFolder(path, FolderLock.of(path, LOCK));
         try {
             sweep(parent, path);
@@ -110,6 +110,7 @@ public final class TemporaryFolder implements AutoCloseable {
         lock.close();
         try {
             delete(path);
+            Unfinished.ended(path);
         } catch (IOException e) {
             LOG.log(System.Logger.Level.DEBUG, "files are in use", e);
             try (Stream<Path> entries = Files.walk(path)) {

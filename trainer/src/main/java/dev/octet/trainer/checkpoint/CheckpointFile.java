@@ -151,7 +151,8 @@ public final class CheckpointFile implements AutoCloseable {
     private static Metadata metadata(Path folder) throws IOException {
         JsonNode json;
         try {
-            json = MAPPER.readTree(Files.readAllBytes(folder.resolve(JSON)));
+            // as text: of bytes the parser would guess the encoding, and fail as files do when it guessed wrong
+            json = MAPPER.readTree(new String(Files.readAllBytes(folder.resolve(JSON)), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
             throw damaged(folder, JSON + " is no JSON: " + e.getOriginalMessage(), e);
         }

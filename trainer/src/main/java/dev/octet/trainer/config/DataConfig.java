@@ -37,12 +37,12 @@ public record DataConfig(
 
     static DataConfig read(Section s, Path folder) {
         DataConfig data = new DataConfig(
-                folder.resolve(s.requiredText("train")),
-                s.text("eval").map(folder::resolve),
+                s.requiredPath("train", folder),
+                s.path("eval", folder),
                 s.flag("shuffle", true),
                 (int) s.whole("sequence", 0, 1, LONGEST),
                 s.choice("token_type", Map.of("uint16", DType.U16, "uint32", DType.U32), DType.U16),
-                s.text("tokenizer").map(folder::resolve),
+                s.path("tokenizer", folder),
                 s.flag("pack", false),
                 s.text("eos"),
                 (int) s.whole("max_length", 256, 2, LONGEST),

@@ -71,7 +71,7 @@ public record LossConfig(
 
     private static Distillation distillation(Section d, Path folder, boolean classes, boolean labelled) {
         Distillation read = new Distillation(
-                folder.resolve(d.requiredText("teacher")),
+                d.requiredPath("teacher", folder),
                 d.number("weight", 1, 0, 1),
                 d.number("temperature", 1, 0, Float.MAX_VALUE),
                 labelled);

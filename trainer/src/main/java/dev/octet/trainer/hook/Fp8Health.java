@@ -85,7 +85,11 @@ public final class Fp8Health implements TrainingHook {
 
     @Override
     public void recall(Map<String, String> remembered) {
-        remembered.forEach((key, step) -> changed.put(key.substring(CHANGED.length()), Long.parseLong(step)));
+        remembered.forEach((key, step) -> {
+            if (key.startsWith(CHANGED)) {
+                changed.put(key.substring(CHANGED.length()), Long.parseLong(step));
+            }
+        });
     }
 
     /** What was measured, with the ages of scales and with warnings. To be asked once for each measured step, in order. */

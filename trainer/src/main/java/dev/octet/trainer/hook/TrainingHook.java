@@ -60,7 +60,11 @@ public interface TrainingHook {
         return Map.of();
     }
 
-    /** Before {@link #runStarted} of a resumed run: what {@link #remembered} said when the checkpoint was written. */
+    /**
+     * Before {@link #runStarted} of a resumed run: what {@link #remembered} said when the checkpoint was written.
+     *
+     * @throws NumberFormatException when it is no such thing: the checkpoint is then called damaged
+     */
     default void recall(Map<String, String> remembered) {}
 
     /** Whether {@link #scaleUpdated} is wanted. */

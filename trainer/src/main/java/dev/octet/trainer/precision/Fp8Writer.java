@@ -148,7 +148,16 @@ final class Fp8Writer implements PrecisionPolicy {
             Value flow = plainX ? narrow(x) : quantized;
             OperandType y = Fp8Linear.resultType(x.type(), w.type(), transB, low());
             Fp8Linear op = new Fp8Linear(
-                    flow.type(), w.type(), bias != null, transB, y, fprop, dgrad, wgrad, gradientRule(), biasType());
+                    flow.type(),
+                    w.type(),
+                    bias != null,
+                    transB,
+                    y,
+                    fprop,
+                    dgrad,
+                    wgrad,
+                    gradientRule(),
+                    biasType(fprop));
             @Nullable Value[] inputs = new @Nullable Value[Fp8Linear.INPUTS];
             inputs[Fp8Linear.X] = flow;
             inputs[Fp8Linear.W] = w;
@@ -176,8 +185,9 @@ final class Fp8Writer implements PrecisionPolicy {
             return plan.readsFusedNorm(layer);
         }
 
-        private DType biasType() {
-            return low() == DType.F32 && layer.recipe().narrowsBias() ? DType.BF16 : low();
+        /** The narrow bias belongs to the epilogue of a product on codes; any other product is one of the base type, with its bias. */
+        private DType biasType(ProductForm fprop) {
+            return low() == DType.F32 && fprop.onCodes() && layer.recipe().narrowsBias() ? DType.BF16 : low();
         }
 
         /** How the recipe computes a product. */

@@ -4,6 +4,8 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
 import dev.octet.trainer.yaml.Entry.Scalar;
 import dev.octet.trainer.yaml.Entry.Sequence;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -61,6 +63,22 @@ public final class Section implements Entry {
     /** Text behind a key that must be there. */
     public String requiredText(String key) {
         return text(key).orElseThrow(() -> missing(key));
+    }
+
+    /** A path behind a key, empty where the key is not there; relative ones start at {@code folder}. */
+    public Optional<Path> path(String key, Path folder) {
+        return text(key).map(text -> {
+            try {
+                return folder.resolve(text);
+            } catch (InvalidPathException e) {
+                throw broken(key, "'" + text + "' is not a path", "use a name this system allows", e);
+            }
+        });
+    }
+
+    /** A path behind a key that must be there. */
+    public Path requiredPath(String key, Path folder) {
+        return path(key, folder).orElseThrow(() -> missing(key));
     }
 
     /** A whole number from {@code min} to {@code max}. */
