@@ -114,13 +114,20 @@ class VerbsTest {
                 .get("layers");
         JsonNode linear = counts.get(0);
         JsonNode norm = counts.get(1);
-        assertEquals("Linear in FP8", linear.get("kind").asText() + " " + linear.get("means").asText());
-        assertEquals("LayerNorm handing on FP8", norm.get("kind").asText() + " " + norm.get("means").asText());
+        assertEquals(
+                "Linear in FP8",
+                linear.get("kind").asText() + " " + linear.get("means").asText());
+        assertEquals(
+                "LayerNorm handing on FP8",
+                norm.get("kind").asText() + " " + norm.get("means").asText());
         JsonNode found = json("inspect", at("fp8.onnx")).get("layers");
         assertEquals(linear.get("total").asInt(), found.get("linear").asInt());
-        assertEquals(linear.get("converted").asInt(), found.get("quantized_linear").asInt());
+        assertEquals(
+                linear.get("converted").asInt(), found.get("quantized_linear").asInt());
         assertEquals(norm.get("total").asInt(), found.get("layer_norm").asInt());
-        assertEquals(norm.get("converted").asInt(), found.get("layer_norm_fp8_output").asInt());
+        assertEquals(
+                norm.get("converted").asInt(),
+                found.get("layer_norm_fp8_output").asInt());
         assertTrue(norm.get("converted").asInt() > 0);
         String page = CommandLine.run("inspect", at("fp8.onnx")).out();
         assertTrue(

@@ -294,7 +294,9 @@ class SafetensorsFolderTest {
     void an_index_nested_over_the_limit_is_refused() throws IOException {
         Path path = folder.resolve(ShardIndex.FILE_NAME);
         for (int depth : new int[] {HeaderLimits.MAX_NESTING - 1, HeaderLimits.MAX_NESTING}) {
-            Files.writeString(path, "{\"x\":" + "[".repeat(depth - 1) + "]".repeat(depth - 1) + ",\"weight_map\":{\"a\":\"s1\"}}");
+            Files.writeString(
+                    path,
+                    "{\"x\":" + "[".repeat(depth - 1) + "]".repeat(depth - 1) + ",\"weight_map\":{\"a\":\"s1\"}}");
             assertEquals(Map.of(), ShardIndex.read(path).weightMap());
         }
         Files.writeString(path, "{\"x\":" + "[".repeat(HeaderLimits.MAX_NESTING));

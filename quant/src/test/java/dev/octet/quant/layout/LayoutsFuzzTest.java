@@ -89,7 +89,7 @@ class LayoutsFuzzTest {
             Map<String, TensorSpec> tensors, @Nullable ObjectNode config, @Nullable ObjectNode quantConfig) {
         StoredCheckpoint stored;
         try {
-            stored = Layouts.recognise(tensors, Map.of(), config, quantConfig);
+            stored = Layouts.recognise(Headers.of(tensors, Map.of(), config, quantConfig));
         } catch (OctetException e) {
             throw new AssertionError("recognising refuses nothing", e);
         }
