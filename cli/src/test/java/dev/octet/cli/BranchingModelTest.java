@@ -144,8 +144,8 @@ final class BranchingModelTest {
         Path model = model("headed", true);
         JsonNode answer = json("quantize", model.toString(), "-o", path("q.onnx"), "--dry-run", "--json");
         assertEquals(
-                "[{\"kind\":\"Linear\",\"converted\":1,\"total\":3,\"means\":\"in FP8\"}",
-                answer.get("layers").toString().split(",\\{")[0]);
+                "{\"kind\":\"Linear\",\"converted\":1,\"total\":3,\"means\":\"in FP8\"}",
+                answer.get("layers").get(0).toString());
         JsonNode kept = answer.get("kept");
         assertEquals("control flow", kept.get(0).get("kind").asText());
         assertEquals(

@@ -148,7 +148,7 @@ class LostFilesTest {
     /** The words of a command line with paths in place of the names; {@code output} has another one. */
     private String[] words(String line, String output, Path instead, boolean force) {
         List<String> words = new ArrayList<>();
-        for (String word : line.split(" ")) {
+        for (String word : line.split(" ", -1)) {
             String name = word.substring(1);
             if (word.startsWith("<")) {
                 words.add(in(name).toString());
@@ -208,7 +208,7 @@ class LostFilesTest {
     @ParameterizedTest
     @MethodSource("commands")
     void what_is_read_is_never_written(String line) throws IOException {
-        boolean adds = ADDING.contains(line.split(" ")[0]);
+        boolean adds = ADDING.contains(line.split(" ", -1)[0]);
         List<String> lost = new ArrayList<>();
         List<Path> inputs = new ArrayList<>();
         words(line, "<").forEach(w -> inputs.add(in(w.substring(1))));

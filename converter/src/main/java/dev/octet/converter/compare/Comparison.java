@@ -119,7 +119,7 @@ public final class Comparison {
                 .mapToLong(p -> p.a().shape().elementCount())
                 .sum();
         Comparison comparison = new Comparison(options, elements);
-        List<PairWork> works = comparison.run(paired.pairs(), first, second);
+        List<PairWork> works = comparison.run(paired.pairs());
         List<TensorDiff> tensors = new ArrayList<>();
         PairSums all = new PairSums();
         for (PairWork work : works) {
@@ -220,7 +220,7 @@ public final class Comparison {
             .thenComparingDouble(t -> -t.maxUlpError())
             .thenComparing(TensorDiff::a);
 
-    private List<PairWork> run(List<Pairing.Pair> pairs, WeightSource first, WeightSource second) throws IOException {
+    private List<PairWork> run(List<Pairing.Pair> pairs) throws IOException {
         List<PairWork> works = new ArrayList<>();
         try (TileBuffers.Pool buffers = new TileBuffers.Pool()) {
             for (int start = 0; start < pairs.size(); start += PAIRS_AT_A_TIME) {

@@ -292,8 +292,11 @@ public final class OnnxRuntimeSession implements AutoCloseable {
 
         @Override
         public void close() {
-            result.close();
-            Reference.reachabilityFence(batch);
+            try {
+                result.close();
+            } finally {
+                Reference.reachabilityFence(batch);
+            }
         }
     }
 }

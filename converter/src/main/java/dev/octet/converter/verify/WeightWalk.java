@@ -331,7 +331,7 @@ final class WeightWalk {
     }
 
     /** Sums of the blocks that a piece of a matrix touches. */
-    private final class BlockSums {
+    private static final class BlockSums {
         private long first;
         private int count;
         private double[] vv = new double[0];

@@ -100,11 +100,6 @@ class BadInputTest {
                 .reason();
     }
 
-    private static final String PACKED =
-            "{\"quantization_config\": {\"quant_method\": \"compressed-tensors\", \"format\": \"pack-quantized\","
-                    + " \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"], \"weights\": {\"type\": \"int\","
-                    + " \"num_bits\": %d, \"strategy\": \"group\", \"group_size\": 32}}}}}";
-
     private void packed(int bits, boolean withOrder) throws IOException {
         MadeCheckpoint made = MadeCheckpoint.in(source)
                 .with(A, MadeCheckpoint.bytes(DType.I32, Q + "_packed", new byte[64 * bits * 8], 64, 2L * bits))
@@ -113,7 +108,11 @@ class BadInputTest {
             made.with(A, MadeCheckpoint.bytes(DType.I32, Q + "_g_idx", new byte[64 * 4], 64));
         }
         made.write();
-        Files.writeString(source.resolve("config.json"), PACKED.formatted(bits));
+        Files.writeString(source.resolve("config.json"), """
+            {"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
+             "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"type": "int",
+             "num_bits": %d, "strategy": "group", "group_size": 32}}}}}\
+            """.formatted(bits));
     }
 
     @Test
