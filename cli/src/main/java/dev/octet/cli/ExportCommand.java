@@ -2,6 +2,7 @@ package dev.octet.cli;
 
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.runtime.OnnxRuntime;
+import dev.octet.converter.verify.Finding;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.device.Device;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import org.apache.commons.cli.Option;
 import org.jspecify.annotations.Nullable;
 
@@ -239,6 +241,14 @@ final class ExportCommand implements Command {
                     String.format(Locale.ROOT, "%.3g", gap.relative()));
         }
         page.append('\n').append(gaps.text(0));
+        for (Finding finding : proof.uncovered()) {
+            page.append(String.format(
+                    Locale.ROOT,
+                    "%n%s: %s%n  fix:   %s%n",
+                    finding.what(),
+                    finding.places().stream().map(Finding.Place::name).collect(Collectors.joining(", ")),
+                    finding.fix()));
+        }
         page.append(String.format(
                 Locale.ROOT,
                 "%nproof on %d samples of %s: %.3g, wanted at most %s: %s%n",

@@ -9,6 +9,10 @@ import dev.octet.converter.lower.StandardOps;
 import dev.octet.converter.lower.Target;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.trained.CheckpointGraph;
+import dev.octet.converter.verify.Finding;
+import dev.octet.converter.verify.Severity;
+import dev.octet.converter.verify.Verifier;
+import dev.octet.converter.verify.VerifyOptions;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.file.TemporaryFolder;
@@ -25,6 +29,7 @@ import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -69,8 +74,21 @@ public final class ExportProof {
      * What came of it.
      *
      * @param worst largest relative gap of any output
+     * @param uncovered of a checkpoint, what its configuration says of modules and its tensors deny: readers would compute something else than
+     *     was compared here
      */
-    public record Result(String data, long samples, List<Gap> gaps, double worst, double gate, boolean passed) {}
+    public record Result(
+            String data,
+            long samples,
+            List<Gap> gaps,
+            double worst,
+            double gate,
+            List<Finding> uncovered,
+            boolean passed) {}
+
+    /** Rules on which modules a configuration covers: where they are broken, a reader takes other modules for quantised than this proof does. */
+    private static final Set<String> COVERING =
+            Set.of("linear-unstored", "linear-not-quantized", "exclude-contradicted", "scale-missing");
 
     /**
      * Runs both.
@@ -107,7 +125,7 @@ public final class ExportProof {
                     isCheckpoint || exported.target().equals(new ExportTarget.Onnx(Target.TENSORRT)),
                     data,
                     options);
-            return result(comparison, data.name(), gate);
+            return result(comparison, data.name(), gate, isCheckpoint ? uncovered(exported.output()) : List.of());
         }
     }
 
@@ -128,12 +146,19 @@ public final class ExportProof {
                         || input.granularity() instanceof Granularity.PerTensor);
     }
 
-    private static Result result(ModelComparison comparison, String data, double gate) {
+    private static List<Finding> uncovered(Path checkpoint) throws IOException {
+        return Verifier.verify(checkpoint, VerifyOptions.defaults()).findings().stream()
+                .filter(f -> f.severity() == Severity.ERROR && COVERING.contains(f.rule()))
+                .toList();
+    }
+
+    private static Result result(ModelComparison comparison, String data, double gate, List<Finding> uncovered) {
         List<Gap> gaps = comparison.outputs().stream()
                 .map(o -> new Gap(o.output(), o.maxAbsDifference(), o.cosineMean(), Math.pow(10, -o.sqnrDb() / 20)))
                 .toList();
         double worst = gaps.stream().mapToDouble(Gap::relative).max().orElse(Double.NaN);
         // what is not a number passes no gate
-        return new Result(data, comparison.samples(), gaps, worst, gate, worst <= gate);
+        return new Result(
+                data, comparison.samples(), gaps, worst, gate, uncovered, worst <= gate && uncovered.isEmpty());
     }
 }

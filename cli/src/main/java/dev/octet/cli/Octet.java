@@ -14,6 +14,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 
 /** The program: picks the verb, runs it, turns failures into three lines and an exit code. */
@@ -33,6 +35,9 @@ public final class Octet {
             new ExportCommand(),
             new GradientCommand());
 
+    /** Native kernels take more than half a megabyte, and {@code -Xss} may leave a thread that says nothing less than that. */
+    private static final long STACK_BYTES = 8L << 20;
+
     private Octet() {}
 
     /** What {@link Start} hands over to. Ends the process with the exit code of {@link #run}. */
@@ -44,11 +49,28 @@ public final class Octet {
         PrintStream err = stream(FileDescriptor.err);
         Screen screen = new Screen(out, err, Boolean.getBoolean("octet.terminal"), debugLevel(System.getenv()));
         Ending.install(screen);
-        ExitCode code = run(Arrays.asList(args), screen);
+        ExitCode code = onLargeStack(() -> run(Arrays.asList(args), screen));
         Ending.over();
         out.flush();
         err.flush();
         System.exit(code.number());
+    }
+
+    /** On a thread whose stack does not depend on {@code -Xss}. */
+    private static ExitCode onLargeStack(Supplier<ExitCode> verb) {
+        AtomicReference<ExitCode> code = new AtomicReference<>(ExitCode.BUG);
+        Thread thread = new Thread(null, () -> code.set(verb.get()), "octet", STACK_BYTES);
+        thread.start();
+        boolean ended = false;
+        while (!ended) {
+            try {
+                thread.join();
+                ended = true;
+            } catch (InterruptedException e) {
+                thread.interrupt(); // whoever wants the process to stop means the verb
+            }
+        }
+        return code.get();
     }
 
     private static PrintStream stream(FileDescriptor descriptor) {

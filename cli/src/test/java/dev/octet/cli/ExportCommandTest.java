@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import dev.octet.converter.lower.Target;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.model.Model;
@@ -184,6 +185,25 @@ class ExportCommandTest {
                 CommandLine.run("export", run(), "-o", at("m"), "--target", "compressed-tensors", "--prove-only");
         assertEquals(ExitCode.CHECK_FAILED, proof.code(), proof.out() + proof.err());
         assertTrue(proof.out().contains("FAILED"), proof.out());
+    }
+
+    /** Planted: the list of modules that are not quantised is empty, so readers would look for the scale of the head. */
+    @ParameterizedTest
+    @CsvSource({"compressed-tensors, decoder", "modelopt, lm_head"})
+    void a_module_that_the_configuration_covers_by_mistake_fails_the_proof(String target, String module)
+            throws IOException {
+        String[] words = {"export", run(), "-o", at("m"), "--target", target};
+        assertEquals(ExitCode.OK, CommandLine.run(words).code());
+        Path config = folder.resolve("m/config.json");
+        ObjectMapper json = new ObjectMapper();
+        JsonNode edited = json.readTree(config.toFile());
+        ArrayNode names = (ArrayNode) edited.path("quantization_config").path("ignore");
+        assertTrue(names.toString().contains(module), edited.toString());
+        names.removeAll();
+        json.writeValue(config.toFile(), edited);
+        CommandLine proof = CommandLine.run("export", run(), "-o", at("m"), "--target", target, "--prove-only");
+        assertEquals(ExitCode.CHECK_FAILED, proof.code(), proof.out() + proof.err());
+        assertTrue(proof.out().contains(module) && proof.out().contains("FAILED"), proof.out());
     }
 
     private static void spoil(Path file, String name) throws IOException {

@@ -103,6 +103,17 @@ class KilledTrainingTest {
         return false;
     }
 
+    /** Native kernels ran over the end of such a stack: the process was gone without a word. */
+    @Test
+    void a_run_does_not_depend_on_the_size_of_stacks() throws Exception {
+        List<String> words = Child.java("-Xss512k");
+        words.add(Start.class.getName());
+        words.addAll(words("small-stack"));
+        Process process = Child.start(words, folder.resolve("child.txt"));
+        assertEquals(0, process.waitFor(), Files.readString(folder.resolve("child.txt")));
+        assertEquals(STEPS, newest(folder.resolve("small-stack")));
+    }
+
     private static void assertSame(Path a, Path b) throws IOException {
         for (String file : List.of("parameters.safetensors", "state.safetensors", "checkpoint.json")) {
             Path name = Path.of("checkpoints", "step-" + STEPS, file);

@@ -26,6 +26,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -76,7 +77,7 @@ public final class CheckpointPlanner {
     private CheckpointPlanner(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs) {
         this.checkpoint = checkpoint;
         this.stored = stored;
-        this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32));
+        this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32), stored);
         this.inputs = inputs;
         this.exactnesses = new Exactnesses(checkpoint);
         this.plainType = plainType(goal, checkpoint);
@@ -119,12 +120,22 @@ public final class CheckpointPlanner {
         };
     }
 
-    private static Goal withScaleType(Goal goal, DType model) {
+    /** The widest float type that a checkpoint's scales have, so that a change of layout rounds none; empty where they have none. */
+    private static Optional<DType> typeOfScales(StoredCheckpoint stored) {
+        return stored.weights().values().stream()
+                .map(StoredWeight::scale)
+                .filter(Objects::nonNull)
+                .map(ScaleTensor::number)
+                .filter(t -> t == DType.F32 || t == DType.BF16 || t == DType.F16)
+                .reduce((a, b) -> a == b ? a : DType.F32);
+    }
+
+    private static Goal withScaleType(Goal goal, DType model, StoredCheckpoint stored) {
         return switch (goal) {
             case Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options) ->
                 new Goal.Quantize(recipe, layout, options.of(layout, model));
             case Goal.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
-                new Goal.Convert(layout, options.of(layout, model), recipe);
+                new Goal.Convert(layout, options.of(layout, typeOfScales(stored).orElse(model)), recipe);
             case Goal.Dequantize _ -> goal;
         };
     }

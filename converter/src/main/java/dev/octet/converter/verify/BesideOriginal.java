@@ -31,10 +31,14 @@ final class BesideOriginal {
     static final double FEW = 0.005;
 
     /**
-     * Distance beyond the nearest code, in units of the root mean square error of all codes, that compensation does not reach: GPTQ of weights
-     * behind correlated and outlying activations had up to 8 for INT8, 20 for E4M3 and E2M1 (damping 0.001 to 0.05).
+     * Distance beyond the nearest code, in units of the root mean square error of all codes (of the nearest ones where most weights have no
+     * others), that compensation does not reach: GPTQ of weights
+     * behind correlated and outlying activations had up to 7.5 for INT8, 20 for E4M3 and E2M1 (damping 0.001 to 0.05).
      */
     static final double FURTHEST = 24;
+
+    /** Root mean square error of compensated codes in units of that of the nearest: GPTQ had 1.2 to 2.6. */
+    static final double MOST_COMPENSATED = 2.75;
 
     private final ModelDiff diff;
     private final Map<String, TensorDiff> byName = new HashMap<>();
@@ -98,7 +102,12 @@ final class BesideOriginal {
             return false;
         }
         boolean few = n.far() <= Math.ceil(FEW * n.elements());
-        return (few && !compensated) || n.furthest() > FURTHEST * n.rms();
+        if (compensated) {
+            return n.furthest() > FURTHEST * n.rms();
+        }
+        // codes are the nearest in general, so errors are measured by what rounding makes: damage must not raise its
+        // limit
+        return few || n.furthest() > FURTHEST * n.nearestRms() || n.rms() > MOST_COMPENSATED * n.nearestRms();
     }
 
     /** The place of an element of a pair, as {@code [3, 17]}. */

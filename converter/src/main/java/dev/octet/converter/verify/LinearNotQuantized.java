@@ -18,7 +18,7 @@ final class LinearNotQuantized extends CheckpointRule {
                 "vllm-project/llm-compressor#958, vllm-project/vllm#44081, ml-explore/mlx-lm#1865");
     }
 
-    /** transformers replaces every Linear of the model; the engines build heads and routers without quantisation. */
+    /** transformers replaces every Linear of the model and computes NaN where there is no scale; engines build heads and routers without quantisation. */
     private static final Set<Consumer> BY_CLASS = EnumSet.of(Consumer.TRANSFORMERS);
 
     @Override
@@ -53,7 +53,7 @@ final class LinearNotQuantized extends CheckpointRule {
                 && settings.method() == QuantSettings.Method.COMPRESSED_TENSORS) {
             findings.add(
                     this,
-                    Severity.WARNING,
+                    Severity.ERROR,
                     BY_CLASS,
                     role == Role.HEAD
                             ? "the head is not quantised and not left out"

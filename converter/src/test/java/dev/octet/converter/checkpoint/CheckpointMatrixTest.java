@@ -192,6 +192,8 @@ class CheckpointMatrixTest {
             List<Finding> errors =
                     Verifier.verify(out, VerifyOptions.defaults().withConsumers(readers)).findings().stream()
                             .filter(f -> f.severity() == Severity.ERROR)
+                            // not every engine has a method for every scheme, however sound the checkpoint
+                            .filter(f -> !f.rule().equals("method-supported"))
                             .toList();
             assertEquals(List.of(), errors, out.toString());
             assertEquals(List.of(), besideTheSource(readers), out.toString());

@@ -150,8 +150,13 @@ class RoundTripTest {
                     4, requireNonNull(checkpoint.tensor(Q + "_scale")).shape().rank());
         }
         assertEquals(
-                MadeCheckpoint.sums(
-                        run(made(), MadeCheckpoint.goal(Recipes.FP8_BLOCK, "compressed-tensors"), "direct")),
+                MadeCheckpoint.sums(run(
+                        made(),
+                        new Goal.Quantize(
+                                Recipes.FP8_BLOCK,
+                                MadeCheckpoint.layout("compressed-tensors"),
+                                new LayoutOptions(DType.F32, false, false)),
+                        "direct")),
                 MadeCheckpoint.sums(ct));
     }
 

@@ -64,8 +64,11 @@ class SharedScalesTest {
 
     @Test
     void fused_weights_share_one_scale_even_from_different_files() throws IOException {
-        CheckpointResult result =
-                MadeCheckpoint.run(source, MadeCheckpoint.goal(Recipes.CHECKPOINT_FP8, "compressed-tensors"), out);
+        Goal goal = new Goal.Quantize(
+                Recipes.CHECKPOINT_FP8,
+                MadeCheckpoint.layout("compressed-tensors"),
+                new LayoutOptions(DType.F32, false, false));
+        CheckpointResult result = MadeCheckpoint.run(source, goal, out);
         float largest = 0;
         float smallest = Float.MAX_VALUE;
         for (String p : QKV) {

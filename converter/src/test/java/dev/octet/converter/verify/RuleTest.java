@@ -219,7 +219,7 @@ class RuleTest {
                     m.zeros("model.layers.0.feed_forward.experts.gate_up_proj", 2, 256, 256);
                     m.quantization().withArray("ignore").add("re:.*feed_forward.experts.*");
                 }),
-                warning(
+                error(
                         "linear-not-quantized",
                         Kind.CT_CHANNEL,
                         m -> m.quantization().withArray("ignore").remove(0)));

@@ -97,7 +97,7 @@ class SabotageTest {
                 "one scale x0.5",
                 m -> m.set(O + ".weight_scale_inv", 1, scaleAt(m, O + ".weight_scale_inv", 1) / 2)));
         all.add(warned(Kind.FP8_BLOCK, m -> scale(m, O + ".weight_scale_inv", 1.05f)));
-        all.add(warned(Kind.CT_INT8, m -> scale(m, O + ".weight_scale", 1.05f)));
+        all.add(weight(Kind.CT_INT8, "scales x1.05", m -> scale(m, O + ".weight_scale", 1.05f)));
         return all;
     }
 

@@ -297,7 +297,7 @@ class SafetensorsFolderTest {
             Files.writeString(
                     path,
                     "{\"x\":" + "[".repeat(depth - 1) + "]".repeat(depth - 1) + ",\"weight_map\":{\"a\":\"s1\"}}");
-            assertEquals(Map.of(), ShardIndex.read(path).weightMap());
+            assertEquals(Map.of("a", "s1"), ShardIndex.read(path).weightMap());
         }
         Files.writeString(path, "{\"x\":" + "[".repeat(HeaderLimits.MAX_NESTING));
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> ShardIndex.read(path));

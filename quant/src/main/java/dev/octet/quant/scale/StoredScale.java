@@ -46,6 +46,24 @@ public final class StoredScale {
                 : Half.toFloat(Half.fromFloat(clamped));
     }
 
+    /**
+     * The number of {@code type} to store for {@code scale} where a smaller one would push values out of the range of their codes: the next at or
+     * above it, as {@link #round} otherwise.
+     *
+     * @param scale positive, possibly infinite; not NaN
+     */
+    public static float roundUp(float scale, DType type) {
+        float nearest = round(scale, type);
+        if (nearest >= scale || nearest >= largest(type)) {
+            return nearest;
+        }
+        return switch (type) {
+            case BF16 -> BFloat16.toFloat((short) (BFloat16.fromFloat(nearest) + 1));
+            case F16 -> Half.toFloat((short) (Half.fromFloat(nearest) + 1));
+            default -> nearest; // F32 is the scale itself, E8M0 is rounded up already
+        };
+    }
+
     /** The smallest scale stored as {@code type}: its smallest normal number, for E8M0 2^-126 as 2^-127 is subnormal in F32. */
     public static float smallest(DType type) {
         requireScaleType(type);

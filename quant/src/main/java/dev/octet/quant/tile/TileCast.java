@@ -231,7 +231,7 @@ public final class TileCast {
      * rounding for each operation.
      *
      * @param source {@code tile.elements()} floats of {@code type}, all finite
-     * @param scaleNumber what the scales are stored as; they are rounded to it before zero points are found
+     * @param scaleNumber what the scales are stored as; they are rounded up to it before zero points are found, so that the range still fits
      * @param scales takes {@link TileShape#scaleCount} F32
      * @param zeroPoints takes as many I8
      */
@@ -258,7 +258,7 @@ public final class TileCast {
 
     private static float affineScale(Range range, DType number) {
         double span = (double) range.largest() - range.smallest(); // of floats, so it can be more than a float
-        return span == 0 ? 1 : StoredScale.round((float) (span / INTEGER_STEPS), number);
+        return span == 0 ? 1 : StoredScale.roundUp((float) (span / INTEGER_STEPS), number);
     }
 
     private static byte affineZeroPoint(Range range, float scale) {

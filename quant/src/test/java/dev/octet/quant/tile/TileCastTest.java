@@ -132,7 +132,10 @@ class TileCastTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Codes.class)
+    @EnumSource(
+            value = Codes.class,
+            mode = EnumSource.Mode.EXCLUDE,
+            names = {"INT4", "INT4_ASYMMETRIC"}) // read, not written
     void codes_and_values_are_those_of_the_reference(Codes codes) {
         tiles().forEach(tile -> {
             for (DType type : FLOATS) {
@@ -194,7 +197,10 @@ class TileCastTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Codes.class)
+    @EnumSource(
+            value = Codes.class,
+            mode = EnumSource.Mode.EXCLUDE,
+            names = {"INT4", "INT4_ASYMMETRIC"}) // read, not written
     void every_bf16_and_f16_has_the_code_of_the_reference(Codes codes) {
         for (Granularity granularity :
                 List.of(new Granularity.PerChannel(-2), new Granularity.Mx(32), new Granularity.PerGroup(-1, 16))) {

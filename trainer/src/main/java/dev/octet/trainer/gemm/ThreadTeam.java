@@ -27,6 +27,9 @@ public final class ThreadTeam implements Parallel {
     private final List<Member> members = new ArrayList<>();
     private final AtomicBoolean busy = new AtomicBoolean();
     private volatile @Nullable Job job;
+    /** Kernels of oneDNN take more than half a megabyte, which {@code -Xss} may leave a thread that says nothing. */
+    private static final long STACK_BYTES = 8L << 20;
+
     private volatile boolean closed;
 
     /**
@@ -42,8 +45,7 @@ public final class ThreadTeam implements Parallel {
         // more threads than processors: spinning would take the time from those who work
         this.spinNanos = threads <= Runtime.getRuntime().availableProcessors() ? SPIN_NANOS : 0;
         for (int i = 1; i < threads; i++) {
-            Member member = new Member();
-            member.setName("octet-team-" + i);
+            Member member = new Member("octet-team-" + i);
             member.setDaemon(true);
             members.add(member);
             member.start();
@@ -162,6 +164,10 @@ public final class ThreadTeam implements Parallel {
     /** A thread of the team besides the calling one. */
     private final class Member extends Thread {
         private volatile boolean sleeps;
+
+        Member(String name) {
+            super(null, null, name, STACK_BYTES);
+        }
 
         void wake() {
             if (sleeps) {
