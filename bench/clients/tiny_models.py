@@ -6,6 +6,7 @@ tiny_models.py compare ORIGINALS OUT    for each folder of OUT, one JSON line: r
 
 import inspect
 import json
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -146,9 +147,13 @@ def make(out, only):
                         model = build(name, model_type, tied)
                         if not torch.isfinite(logits(model)).all():
                             raise ValueError("logits are not finite")
-                        model.save_pretrained(out / f"{name}-{'tied' if tied else 'untied'}")
+                        folder = out / f"{name}-{'tied' if tied else 'untied'}"
+                        model.save_pretrained(folder)
+                        logits(type(model).from_pretrained(folder, dtype=torch.bfloat16).eval())  # some do not run as they are loaded
                     made.add(name)
                 except Exception as e:
+                    for folder in out.glob(name + "-*"):
+                        shutil.rmtree(folder)
                     print("not made:", name, type(e).__name__, str(e).splitlines()[:1], file=sys.stderr)
     print(len(made), "of", len(seen), "classes")
 

@@ -26,7 +26,7 @@ HEADER = """\
 # Linear modules of classes of transformers 5.18 that a checkpoint has under another name, or not at all. Made by testdata/make/linear_modules.py.
 # @  where the base model is in these classes ("-" for nowhere), and the classes that the rows below it are for
 #    module TAB name of the same in a file; "= module" for a weight that is another's, so that files leave it out; * stands for a number
-#    "!" TAB name in a file of a matrix that is neither a Linear nor an Embedding
+#    "!" TAB name in a file of a matrix that is no Linear
 """
 
 
@@ -89,12 +89,14 @@ def rows(model):
                     found.add(starred(module, name))
     for key, tensor in state.items():
         owner = model.get_submodule(key.rpartition(".")[0])
-        if tensor.ndim == 2 and not isinstance(owner, (torch.nn.Linear, torch.nn.Embedding)):
+        if tensor.ndim == 2 and not isinstance(owner, torch.nn.Linear):
             try:
                 stored = list(revert_weight_conversion(model, {key: tensor}))
             except Exception:
                 continue
-            found.update(("!", every(stem(name))) for name in stored if name.endswith(".weight"))
+            # the name of an Embedding says that it is one, but not always the name that files have
+            names = [n for n in stored if n.endswith(".weight") and not (isinstance(owner, torch.nn.Embedding) and n == key)]
+            found.update(("!", every(stem(name))) for name in names)
     return frozenset(found)
 
 
