@@ -13,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
@@ -70,7 +71,7 @@ public final class Octet {
                 thread.interrupt(); // whoever wants the process to stop means the verb
             }
         }
-        return code.get();
+        return Objects.requireNonNull(code.get());
     }
 
     private static PrintStream stream(FileDescriptor descriptor) {

@@ -54,7 +54,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
     }
 
     /**
-     * Loads a model whose weights are inputs. ONNX Runtime works on them where they lie, and computes node by node as the model is
+     * Loads a model whose weights are inputs. ONNX Runtime works on their memory as it is given, and computes node by node as the model is
      * written: what its fusions make of a node depends on the nodes around it, so that pieces of a model would give other bits than
      * the whole.
      *

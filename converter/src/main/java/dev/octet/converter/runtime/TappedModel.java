@@ -121,7 +121,7 @@ public final class TappedModel implements AutoCloseable {
     }
 
     /**
-     * Loads a model, or a piece of one, whose weights ONNX Runtime is to work on where they lie. The weights' memory must live until
+     * Loads a model, or a piece of one, whose weights ONNX Runtime is given in memory ({@link FedWeights}). The weights' memory must live until
      * {@link #close()}.
      *
      * @param model its outputs are the taps, and what {@link Carrier} carries on
