@@ -23,7 +23,7 @@ import java.util.concurrent.TimeUnit;
  *
  * <p>The native library ends its process where a file contradicts itself in a way that the library did not think of: Rust's panics do not
  * pass through JNI. {@link TokenizerContradictions} finds the known ones; for the others a Java of its own reads the file and encodes some texts.
- * That takes about 0.6 s, so a file that passed is remembered by its digest in the user's cache folder. Where no process can be started,
+ * That takes the start of a JVM, so a file that passed is remembered by its digest in the user's cache folder. Where no process can be started,
  * the known contradictions are all that is looked for.
  */
 final class TokenizerTrial {

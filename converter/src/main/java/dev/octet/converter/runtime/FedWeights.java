@@ -159,8 +159,8 @@ final class FedWeights implements AutoCloseable {
     }
 
     /**
-     * A copy of what is mapped: another program that shortens the file would end a process whose native code reads it, with SIGBUS. It takes no
-     * more memory than the pages of the file would, which are let go.
+     * A copy of what is mapped: another program that shortens the file would end a process whose native code reads it, with SIGBUS. The
+     * pages of the file are let go.
      */
     private static Tensor owned(Tensor stored, Arena arena) {
         if (!stored.bytes().isMapped()) {
