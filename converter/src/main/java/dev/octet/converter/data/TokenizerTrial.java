@@ -3,20 +3,18 @@ package dev.octet.converter.data;
 import ai.djl.huggingface.tokenizers.HuggingFaceTokenizer;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.CacheFolder;
+import dev.octet.formats.file.NativeTrial;
 import dev.octet.formats.file.PrivateFolder;
 import dev.octet.formats.file.Sha256;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
-import java.io.OutputStream;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
-import java.util.concurrent.TimeUnit;
 
 /**
  * A tokenizer file tried in a process that may die, before it is read in this one.
@@ -28,13 +26,7 @@ import java.util.concurrent.TimeUnit;
  */
 final class TokenizerTrial {
     private static final System.Logger LOG = System.getLogger(TokenizerTrial.class.getName());
-    private static final long SECONDS = 120;
-
-    /** Exit codes of processes that a signal ended are this and its number. */
-    private static final int SIGNALLED = 128;
-
-    /** SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV; the others come from outside. */
-    private static final List<Integer> CRASHES = List.of(4, 5, 6, 7, 8, 11);
+    private static final Duration LIMIT = Duration.ofSeconds(120);
 
     /** Texts on which the library's ways part: words, scripts, nothing, blanks, controls, marks alone, what special tokens look like, runs. */
     private static final List<String> TEXTS = List.of(
@@ -92,88 +84,36 @@ final class TokenizerTrial {
 
     /** Whether a process lived to its end; false when none could be started. */
     private static boolean survived(byte[] json, Path path) throws IOException {
-        Path errors = Files.createTempFile("octet-tokenizer", ".txt");
-        try {
-            Process process;
-            try {
-                process = new ProcessBuilder(command())
-                        .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                        .redirectError(errors.toFile())
-                        .start();
-            } catch (IOException e) {
-                LOG.log(System.Logger.Level.DEBUG, "no process can be started", e);
-                return false;
-            }
-            int code = feed(process, json, path);
-            if (CRASHES.contains(code - SIGNALLED)) {
-                throw new InvalidDataException(
-                        "the tokenizer's library crashes on this file: " + reason(errors),
-                        path.toString(),
-                        "give the tokenizer.json that belongs to the model, as its library wrote it");
-            }
-            return code == 0;
-        } finally {
-            Files.deleteIfExists(errors);
+        Optional<NativeTrial.Ended> trial =
+                NativeTrial.run(TokenizerTrial.class, TokenizerLibrary.settings(), json, LIMIT);
+        if (trial.isEmpty()) {
+            return false;
         }
-    }
-
-    private static int feed(Process process, byte[] json, Path path) {
-        try {
-            try (OutputStream in = process.getOutputStream()) {
-                in.write(json);
-            } catch (IOException e) {
-                LOG.log(System.Logger.Level.DEBUG, "the process ended before it had read all", e);
-            }
-            if (!process.waitFor(SECONDS, TimeUnit.SECONDS)) {
-                throw new InvalidDataException(
-                        "the tokenizer's library does not end on this file within " + SECONDS + " s",
-                        path.toString(),
-                        "give the tokenizer.json that belongs to the model, as its library wrote it");
-            }
-            return process.exitValue();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            return -1;
-        } finally {
-            process.destroyForcibly();
+        NativeTrial.Ended ended = trial.get();
+        if (!ended.inTime() && !Thread.currentThread().isInterrupted()) {
+            throw new InvalidDataException(
+                    "the tokenizer's library does not end on this file within " + LIMIT.toSeconds() + " s",
+                    path.toString(),
+                    "give the tokenizer.json that belongs to the model, as its library wrote it");
         }
+        if (ended.crashed()) {
+            throw new InvalidDataException(
+                    "the tokenizer's library crashes on this file: " + reason(ended.errors()),
+                    path.toString(),
+                    "give the tokenizer.json that belongs to the model, as its library wrote it");
+        }
+        return ended.exit() == 0;
     }
 
     /** What the library said: Rust tells the place in one line and the reason in the next. */
-    private static String reason(Path errors) throws IOException {
-        List<String> lines = new String(Files.readAllBytes(errors), StandardCharsets.UTF_8)
-                .lines()
-                .toList();
+    private static String reason(String errors) {
+        List<String> lines = errors.lines().toList();
         for (int i = 0; i + 1 < lines.size(); i++) {
             if (lines.get(i).contains("panicked at")) {
                 return lines.get(i + 1).strip();
             }
         }
         return "it does not say why";
-    }
-
-    private static List<String> command() {
-        List<String> words = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-XX:-CreateCoredumpOnCrash",
-                "-XX:+SuppressFatalErrorMessage",
-                "--enable-native-access=ALL-UNNAMED"));
-        for (Map.Entry<String, String> e : TokenizerLibrary.settings().entrySet()) {
-            words.add("-D" + e.getKey() + "=" + e.getValue());
-        }
-        String module = TokenizerTrial.class.getModule().getName();
-        if (module == null) {
-            words.addAll(List.of("-cp", System.getProperty("java.class.path"), TokenizerTrial.class.getName()));
-        } else {
-            words.addAll(List.of(
-                    "-p",
-                    System.getProperty("jdk.module.path", ""),
-                    "-m",
-                    module + "/" + TokenizerTrial.class.getName()));
-        }
-        return words;
     }
 
     /** Reads a tokenizer from standard input and encodes texts; that it comes to its end is all its answer. */

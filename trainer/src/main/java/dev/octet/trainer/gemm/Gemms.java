@@ -3,6 +3,7 @@ package dev.octet.trainer.gemm;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.CacheFolder;
 import dev.octet.trainer.kernel.Gemm;
+import java.nio.file.Path;
 
 /** The products there are on this machine. */
 public final class Gemms {
@@ -16,14 +17,12 @@ public final class Gemms {
         return Best.INSTANCE.gemm();
     }
 
-    /** {@link #best}, with the reason when it is not the native library. */
+    /** {@link #best}, how it multiplies each type, and the reason when it is not the native library. */
     public static String text() {
-        Choice best = Best.INSTANCE;
-        return best.gemm().name() + (best.reason().isEmpty() ? "" : " (not oneDNN: " + best.reason() + ")");
+        return Best.INSTANCE.text();
     }
 
-    /** @param reason why it is not the native library; empty when it is */
-    private record Choice(Gemm gemm, String reason) {}
+    private record Choice(Gemm gemm, String text) {}
 
     /** Chosen when first asked. */
     private static final class Best {
@@ -34,7 +33,10 @@ public final class Gemms {
                 return java("-D" + PROPERTY + "=java asks for it");
             }
             try {
-                return new Choice(new OneDnnGemm(OneDnn.load(CacheFolder.path())), "");
+                Path folder = OneDnn.unpack(CacheFolder.path());
+                Rates rates = GemmTrial.rates(CacheFolder.path(), folder);
+                OneDnnGemm gemm = new OneDnnGemm(OneDnn.load(folder), rates);
+                return new Choice(gemm, gemm.text());
             } catch (UnavailableException e) {
                 return java(e.what());
             }
@@ -46,7 +48,7 @@ public final class Gemms {
             Gemm gemm = ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
                     ? new VectorGemm()
                     : new PlainGemm();
-            return new Choice(gemm, reason);
+            return new Choice(gemm, gemm.name() + " (not oneDNN: " + reason + ")");
         }
     }
 }

@@ -6,15 +6,20 @@ import dev.octet.formats.tensor.DType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
+import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
+import java.util.NoSuchElementException;
+import java.util.Set;
 
 /**
- * The two products of oneDNN's C interface that need no descriptors: F32, and BF16 with F32 sums. Row-major.
+ * oneDNN's C interface, as far as products need it: the two functions without descriptors (F32, and BF16 with F32 sums) and what {@link
+ * MatmulPrimitives} is made of. Row-major.
  *
  * <p>The library shares work out by OpenMP; each thread that calls it is told to have one OpenMP thread, as Octet has threads of its
  * own.
@@ -25,36 +30,74 @@ final class OneDnn {
 
     private static final int SUCCESS = 0;
 
+    /** {@code dnnl_cpu_isa_avx512_core}'s own bit. */
+    private static final int AVX512 = 0x20;
+
+    /** Names that the library takes for the largest instruction set it may use. */
+    private static final Set<String> CAPS = Set.of(
+            "",
+            "all",
+            "default",
+            "sse41",
+            "avx",
+            "avx2",
+            "avx2_vnni",
+            "avx2_vnni_2",
+            "avx512_core",
+            "avx512_core_vnni",
+            "avx512_core_bf16",
+            "avx512_core_fp16",
+            "avx512_core_amx",
+            "avx512_core_amx_fp16",
+            "avx10_1_512",
+            "avx10_1_512_amx",
+            "avx10_1_512_amx_fp16",
+            "avx10_2",
+            "avx10_2_512",
+            "avx10_2_amx_2",
+            "avx10_2_512_amx_2");
+
+    /** Variables of the environment that say which instructions the library may use. */
+    static final List<String> CAPPING = List.of("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA");
+
+    private final Linker linker = Linker.nativeLinker();
+    private final SymbolLookup library;
     private final MethodHandle setThreads;
     private final MethodHandle sgemm;
     private final MethodHandle bgemm;
     private final String name;
-    private final boolean multipliesBf16;
+    private final int isa;
     private final ThreadLocal<Boolean> alone = ThreadLocal.withInitial(this::oneThread);
 
+    /**
+     * A matrix as it lies.
+     *
+     * @param transposed whether it lies as its transpose
+     * @param stride elements from one row to the next, as it lies
+     */
+    record Operand(MemorySegment bytes, boolean transposed, long stride) {}
+
+    /** {@code C = A·B}, or added to C, of m rows, n columns and sums of k terms. */
+    record Product(int m, int n, int k, Operand a, Operand b, Operand c, boolean accumulate) {}
+
     private OneDnn(Path folder) {
-        Linker linker = Linker.nativeLinker();
         // never unloaded: OpenMP leaves thread-local destructors behind
         SymbolLookup openMp = SymbolLookup.libraryLookup(folder.resolve("libgomp.so.1"), Arena.global());
-        SymbolLookup library = SymbolLookup.libraryLookup(folder.resolve("libdnnl.so.3"), Arena.global());
+        library = SymbolLookup.libraryLookup(folder.resolve("libdnnl.so.3"), Arena.global());
         setThreads = linker.downcallHandle(
                 openMp.findOrThrow("omp_set_num_threads"), FunctionDescriptor.ofVoid(ValueLayout.JAVA_INT));
-        sgemm = linker.downcallHandle(library.findOrThrow("dnnl_sgemm"), gemm());
-        bgemm = linker.downcallHandle(library.findOrThrow("dnnl_gemm_bf16bf16f32"), gemm());
-        int isa = call(linker.downcallHandle(
-                library.findOrThrow("dnnl_get_effective_cpu_isa"), FunctionDescriptor.of(ValueLayout.JAVA_INT)));
-        MemorySegment version = pointer(linker.downcallHandle(
-                        library.findOrThrow("dnnl_version"), FunctionDescriptor.of(ValueLayout.ADDRESS)))
-                .reinterpret(12);
+        sgemm = gemm("dnnl_sgemm");
+        bgemm = gemm("dnnl_gemm_bf16bf16f32");
+        isa = instructionSet();
+        MemorySegment version = version().reinterpret(12);
         name = "oneDNN " + version.get(ValueLayout.JAVA_INT, 0) + "." + version.get(ValueLayout.JAVA_INT, 4) + "."
                 + version.get(ValueLayout.JAVA_INT, 8) + ", " + instructions(isa);
-        multipliesBf16 = tryBf16();
     }
 
     /** {@code status f(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)}. */
-    private static FunctionDescriptor gemm() {
-        return FunctionDescriptor.of(
-                ValueLayout.JAVA_INT,
+    private MethodHandle gemm(String function) {
+        return function(
+                function,
                 ValueLayout.JAVA_BYTE,
                 ValueLayout.JAVA_BYTE,
                 ValueLayout.JAVA_LONG,
@@ -70,12 +113,25 @@ final class OneDnn {
                 ValueLayout.JAVA_LONG);
     }
 
+    /** A function of the library that returns a status. */
+    MethodHandle function(String function, MemoryLayout... arguments) {
+        return linker.downcallHandle(
+                library.findOrThrow(function), FunctionDescriptor.of(ValueLayout.JAVA_INT, arguments));
+    }
+
+    /** A function of the library that returns something else. */
+    MethodHandle function(String function, FunctionDescriptor type) {
+        return linker.downcallHandle(library.findOrThrow(function), type);
+    }
+
     /**
-     * Loads the library for this machine.
+     * Unpacks the library for this machine.
      *
-     * @throws UnavailableException when there is none, or it cannot be loaded
+     * @return its folder, whose name has the library's checksum
+     * @throws UnavailableException when there is none, or it cannot be unpacked, or the environment caps its instructions by a name that it does
+     *     not know
      */
-    static OneDnn load(Path cache) {
+    static Path unpack(Path cache) {
         String platform = NativeFiles.platform();
         if (!platform.equals("linux-x86_64")) {
             throw new UnavailableException("no native library is bundled for " + platform, "oneDNN", "go on in Java");
@@ -84,15 +140,35 @@ final class OneDnn {
             throw new UnavailableException(
                     "native access is not enabled", "oneDNN", "start java with --enable-native-access=ALL-UNNAMED");
         }
+        for (String variable : CAPPING) {
+            checkCap(variable);
+        }
+        return NativeFiles.unpack(
+                cache, OneDnn.class.getClassLoader(), FOLDER + platform + "/", List.of("libdnnl.so.3", "libgomp.so.1"));
+    }
+
+    /**
+     * Loads the library from the folder that it was unpacked to.
+     *
+     * @throws UnavailableException when it cannot be loaded
+     */
+    static OneDnn load(Path folder) {
         try {
-            return new OneDnn(NativeFiles.unpack(
-                    cache,
-                    OneDnn.class.getClassLoader(),
-                    FOLDER + platform + "/",
-                    List.of("libdnnl.so.3", "libgomp.so.1")));
-        } catch (IllegalArgumentException | UnsatisfiedLinkError e) {
+            return new OneDnn(folder);
+        } catch (IllegalArgumentException | NoSuchElementException | UnsatisfiedLinkError e) {
             throw new UnavailableException(
-                    "the native library cannot be loaded: " + e.getMessage(), cache.toString(), "go on in Java", e);
+                    "the native library cannot be loaded: " + e.getMessage(), folder.toString(), "go on in Java", e);
+        }
+    }
+
+    /** Who caps the instructions means to use fewer; the library would take a name that it does not know for no cap at all. */
+    private static void checkCap(String variable) {
+        String cap = System.getenv().getOrDefault(variable, "");
+        if (!CAPS.contains(cap.toLowerCase(Locale.ROOT))) {
+            throw new UnavailableException(
+                    variable + "=" + cap + " is no instruction set that oneDNN knows",
+                    "the environment",
+                    "give one such as AVX2, or unset it");
         }
     }
 
@@ -101,80 +177,46 @@ final class OneDnn {
         return name;
     }
 
-    /** Whether products of BF16 work on this processor. */
-    boolean multipliesBf16() {
-        return multipliesBf16;
+    /** Whether operands in 16 bits can be fast: below AVX-512 the library multiplies them one by one, a hundred times slower than F32. */
+    boolean multipliesNarrow() {
+        return (isa & AVX512) != 0;
     }
 
-    /**
-     * C = op(A)·op(B) in F32, or added to C; strides in elements.
-     *
-     * @param operands type of A and B: F32, or BF16 where {@link #multipliesBf16}
-     */
-    void multiply(
-            DType operands,
-            boolean transA,
-            boolean transB,
-            long m,
-            long n,
-            long k,
-            MemorySegment a,
-            long lda,
-            MemorySegment b,
-            long ldb,
-            boolean accumulate,
-            MemorySegment c,
-            long ldc) {
-        MethodHandle function = operands == DType.F32 ? sgemm : bgemm;
-        check(run(function, transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc));
-    }
-
-    private int run(
-            MethodHandle function,
-            boolean transA,
-            boolean transB,
-            long m,
-            long n,
-            long k,
-            MemorySegment a,
-            long lda,
-            MemorySegment b,
-            long ldb,
-            boolean accumulate,
-            MemorySegment c,
-            long ldc) {
-        alone.get();
+    /** C = A·B in F32, or added to C. */
+    void multiply(DType operands, Product p) {
+        alone();
         try {
-            return (int) function.invokeExact(
-                    (byte) (transA ? 'T' : 'N'),
-                    (byte) (transB ? 'T' : 'N'),
-                    m,
-                    n,
-                    k,
-                    1f,
-                    a,
-                    lda,
-                    b,
-                    ldb,
-                    accumulate ? 1f : 0f,
-                    c,
-                    ldc);
+            int status = (int) (operands == DType.F32 ? sgemm : bgemm)
+                    .invokeExact(
+                            (byte) (p.a.transposed ? 'T' : 'N'),
+                            (byte) (p.b.transposed ? 'T' : 'N'),
+                            (long) p.m,
+                            (long) p.n,
+                            (long) p.k,
+                            1f,
+                            p.a.bytes,
+                            p.a.stride,
+                            p.b.bytes,
+                            p.b.stride,
+                            p.accumulate ? 1f : 0f,
+                            p.c.bytes,
+                            p.c.stride);
+            check(status);
         } catch (Throwable e) {
             throw unexpected(e);
         }
     }
 
-    private static void check(int status) {
+    /** Throws unless a status is that of success. */
+    static void check(int status) {
         if (status != SUCCESS) {
             throw new IllegalStateException("oneDNN refused a product: status " + status);
         }
     }
 
-    private boolean tryBf16() {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment one = arena.allocate(64, 64);
-            return run(bgemm, false, false, 1, 1, 1, one, 1, one, 1, false, arena.allocate(64, 64), 1) == SUCCESS;
-        }
+    /** Sees to it that the calling thread does not share out its work again. */
+    void alone() {
+        alone.get();
     }
 
     private Boolean oneThread() {
@@ -186,25 +228,28 @@ final class OneDnn {
         }
     }
 
-    private static int call(MethodHandle function) {
+    private int instructionSet() {
         try {
-            return (int) function.invokeExact();
+            return (int) function("dnnl_get_effective_cpu_isa").invokeExact();
         } catch (Throwable e) {
             throw unexpected(e);
         }
     }
 
-    private static MemorySegment pointer(MethodHandle function) {
+    private MemorySegment version() {
         try {
-            return (MemorySegment) function.invokeExact();
+            return (MemorySegment) function("dnnl_version", FunctionDescriptor.of(ValueLayout.ADDRESS))
+                    .invokeExact();
         } catch (Throwable e) {
             throw unexpected(e);
         }
     }
 
     /** A downcall declares {@code Throwable} but throws only what is wrong with its arguments. */
-    private static IllegalStateException unexpected(Throwable e) {
-        return new IllegalStateException("a call of the native library failed", e);
+    static IllegalStateException unexpected(Throwable e) {
+        return e instanceof IllegalStateException known
+                ? known
+                : new IllegalStateException("a call of the native library failed", e);
     }
 
     /** The library's name of an instruction set ({@code dnnl_cpu_isa_t}: each is the bits of those before and one of its own). */

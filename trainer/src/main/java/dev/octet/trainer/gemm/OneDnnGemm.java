@@ -2,6 +2,8 @@ package dev.octet.trainer.gemm;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.gemm.OneDnn.Operand;
+import dev.octet.trainer.gemm.OneDnn.Product;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Gemm;
 import dev.octet.trainer.kernel.OperandType;
@@ -10,9 +12,8 @@ import dev.octet.trainer.kernel.Scratch;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Products by oneDNN. What it cannot do is done around it: F16 operands (and BF16 ones where the processor lacks the instructions)
- * are widened first; results in BF16 or F16 are summed in F32, as many rows at a time as stay in a second-level cache, and rounded
- * once.
+ * Products by oneDNN, each type of operands by the route that is fastest here. What the library cannot do is done around it: operands are
+ * widened, and results in BF16 or F16 summed in F32 and rounded once, in blocks that stay in a second-level cache.
  */
 final class OneDnnGemm implements Gemm {
     /** Elements of a block of sums: half a second-level cache of 1 MiB. */
@@ -21,14 +22,39 @@ final class OneDnnGemm implements Gemm {
     /** Columns of such a block; narrower ones pack the left operand too often, wider ones the right. */
     private static final int BLOCK_COLUMNS = 512;
 
+    // a block of widened operands: 384 KiB of the left one, 288 KiB of the right one
+    private static final int WIDE_ROWS = 512;
+    private static final int WIDE_COLUMNS = 384;
+    private static final int WIDE_TERMS = 192;
+
+    /** Elements widened at a time: an array of them stays in the first-level cache. */
+    private static final int TILE = 2048;
+
+    /** Multiplications from which on a compiled product is worth looking up. */
+    private static final long COMPILED = 1L << 21;
+
     private static final Scratch SUMS = new Scratch();
     private static final Scratch LEFT = new Scratch();
     private static final Scratch RIGHT = new Scratch();
+    private static final ThreadLocal<float[]> TILES = ThreadLocal.withInitial(() -> new float[TILE]);
 
     private final OneDnn library;
+    private final MatmulPrimitives primitives;
+    private final Rates rates;
+    private final Route bf16;
+    private final Route f16;
 
-    OneDnnGemm(OneDnn library) {
+    OneDnnGemm(OneDnn library, Rates rates) {
+        this(library, rates, rates.best(DType.BF16), rates.best(DType.F16));
+    }
+
+    /** With given routes of BF16 and F16. */
+    OneDnnGemm(OneDnn library, Rates rates, Route bf16, Route f16) {
         this.library = library;
+        this.primitives = new MatmulPrimitives(library);
+        this.rates = rates;
+        this.bf16 = bf16;
+        this.f16 = f16;
     }
 
     @Override
@@ -36,160 +62,178 @@ final class OneDnnGemm implements Gemm {
         return library.name();
     }
 
+    /** Name and chosen routes with their reasons, for the header of a run. */
+    String text() {
+        return name() + "; " + rates.text();
+    }
+
     @Override
     public void single(Call call, MemorySegment a, MemorySegment b, MemorySegment c) {
-        if (isDirect(call.operands())) {
-            block(call, a, b, c, 0, 0, call.m(), call.n());
-        } else {
-            MemorySegment left = widened(LEFT, call.operands(), a, 0, elements(a, call.operands()));
-            MemorySegment right = widened(RIGHT, call.operands(), b, 0, elements(b, call.operands()));
-            block(inF32(call), left, right, c, 0, 0, call.m(), call.n());
-        }
+        piece(new Pair(call, a, b), c, new Block(0, 0, call.m(), call.n()));
     }
 
     @Override
     public void shared(Call call, MemorySegment a, MemorySegment b, MemorySegment c, Parallel parallel) {
-        Call direct = call;
-        MemorySegment left = a;
-        MemorySegment right = b;
-        if (!isDirect(call.operands())) {
-            direct = inF32(call);
-            left = widened(LEFT, call.operands(), a, parallel);
-            right = widened(RIGHT, call.operands(), b, parallel);
-        }
-        Call product = direct;
-        MemorySegment x = left;
-        MemorySegment w = right;
+        Pair pair = new Pair(call, a, b);
         Cuts cuts = Cuts.of(call);
         parallel.pieces(cuts.count(), p -> {
             int from = cuts.from(p);
-            int length = cuts.length(p, product);
-            if (cuts.alongRows()) {
-                block(product, x, w, c, from, 0, length, product.n());
-            } else {
-                block(product, x, w, c, 0, from, product.m(), length);
-            }
+            int length = cuts.length(p, call);
+            piece(
+                    pair,
+                    c,
+                    cuts.alongRows() ? new Block(from, 0, length, call.n()) : new Block(0, from, call.m(), length));
         });
     }
 
-    private boolean isDirect(DType operands) {
-        return operands == DType.F32 || (operands == DType.BF16 && library.multipliesBf16());
-    }
+    /** A rectangle of the result. */
+    private record Block(int row, int column, int rows, int columns) {}
 
-    private static Call inF32(Call c) {
-        return new Call(
-                c.transposeA(),
-                c.transposeB(),
-                c.m(),
-                c.n(),
-                c.k(),
-                c.lda(),
-                c.ldb(),
-                c.ldc(),
-                DType.F32,
-                c.result(),
-                c.accumulate());
-    }
-
-    /** Rows {@code row ..} and columns {@code column ..} of the result. */
-    private void block(
-            Call call, MemorySegment a, MemorySegment b, MemorySegment c, int row, int column, int rows, int columns) {
-        if (call.result() == DType.F32) {
-            multiply(
-                    call,
-                    a,
-                    b,
-                    row,
-                    column,
-                    rows,
-                    columns,
-                    call.accumulate(),
-                    at(c, DType.F32, row * call.ldc() + column),
-                    call.ldc());
-            return;
+    /** The operands of a product as they lie. */
+    private record Pair(Call call, MemorySegment a, MemorySegment b) {
+        /** op(A) from a row and a term on. */
+        Operand left(int row, int term) {
+            long at = call.transposeA() ? term * call.lda() + row : row * call.lda() + term;
+            return new Operand(at(a, call.operands(), at), call.transposeA(), call.lda());
         }
-        int height = Math.min(rows, BLOCK / BLOCK_COLUMNS);
-        for (int j = 0; j < columns; j += BLOCK_COLUMNS) {
-            for (int i = 0; i < rows; i += height) {
-                int width = Math.min(BLOCK_COLUMNS, columns - j);
-                narrowBlock(call, a, b, flat(c, call.result()), row + i, column + j, Math.min(height, rows - i), width);
+
+        /** op(B) from a term and a column on. */
+        Operand right(int term, int column) {
+            long at = call.transposeB() ? column * call.ldb() + term : term * call.ldb() + column;
+            return new Operand(at(b, call.operands(), at), call.transposeB(), call.ldb());
+        }
+    }
+
+    private void piece(Pair pair, MemorySegment c, Block block) {
+        Call call = pair.call;
+        switch (route(call, block)) {
+            case MATMUL -> {
+                Product product = new Product(
+                        block.rows,
+                        block.columns,
+                        call.k(),
+                        pair.left(block.row, 0),
+                        pair.right(0, block.column),
+                        result(call, c, block),
+                        call.accumulate());
+                if (!primitives.multiply(call.operands(), call.result(), product)) {
+                    blocks(pair, c, block, Route.WIDENED, WIDE_ROWS, WIDE_COLUMNS);
+                }
+            }
+            case GEMM -> {
+                if (call.result() == DType.F32) {
+                    sums(pair, block, Route.GEMM, result(call, c, block), call.accumulate());
+                } else {
+                    blocks(pair, c, block, Route.GEMM, BLOCK / BLOCK_COLUMNS, BLOCK_COLUMNS);
+                }
+            }
+            case WIDENED -> blocks(pair, c, block, Route.WIDENED, WIDE_ROWS, WIDE_COLUMNS);
+        }
+    }
+
+    private Route route(Call call, Block block) {
+        return switch (call.operands()) {
+            case F32 -> Route.GEMM;
+            case BF16 -> {
+                boolean small = (long) block.rows * block.columns * call.k() < COMPILED;
+                yield bf16 == Route.MATMUL && small ? Route.GEMM : bf16;
+            }
+            default -> f16;
+        };
+    }
+
+    private static Operand result(Call call, MemorySegment c, Block block) {
+        return new Operand(at(c, call.result(), block.row * call.ldc() + block.column), false, call.ldc());
+    }
+
+    /** A rectangle in blocks of so many rows and columns: written where it lies in F32, else summed elsewhere and rounded. */
+    private void blocks(Pair pair, MemorySegment c, Block all, Route route, int height, int width) {
+        Call call = pair.call;
+        for (int i = 0; i < all.rows; i += height) {
+            for (int j = 0; j < all.columns; j += width) {
+                Block block = new Block(
+                        all.row + i, all.column + j, Math.min(height, all.rows - i), Math.min(width, all.columns - j));
+                if (call.result() == DType.F32) {
+                    sums(pair, block, route, result(call, c, block), call.accumulate());
+                } else {
+                    rounded(pair, block, route, flat(c, call.result()));
+                }
             }
         }
     }
 
-    /** A block of the result, summed in F32 and rounded. */
-    private void narrowBlock(
-            Call call, MemorySegment a, MemorySegment b, CpuTensor to, int row, int column, int rows, int columns) {
+    private void rounded(Pair pair, Block block, Route route, CpuTensor to) {
+        Call call = pair.call;
+        int columns = block.columns;
         float[] line = new float[columns];
-        CpuTensor sums = flat(SUMS.room((long) rows * columns * Float.BYTES), DType.F32);
+        CpuTensor sums = flat(SUMS.room((long) block.rows * columns * Float.BYTES), DType.F32);
         if (call.accumulate()) {
-            for (int i = 0; i < rows; i++) {
-                to.read((row + i) * call.ldc() + column, line, 0, columns);
+            for (int i = 0; i < block.rows; i++) {
+                to.read((block.row + i) * call.ldc() + block.column, line, 0, columns);
                 sums.write((long) i * columns, line, 0, columns);
             }
         }
-        multiply(call, a, b, row, column, rows, columns, call.accumulate(), sums.bytes(), columns);
-        for (int i = 0; i < rows; i++) {
+        sums(pair, block, route, new Operand(sums.bytes(), false, columns), call.accumulate());
+        for (int i = 0; i < block.rows; i++) {
             sums.read((long) i * columns, line, 0, columns);
-            to.write((row + i) * call.ldc() + column, line, 0, columns);
+            to.write((block.row + i) * call.ldc() + block.column, line, 0, columns);
         }
     }
 
-    private void multiply(
-            Call call,
-            MemorySegment a,
-            MemorySegment b,
-            int row,
-            int column,
-            int rows,
-            int columns,
-            boolean accumulate,
-            MemorySegment sums,
-            long stride) {
-        MemorySegment left = at(a, call.operands(), call.transposeA() ? row : row * call.lda());
-        MemorySegment right = at(b, call.operands(), call.transposeB() ? column * call.ldb() : column);
-        library.multiply(
-                call.operands(),
-                call.transposeA(),
-                call.transposeB(),
-                rows,
-                columns,
-                call.k(),
-                left,
-                call.lda(),
-                right,
-                call.ldb(),
-                accumulate,
-                sums,
-                stride);
-    }
-
-    private static MemorySegment widened(Scratch scratch, DType dtype, MemorySegment bytes, Parallel parallel) {
-        long count = elements(bytes, dtype);
-        MemorySegment room = scratch.room(count * Float.BYTES);
-        parallel.ranges(count, BLOCK, (from, to) -> widen(dtype, bytes, from, to, room));
-        return room;
-    }
-
-    private static MemorySegment widened(Scratch scratch, DType dtype, MemorySegment bytes, long from, long to) {
-        MemorySegment room = scratch.room((to - from) * Float.BYTES);
-        widen(dtype, bytes, from, to, room);
-        return room;
-    }
-
-    private static void widen(DType dtype, MemorySegment bytes, long from, long to, MemorySegment room) {
-        CpuTensor narrow = flat(bytes, dtype);
-        CpuTensor wide = flat(room, DType.F32);
-        float[] tile = new float[2048];
-        for (long i = from; i < to; i += tile.length) {
-            int n = (int) Math.min(tile.length, to - i);
-            narrow.read(i, tile, 0, n);
-            wide.write(i, tile, 0, n);
+    /** A block in F32. */
+    private void sums(Pair pair, Block block, Route route, Operand to, boolean accumulate) {
+        Call call = pair.call;
+        if (route != Route.WIDENED) {
+            library.multiply(
+                    call.operands(),
+                    new Product(
+                            block.rows,
+                            block.columns,
+                            call.k(),
+                            pair.left(block.row, 0),
+                            pair.right(0, block.column),
+                            to,
+                            accumulate));
+            return;
+        }
+        for (int term = 0; term < call.k(); term += WIDE_TERMS) {
+            int terms = Math.min(WIDE_TERMS, call.k() - term);
+            library.multiply(
+                    DType.F32,
+                    new Product(
+                            block.rows,
+                            block.columns,
+                            terms,
+                            widened(LEFT, call.operands(), pair.left(block.row, term), block.rows, terms),
+                            widened(RIGHT, call.operands(), pair.right(term, block.column), terms, block.columns),
+                            to,
+                            accumulate || term > 0));
         }
     }
 
-    private static long elements(MemorySegment bytes, DType dtype) {
-        return bytes.byteSize() * 8 / dtype.bits();
+    /** A block of an operand in F32, lying as it lay, without the gaps between its rows. */
+    private static Operand widened(Scratch scratch, DType dtype, Operand operand, int rows, int columns) {
+        int lines = operand.transposed() ? columns : rows;
+        int length = operand.transposed() ? rows : columns;
+        CpuTensor wide = flat(scratch.room((long) lines * length * Float.BYTES), DType.F32);
+        CpuTensor narrow = flat(operand.bytes(), dtype);
+        float[] tile = TILES.get();
+        if (operand.stride() == length) {
+            widen(narrow, 0, wide, 0, lines * length, tile);
+        } else {
+            for (int i = 0; i < lines; i++) {
+                widen(narrow, i * operand.stride(), wide, (long) i * length, length, tile);
+            }
+        }
+        return new Operand(wide.bytes(), operand.transposed(), length);
+    }
+
+    private static void widen(CpuTensor narrow, long from, CpuTensor wide, long to, int count, float[] tile) {
+        for (int i = 0; i < count; i += tile.length) {
+            int n = Math.min(tile.length, count - i);
+            narrow.read(from + i, tile, 0, n);
+            wide.write(to + i, tile, 0, n);
+        }
     }
 
     private static MemorySegment at(MemorySegment bytes, DType dtype, long element) {
@@ -197,6 +241,7 @@ final class OneDnnGemm implements Gemm {
     }
 
     private static CpuTensor flat(MemorySegment bytes, DType dtype) {
-        return new CpuTensor(new OperandType(dtype, Shape.of(elements(bytes, dtype))), bytes);
+        long elements = bytes.byteSize() * 8 / dtype.bits();
+        return new CpuTensor(new OperandType(dtype, Shape.of(elements)), bytes);
     }
 }

@@ -2,9 +2,12 @@ package dev.octet.trainer.gemm;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.file.CacheFolder;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.device.cpu.CpuDevice;
@@ -15,7 +18,9 @@ import dev.octet.trainer.kernel.OperandType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -34,9 +39,27 @@ class GemmsTest {
     /** Half the distance of the smallest F16. */
     private static final double SUBNORMAL = 0x1p-25;
 
-    /** All products that this machine has. */
-    private static Stream<Gemm> gemms() {
-        return Stream.of(new PlainGemm(), new VectorGemm(), Gemms.best());
+    /** All products that this machine has, the native ones by each route. */
+    private static Map<String, Gemm> gemms() {
+        Map<String, Gemm> all = new LinkedHashMap<>();
+        for (Gemm java : List.of(new PlainGemm(), new VectorGemm())) {
+            all.put(java.name(), java);
+        }
+        try {
+            OneDnn library = OneDnn.load(OneDnn.unpack(CacheFolder.path()));
+            Rates rates = GemmTrial.measure(library);
+            for (Route bf16 : Route.values()) {
+                if (rates.of(DType.BF16, bf16) > 0) {
+                    Route f16 = rates.of(DType.F16, bf16) > 0 ? bf16 : Route.WIDENED;
+                    all.put(
+                            library.name() + ", BF16 " + bf16 + ", F16 " + f16,
+                            new OneDnnGemm(library, rates, bf16, f16));
+                }
+            }
+        } catch (UnavailableException e) {
+            assertFalse(Gemms.best() instanceof OneDnnGemm, e.getMessage());
+        }
+        return all;
     }
 
     @Test
@@ -53,21 +76,34 @@ class GemmsTest {
     @TestFactory
     Stream<DynamicTest> a_product_is_that_of_its_definition() {
         List<DynamicTest> tests = new ArrayList<>();
-        gemms().forEach(gemm -> calls().forEach(
-                        call -> tests.add(dynamicTest(gemm.name() + " " + call, () -> checkDefinition(gemm, call)))));
+        gemms().forEach((name, gemm) ->
+                calls().forEach(call -> tests.add(dynamicTest(name + " " + call, () -> checkDefinition(gemm, call)))));
         return tests.stream();
     }
 
     @TestFactory
     Stream<DynamicTest> the_number_of_threads_does_not_change_a_bit() {
         List<DynamicTest> tests = new ArrayList<>();
-        gemms().forEach(gemm -> calls().filter(c -> c.m() > 1 && c.lda() % 2 == 1)
-                .forEach(call -> tests.add(dynamicTest(gemm.name() + " " + call, () -> {
+        gemms().forEach((name, gemm) -> calls().filter(c -> c.m() > 1 && c.lda() % 2 == 1)
+                .forEach(call -> tests.add(dynamicTest(name + " " + call, () -> {
                     float[] one = shared(gemm, call, 1);
                     for (int threads : new int[] {2, 3}) {
                         assertArrayEquals(one, shared(gemm, call, threads));
                     }
                 }))));
+        return tests.stream();
+    }
+
+    @TestFactory
+    Stream<DynamicTest> blocks_of_widened_operands_meet_without_gaps() {
+        List<DynamicTest> tests = new ArrayList<>();
+        gemms().forEach((name, gemm) -> {
+            for (DType result : List.of(DType.F32, DType.BF16)) {
+                // more than one block along each side and along the sums
+                Call call = new Call(true, true, 515, 387, 195, 517, 197, 391, DType.BF16, result, true);
+                tests.add(dynamicTest(name + " " + call, () -> checkDefinition(gemm, call)));
+            }
+        });
         return tests.stream();
     }
 

@@ -1,0 +1,124 @@
+package dev.octet.formats.file;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+
+/** A Java of its own in which native code is tried, since native code that fails takes its process with it. */
+public final class NativeTrial {
+    private static final System.Logger LOG = System.getLogger(NativeTrial.class.getName());
+
+    /** Exit codes of processes that a signal ended are this and its number. */
+    private static final int SIGNALLED = 128;
+
+    /** SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV; the others come from outside. */
+    private static final List<Integer> CRASHES = List.of(4, 5, 6, 7, 8, 11);
+
+    /** Windows ends a process that failed with the exception's number, of which the uppermost bits are set. */
+    private static final int WINDOWS_EXCEPTION = 0xC0000000;
+
+    private NativeTrial() {}
+
+    /**
+     * How a trial ended.
+     *
+     * @param exit exit code; negative when it did not end within its time
+     * @param output what it wrote to standard output
+     * @param errors what it wrote to standard error
+     */
+    public record Ended(int exit, String output, String errors) {
+        private static final int NOT_IN_TIME = -1;
+
+        /** Whether native code ended the process. */
+        public boolean crashed() {
+            return CRASHES.contains(exit - SIGNALLED) || (exit & WINDOWS_EXCEPTION) == WINDOWS_EXCEPTION && inTime();
+        }
+
+        /** Whether it ended by itself. */
+        public boolean inTime() {
+            return exit != NOT_IN_TIME;
+        }
+    }
+
+    /**
+     * Runs a class that has a method {@code main} with this Java and this class or module path.
+     *
+     * @param properties system properties that it gets
+     * @param input what it can read from standard input
+     * @return empty where no process can be started
+     * @throws IOException when its output cannot be kept
+     */
+    public static Optional<Ended> run(Class<?> main, Map<String, String> properties, byte[] input, Duration limit)
+            throws IOException {
+        Path output = Files.createTempFile("octet-trial", ".txt");
+        Path errors = Files.createTempFile("octet-trial", ".txt");
+        try {
+            Process process;
+            try {
+                process = new ProcessBuilder(command(main, properties))
+                        .redirectOutput(output.toFile())
+                        .redirectError(errors.toFile())
+                        .start();
+            } catch (IOException e) {
+                LOG.log(System.Logger.Level.DEBUG, "no process can be started", e);
+                return Optional.empty();
+            }
+            int exit = feed(process, input, limit);
+            return Optional.of(new Ended(exit, text(output), text(errors)));
+        } finally {
+            Files.deleteIfExists(output);
+            Files.deleteIfExists(errors);
+        }
+    }
+
+    private static String text(Path file) throws IOException {
+        return new String(Files.readAllBytes(file), StandardCharsets.UTF_8);
+    }
+
+    private static int feed(Process process, byte[] input, Duration limit) {
+        try {
+            try (OutputStream in = process.getOutputStream()) {
+                in.write(input);
+            } catch (IOException e) {
+                LOG.log(System.Logger.Level.DEBUG, "the process ended before it had read all", e);
+            }
+            return process.waitFor(limit.toMillis(), TimeUnit.MILLISECONDS) ? process.exitValue() : Ended.NOT_IN_TIME;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return Ended.NOT_IN_TIME;
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    private static List<String> command(Class<?> main, Map<String, String> properties) {
+        List<String> words = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:-CreateCoredumpOnCrash",
+                "-XX:+SuppressFatalErrorMessage",
+                "--enable-native-access=ALL-UNNAMED"));
+        properties.forEach((key, value) -> words.add("-D" + key + "=" + value));
+        String module = main.getModule().getName();
+        if (module == null) {
+            words.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
+        } else {
+            words.addAll(List.of(
+                    "--enable-native-access=" + module,
+                    "-p",
+                    System.getProperty("jdk.module.path", ""),
+                    "-m",
+                    module + "/" + main.getName()));
+        }
+        return words;
+    }
+}

@@ -1,0 +1,113 @@
+package dev.octet.trainer.gemm;
+
+import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.tensor.DType;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+
+/**
+ * Billions of multiplications and additions a second that one thread did on this processor, by type of operands and route. What is not
+ * in it the instruction set or the library lacks.
+ */
+record Rates(Map<DType, Map<Route, Double>> giga) {
+    /** What widening costs a product, so much of its time; measured with operands of 512 rows. */
+    private static final double WIDENING = 0.08;
+
+    Rates {
+        giga = Map.copyOf(giga);
+        if (rate(giga, DType.F32, Route.GEMM) <= 0) {
+            throw new IllegalArgumentException("no rate of F32 in " + giga);
+        }
+    }
+
+    private static double rate(Map<DType, Map<Route, Double>> giga, DType type, Route route) {
+        return Objects.requireNonNull(giga.getOrDefault(type, Map.of()).getOrDefault(route, 0.0));
+    }
+
+    /** The rate of a route; that of widened operands follows from F32's. 0 where there is no such route. */
+    double of(DType type, Route route) {
+        if (route == Route.WIDENED) {
+            return rate(giga, DType.F32, Route.GEMM) / (1 + WIDENING);
+        }
+        return rate(giga, type, route);
+    }
+
+    /** The fastest route of a type. */
+    Route best(DType type) {
+        if (type == DType.F32) {
+            return Route.GEMM; // never behind the primitive where both were measured
+        }
+        Route best = Route.WIDENED;
+        for (Route route : Route.values()) {
+            if (of(type, route) > of(type, best)) {
+                best = route;
+            }
+        }
+        return best;
+    }
+
+    /** For the header of a run: {@code BF16 as it is (5.1 times as fast as widened), F16 widened to F32 (as it is: 0.2 of the speed)}. */
+    String text() {
+        List<String> parts = new ArrayList<>();
+        for (DType type : List.of(DType.BF16, DType.F16)) {
+            double own = Math.max(of(type, Route.GEMM), of(type, Route.MATMUL));
+            String times = String.format(Locale.ROOT, "%.2g", own / of(type, Route.WIDENED));
+            String text = type + " ";
+            if (best(type) != Route.WIDENED) {
+                text += "as it is (" + times + " times as fast as widened)";
+            } else if (own == 0) {
+                text += "widened to F32 (no instructions for it)";
+            } else {
+                text += "widened to F32 (as it is: " + times + " of the speed)";
+            }
+            parts.add(text);
+        }
+        return String.join(", ", parts);
+    }
+
+    /** One line for each rate: {@code BF16 MATMUL 1250.5}. */
+    String lines() {
+        StringBuilder lines = new StringBuilder();
+        for (DType type : List.of(DType.F32, DType.BF16, DType.F16)) {
+            for (Route route : Route.values()) {
+                double rate = rate(giga, type, route);
+                if (rate > 0) {
+                    lines.append(type)
+                            .append(' ')
+                            .append(route)
+                            .append(' ')
+                            .append(rate)
+                            .append('\n');
+                }
+            }
+        }
+        return lines.toString();
+    }
+
+    /**
+     * The rates that {@link #lines} wrote.
+     *
+     * @throws UnavailableException when these are none
+     */
+    static Rates parse(String lines, String where) {
+        Map<DType, Map<Route, Double>> giga = new EnumMap<>(DType.class);
+        try {
+            for (String line : lines.lines().toList()) {
+                String[] words = line.split(" ", 3);
+                double rate = Double.parseDouble(words[2]);
+                if (!(rate > 0 && rate < 1e9)) {
+                    throw new IllegalArgumentException("the rate " + rate);
+                }
+                giga.computeIfAbsent(DType.valueOf(words[0]), t -> new EnumMap<>(Route.class))
+                        .put(Route.valueOf(words[1]), rate);
+            }
+            return new Rates(giga);
+        } catch (IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
+            throw new UnavailableException("these are no measured rates: " + e.getMessage(), where, "measure again", e);
+        }
+    }
+}
