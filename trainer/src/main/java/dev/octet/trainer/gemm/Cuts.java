@@ -17,7 +17,7 @@ record Cuts(boolean alongRows, int size, int count) {
     private static final int UNIT = 48;
 
     /** Below this width, packing the other operand again shows. */
-    private static final int LEAST = 96;
+    private static final int LEAST = 192;
 
     /** Enough for the threads of a socket. */
     private static final int MOST = 32;

@@ -21,128 +21,11 @@ final class VectorFunctions implements ElementaryFunctions {
     /** For the elements that fill no vector. */
     private static final ElementaryFunctions SINGLE = new ScalarFunctions();
 
-    private static FloatVector of(float value) {
-        return FloatVector.broadcast(FLOATS, value);
-    }
-
-    private static FloatVector exp(FloatVector x) {
-        FloatVector bounded =
-                x.blend(EXP_HIGHEST, x.compare(VectorOperators.GT, EXP_HIGHEST)).blend(EXP_LOWEST, x.lt(EXP_LOWEST));
-        FloatVector shifted = bounded.fma(of(LOG2_E), of(ROUNDER));
-        IntVector k = shifted.reinterpretAsInts().sub(ROUNDER_BITS);
-        FloatVector n = shifted.sub(ROUNDER);
-        FloatVector r = n.fma(of(-LN2_LOW), n.fma(of(-LN2_HIGH), bounded));
-        FloatVector p = of(EXP_4)
-                .fma(r, of(EXP_3))
-                .fma(r, of(EXP_2))
-                .fma(r, of(EXP_1))
-                .fma(r, of(EXP_0))
-                .fma(r.mul(r), r)
-                .add(1f);
-        IntVector half = k.lanewise(VectorOperators.ASHR, 1);
-        return p.mul(powerOfTwo(half)).mul(powerOfTwo(k.sub(half)));
-    }
-
-    private static FloatVector powerOfTwo(IntVector exponent) {
-        return exponent.add(127).lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats();
-    }
-
-    private static FloatVector log(FloatVector x) {
-        VectorMask<Float> subnormal = x.lt(SMALLEST_NORMAL);
-        IntVector bits = x.mul(TWO_23, subnormal).reinterpretAsInts();
-        IntVector exponent = bits.sub(SQRT_HALF_BITS).lanewise(VectorOperators.ASHR, 23);
-        FloatVector f = bits.sub(exponent.lanewise(VectorOperators.LSHL, 23))
-                .reinterpretAsFloats()
-                .sub(1f);
-        FloatVector e = ((FloatVector) exponent.convert(VectorOperators.I2F, 0)).sub(23f, subnormal);
-        FloatVector p = of(LOG_7)
-                .fma(f, of(LOG_6))
-                .fma(f, of(LOG_5))
-                .fma(f, of(LOG_4))
-                .fma(f, of(LOG_3))
-                .fma(f, of(LOG_2))
-                .fma(f, of(LOG_1))
-                .fma(f, of(LOG_0));
-        FloatVector z = f.mul(f);
-        FloatVector y = e.fma(of(LN2_LOW), f.mul(z).mul(p));
-        y = z.fma(of(-0.5f), y);
-        y = e.fma(of(LN2_HIGH), f.add(y));
-        return y.blend(Float.POSITIVE_INFINITY, x.eq(Float.POSITIVE_INFINITY))
-                .blend(Float.NaN, x.compare(VectorOperators.GE, 0f).not())
-                .blend(Float.NEGATIVE_INFINITY, x.eq(0f));
-    }
-
-    private static FloatVector copySign(FloatVector magnitude, FloatVector sign) {
-        return magnitude
-                .reinterpretAsInts()
-                .or(sign.reinterpretAsInts().and(Integer.MIN_VALUE))
-                .reinterpretAsFloats();
-    }
-
-    /** tanh from e^2|x|. */
-    private static FloatVector tanh(FloatVector x, FloatVector exponential) {
-        FloatVector s = x.mul(x);
-        FloatVector small = of(TANH_4)
-                .fma(s, of(TANH_3))
-                .fma(s, of(TANH_2))
-                .fma(s, of(TANH_1))
-                .fma(s, of(TANH_0))
-                .mul(s)
-                .fma(x, x);
-        FloatVector large = of(1f).sub(of(2f).div(exponential.add(1f)));
-        return copySign(large, x).blend(small, x.abs().lt(TANH_SMALL));
-    }
-
-    /** log(1 - erf |x|), for 1 and more. */
-    private static FloatVector logErfc(FloatVector x) {
-        FloatVector a = x.abs();
-        FloatVector t = a.blend(ERF_ONE, a.compare(VectorOperators.GT, ERF_ONE));
-        FloatVector q = of(ERFC_6)
-                .fma(t, of(ERFC_5))
-                .fma(t, of(ERFC_4))
-                .fma(t, of(ERFC_3))
-                .fma(t, of(ERFC_2))
-                .fma(t, of(ERFC_1))
-                .fma(t, of(ERFC_0));
-        return q.add(t).neg();
-    }
-
-    /** erf from e^{@link #logErfc}. */
-    private static FloatVector erf(FloatVector x, FloatVector erfc) {
-        FloatVector s = x.mul(x);
-        FloatVector small = of(ERF_6)
-                .fma(s, of(ERF_5))
-                .fma(s, of(ERF_4))
-                .fma(s, of(ERF_3))
-                .fma(s, of(ERF_2))
-                .fma(s, of(ERF_1))
-                .fma(s, of(ERF_0))
-                .fma(x, x);
-        return copySign(of(1f).sub(erfc), x).blend(small, x.abs().lt(ERF_SMALL));
-    }
-
-    private static FloatVector sigmoid(FloatVector x) {
-        return of(1f).div(exp(x.neg()).add(1f));
-    }
-
-    /** log(1 + e^x) from u = e^-|x|. */
-    private static FloatVector softplus(FloatVector x, FloatVector u) {
-        FloatVector s = u.div(u.add(2f));
-        FloatVector z = s.mul(s);
-        FloatVector p = of(LOG1P_4)
-                .fma(z, of(LOG1P_3))
-                .fma(z, of(LOG1P_2))
-                .fma(z, of(LOG1P_1))
-                .fma(z, of(LOG1P_0));
-        return s.mul(z).fma(p, s.mul(2f)).add(of(0f).blend(x, x.compare(VectorOperators.GT, 0f)));
-    }
-
     /**
      * The sum of the lanes, halves onto halves. (The order of {@code reduceLanes(ADD)} is not specified, and is another one before and
      * after compilation: the same step would give other bits later in a run.)
      */
-    private static float total(FloatVector sums) {
-        float[] lanes = sums.toArray();
+    private static float total(float[] lanes) {
         for (int width = lanes.length / 2; width > 0; width /= 2) {
             for (int i = 0; i < width; i++) {
                 lanes[i] += lanes[i + width];
@@ -160,15 +43,17 @@ final class VectorFunctions implements ElementaryFunctions {
     private static final Pass EXPONENTIAL = VectorFunctions::raised;
     private static final Pass[] TANH = {VectorFunctions::twiceMagnitude, EXPONENTIAL, VectorFunctions::tanhOfRun};
     private static final Pass[] ERF = {VectorFunctions::logErfc, EXPONENTIAL, VectorFunctions::erfOfRun};
+    private static final Pass[] SIGMOID = {VectorFunctions::negative, EXPONENTIAL, VectorFunctions::sigmoidOfRun};
     private static final Pass[] SOFTPLUS = {
         VectorFunctions::negativeMagnitude, EXPONENTIAL, VectorFunctions::softplusOfRun
     };
 
     /**
      * Functions with an exponential and polynomials of their own, as three loops over the run, which lies in the first cache: what is to be
-     * raised to, the exponential, the rest. In one loop, or in three that are inlined into one method, they are more code than the compiler
-     * inlines, and what it leaves out gets its vectors as objects, which is some ten times slower. So the loops are called through an
-     * interface, at one place that sees more classes than the compiler inlines (two).
+     * raised to, the exponential, the rest.
+     *
+     * <p>Each loop is written out in full. A method of ours that takes or gives a vector is not always inlined (a large caller has used up what the
+     * compiler grants it), and then the vectors are objects, which is some ten times slower; the methods of the Vector API always are.
      */
     private static void inPasses(Pass[] passes, float[] x, int from, float[] y, int to, int n) {
         // the first pass overwrites what the last reads
@@ -180,8 +65,72 @@ final class VectorFunctions implements ElementaryFunctions {
     }
 
     private static void raised(float[] x, int from, float[] y, int to, int n) {
+        FloatVector log2E = FloatVector.broadcast(FLOATS, LOG2_E);
+        FloatVector rounder = FloatVector.broadcast(FLOATS, ROUNDER);
+        FloatVector ln2Low = FloatVector.broadcast(FLOATS, -LN2_LOW);
+        FloatVector ln2High = FloatVector.broadcast(FLOATS, -LN2_HIGH);
+        FloatVector p0 = FloatVector.broadcast(FLOATS, EXP_0);
+        FloatVector p1 = FloatVector.broadcast(FLOATS, EXP_1);
+        FloatVector p2 = FloatVector.broadcast(FLOATS, EXP_2);
+        FloatVector p3 = FloatVector.broadcast(FLOATS, EXP_3);
+        FloatVector p4 = FloatVector.broadcast(FLOATS, EXP_4);
         for (int i = to; i < to + n; i += LANES) {
-            exp(FloatVector.fromArray(FLOATS, y, i)).intoArray(y, i);
+            FloatVector v = FloatVector.fromArray(FLOATS, y, i);
+            FloatVector bounded = v.blend(EXP_HIGHEST, v.compare(VectorOperators.GT, EXP_HIGHEST))
+                    .blend(EXP_LOWEST, v.lt(EXP_LOWEST));
+            FloatVector shifted = bounded.fma(log2E, rounder);
+            IntVector k = shifted.reinterpretAsInts().sub(ROUNDER_BITS);
+            FloatVector m = shifted.sub(ROUNDER);
+            FloatVector r = m.fma(ln2Low, m.fma(ln2High, bounded));
+            FloatVector p = p4.fma(r, p3)
+                    .fma(r, p2)
+                    .fma(r, p1)
+                    .fma(r, p0)
+                    .fma(r.mul(r), r)
+                    .add(1f);
+            IntVector half = k.lanewise(VectorOperators.ASHR, 1);
+            FloatVector first =
+                    half.add(127).lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats();
+            FloatVector second =
+                    k.sub(half).add(127).lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats();
+            p.mul(first).mul(second).intoArray(y, i);
+        }
+    }
+
+    private static void logOfRun(float[] x, int from, float[] y, int to, int n) {
+        FloatVector p7 = FloatVector.broadcast(FLOATS, LOG_7);
+        FloatVector ln2Low = FloatVector.broadcast(FLOATS, LN2_LOW);
+        FloatVector ln2High = FloatVector.broadcast(FLOATS, LN2_HIGH);
+        for (int i = 0; i < n; i += LANES) {
+            FloatVector v = FloatVector.fromArray(FLOATS, x, from + i);
+            VectorMask<Float> subnormal = v.lt(SMALLEST_NORMAL);
+            IntVector bits = v.mul(TWO_23, subnormal).reinterpretAsInts();
+            IntVector exponent = bits.sub(SQRT_HALF_BITS).lanewise(VectorOperators.ASHR, 23);
+            FloatVector f = bits.sub(exponent.lanewise(VectorOperators.LSHL, 23))
+                    .reinterpretAsFloats()
+                    .sub(1f);
+            FloatVector e = ((FloatVector) exponent.convert(VectorOperators.I2F, 0)).sub(23f, subnormal);
+            FloatVector p = p7.fma(f, FloatVector.broadcast(FLOATS, LOG_6))
+                    .fma(f, FloatVector.broadcast(FLOATS, LOG_5))
+                    .fma(f, FloatVector.broadcast(FLOATS, LOG_4))
+                    .fma(f, FloatVector.broadcast(FLOATS, LOG_3))
+                    .fma(f, FloatVector.broadcast(FLOATS, LOG_2))
+                    .fma(f, FloatVector.broadcast(FLOATS, LOG_1))
+                    .fma(f, FloatVector.broadcast(FLOATS, LOG_0));
+            FloatVector z = f.mul(f);
+            FloatVector l = e.fma(ln2Low, f.mul(z).mul(p));
+            l = z.fma(FloatVector.broadcast(FLOATS, -0.5f), l);
+            l = e.fma(ln2High, f.add(l));
+            l.blend(Float.POSITIVE_INFINITY, v.eq(Float.POSITIVE_INFINITY))
+                    .blend(Float.NaN, v.compare(VectorOperators.GE, 0f).not())
+                    .blend(Float.NEGATIVE_INFINITY, v.eq(0f))
+                    .intoArray(y, to + i);
+        }
+    }
+
+    private static void minus(float[] x, int from, float shift, float[] y, int to, int n) {
+        for (int i = 0; i < n; i += LANES) {
+            FloatVector.fromArray(FLOATS, x, from + i).sub(shift).intoArray(y, to + i);
         }
     }
 
@@ -191,61 +140,125 @@ final class VectorFunctions implements ElementaryFunctions {
         }
     }
 
+    private static void negative(float[] x, int from, float[] y, int to, int n) {
+        for (int i = 0; i < n; i += LANES) {
+            FloatVector.fromArray(FLOATS, x, from + i).neg().intoArray(y, to + i);
+        }
+    }
+
     private static void negativeMagnitude(float[] x, int from, float[] y, int to, int n) {
         for (int i = 0; i < n; i += LANES) {
             FloatVector.fromArray(FLOATS, x, from + i).abs().neg().intoArray(y, to + i);
         }
     }
 
+    /** log(1 - erf |x|), for 1 and more. */
     private static void logErfc(float[] x, int from, float[] y, int to, int n) {
+        FloatVector p6 = FloatVector.broadcast(FLOATS, ERFC_6);
         for (int i = 0; i < n; i += LANES) {
-            logErfc(FloatVector.fromArray(FLOATS, x, from + i)).intoArray(y, to + i);
+            FloatVector a = FloatVector.fromArray(FLOATS, x, from + i).abs();
+            FloatVector t = a.blend(ERF_ONE, a.compare(VectorOperators.GT, ERF_ONE));
+            p6.fma(t, FloatVector.broadcast(FLOATS, ERFC_5))
+                    .fma(t, FloatVector.broadcast(FLOATS, ERFC_4))
+                    .fma(t, FloatVector.broadcast(FLOATS, ERFC_3))
+                    .fma(t, FloatVector.broadcast(FLOATS, ERFC_2))
+                    .fma(t, FloatVector.broadcast(FLOATS, ERFC_1))
+                    .fma(t, FloatVector.broadcast(FLOATS, ERFC_0))
+                    .add(t)
+                    .neg()
+                    .intoArray(y, to + i);
         }
     }
 
+    /** tanh from e^2|x|. */
     private static void tanhOfRun(float[] x, int from, float[] y, int to, int n) {
+        FloatVector p4 = FloatVector.broadcast(FLOATS, TANH_4);
+        FloatVector one = FloatVector.broadcast(FLOATS, 1f);
+        FloatVector two = FloatVector.broadcast(FLOATS, 2f);
         for (int i = 0; i < n; i += LANES) {
-            tanh(FloatVector.fromArray(FLOATS, x, from + i), FloatVector.fromArray(FLOATS, y, to + i))
+            FloatVector v = FloatVector.fromArray(FLOATS, x, from + i);
+            FloatVector s = v.mul(v);
+            FloatVector small = p4.fma(s, FloatVector.broadcast(FLOATS, TANH_3))
+                    .fma(s, FloatVector.broadcast(FLOATS, TANH_2))
+                    .fma(s, FloatVector.broadcast(FLOATS, TANH_1))
+                    .fma(s, FloatVector.broadcast(FLOATS, TANH_0))
+                    .mul(s)
+                    .fma(v, v);
+            FloatVector large = one.sub(two.div(FloatVector.fromArray(FLOATS, y, to + i).add(1f)));
+            large.reinterpretAsInts()
+                    .or(v.reinterpretAsInts().and(Integer.MIN_VALUE))
+                    .reinterpretAsFloats()
+                    .blend(small, v.abs().lt(TANH_SMALL))
                     .intoArray(y, to + i);
         }
     }
 
+    /** erf from e^{@link #logErfc}. */
     private static void erfOfRun(float[] x, int from, float[] y, int to, int n) {
+        FloatVector p6 = FloatVector.broadcast(FLOATS, ERF_6);
+        FloatVector one = FloatVector.broadcast(FLOATS, 1f);
         for (int i = 0; i < n; i += LANES) {
-            erf(FloatVector.fromArray(FLOATS, x, from + i), FloatVector.fromArray(FLOATS, y, to + i))
+            FloatVector v = FloatVector.fromArray(FLOATS, x, from + i);
+            FloatVector s = v.mul(v);
+            FloatVector small = p6.fma(s, FloatVector.broadcast(FLOATS, ERF_5))
+                    .fma(s, FloatVector.broadcast(FLOATS, ERF_4))
+                    .fma(s, FloatVector.broadcast(FLOATS, ERF_3))
+                    .fma(s, FloatVector.broadcast(FLOATS, ERF_2))
+                    .fma(s, FloatVector.broadcast(FLOATS, ERF_1))
+                    .fma(s, FloatVector.broadcast(FLOATS, ERF_0))
+                    .fma(v, v);
+            one.sub(FloatVector.fromArray(FLOATS, y, to + i))
+                    .reinterpretAsInts()
+                    .or(v.reinterpretAsInts().and(Integer.MIN_VALUE))
+                    .reinterpretAsFloats()
+                    .blend(small, v.abs().lt(ERF_SMALL))
                     .intoArray(y, to + i);
         }
     }
 
+    /** sigmoid from e^-x. */
+    private static void sigmoidOfRun(float[] x, int from, float[] y, int to, int n) {
+        FloatVector one = FloatVector.broadcast(FLOATS, 1f);
+        for (int i = to; i < to + n; i += LANES) {
+            one.div(FloatVector.fromArray(FLOATS, y, i).add(1f)).intoArray(y, i);
+        }
+    }
+
+    /** log(1 + e^x) from u = e^-|x|. */
     private static void softplusOfRun(float[] x, int from, float[] y, int to, int n) {
+        FloatVector p4 = FloatVector.broadcast(FLOATS, LOG1P_4);
+        FloatVector zero = FloatVector.zero(FLOATS);
         for (int i = 0; i < n; i += LANES) {
-            softplus(FloatVector.fromArray(FLOATS, x, from + i), FloatVector.fromArray(FLOATS, y, to + i))
+            FloatVector v = FloatVector.fromArray(FLOATS, x, from + i);
+            FloatVector u = FloatVector.fromArray(FLOATS, y, to + i);
+            FloatVector s = u.div(u.add(2f));
+            FloatVector z = s.mul(s);
+            FloatVector p = p4.fma(z, FloatVector.broadcast(FLOATS, LOG1P_3))
+                    .fma(z, FloatVector.broadcast(FLOATS, LOG1P_2))
+                    .fma(z, FloatVector.broadcast(FLOATS, LOG1P_1))
+                    .fma(z, FloatVector.broadcast(FLOATS, LOG1P_0));
+            s.mul(z)
+                    .fma(p, s.mul(2f))
+                    .add(zero.blend(v, v.compare(VectorOperators.GT, 0f)))
                     .intoArray(y, to + i);
         }
     }
-
-    // The loops. What they call is small enough to be inlined, so no vector is ever an object.
 
     @Override
     public void exp(float[] x, int from, float[] y, int to, int n) {
         int whole = n - n % LANES;
-        for (int i = 0; i < whole; i += LANES) {
-            exp(FloatVector.fromArray(FLOATS, x, from + i)).intoArray(y, to + i);
-        }
+        System.arraycopy(x, from, y, to, whole);
+        raised(x, from, y, to, whole);
         SINGLE.exp(x, from + whole, y, to + whole, n - whole);
     }
 
     @Override
     public float expOfDifference(float[] x, int from, float shift, float[] y, int to, int n) {
-        FloatVector sums = FloatVector.zero(FLOATS);
-        int i = 0;
-        for (; i <= n - LANES; i += LANES) {
-            FloatVector e = exp(FloatVector.fromArray(FLOATS, x, from + i).sub(shift));
-            e.intoArray(y, to + i);
-            sums = sums.add(e);
-        }
-        float sum = total(sums);
-        for (; i < n; i++) {
+        int whole = n - n % LANES;
+        minus(x, from, shift, y, to, whole);
+        raised(x, from, y, to, whole);
+        float sum = sum(y, to, whole);
+        for (int i = whole; i < n; i++) {
             y[to + i] = ScalarFunctions.exp(x[from + i] - shift);
             sum += y[to + i];
         }
@@ -255,9 +268,7 @@ final class VectorFunctions implements ElementaryFunctions {
     @Override
     public void log(float[] x, int from, float[] y, int to, int n) {
         int whole = n - n % LANES;
-        for (int i = 0; i < whole; i += LANES) {
-            log(FloatVector.fromArray(FLOATS, x, from + i)).intoArray(y, to + i);
-        }
+        logOfRun(x, from, y, to, whole);
         SINGLE.log(x, from + whole, y, to + whole, n - whole);
     }
 
@@ -278,9 +289,7 @@ final class VectorFunctions implements ElementaryFunctions {
     @Override
     public void sigmoid(float[] x, int from, float[] y, int to, int n) {
         int whole = n - n % LANES;
-        for (int i = 0; i < whole; i += LANES) {
-            sigmoid(FloatVector.fromArray(FLOATS, x, from + i)).intoArray(y, to + i);
-        }
+        inPasses(SIGMOID, x, from, y, to, whole);
         SINGLE.sigmoid(x, from + whole, y, to + whole, n - whole);
     }
 
@@ -325,7 +334,7 @@ final class VectorFunctions implements ElementaryFunctions {
         for (; i <= n - LANES; i += LANES) {
             sums = sums.add(FloatVector.fromArray(FLOATS, x, from + i));
         }
-        float sum = total(sums);
+        float sum = total(sums.toArray());
         for (; i < n; i++) {
             sum += x[from + i];
         }
@@ -334,7 +343,7 @@ final class VectorFunctions implements ElementaryFunctions {
 
     @Override
     public float max(float[] x, int from, int n) {
-        FloatVector largest = of(Float.NEGATIVE_INFINITY);
+        FloatVector largest = FloatVector.broadcast(FLOATS, Float.NEGATIVE_INFINITY);
         int i = 0;
         for (; i <= n - LANES; i += LANES) {
             largest = largest.max(FloatVector.fromArray(FLOATS, x, from + i));
@@ -353,7 +362,7 @@ final class VectorFunctions implements ElementaryFunctions {
         for (; i <= n - LANES; i += LANES) {
             sums = FloatVector.fromArray(FLOATS, a, fromA + i).fma(FloatVector.fromArray(FLOATS, b, fromB + i), sums);
         }
-        float sum = total(sums);
+        float sum = total(sums.toArray());
         for (; i < n; i++) {
             sum = Math.fma(a[fromA + i], b[fromB + i], sum);
         }

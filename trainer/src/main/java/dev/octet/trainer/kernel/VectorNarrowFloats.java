@@ -42,21 +42,13 @@ final class VectorNarrowFloats implements NarrowFloats {
 
     private final ScalarNarrowFloats scalar = new ScalarNarrowFloats();
 
-    private static IntVector widened(MemorySegment from, long byteAt) {
-        return (IntVector) ShortVector.fromMemorySegment(SHORTS, from, byteAt, LE)
-                .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
-    }
-
-    private static void narrowed(IntVector bits, MemorySegment to, long byteAt) {
-        ((ShortVector) bits.convertShape(VectorOperators.I2S, SHORTS, 0)).intoMemorySegment(to, byteAt, LE);
-    }
-
     @Override
     public void readBf16(MemorySegment from, long first, float[] to, int at, int n) {
         MemorySegment run = from.asSlice(first * 2, n * 2L); // offsets within it are ints: checks leave the loop
         int i = 0;
         for (; i <= n - LANES; i += LANES) {
-            widened(run, i * 2L)
+            ((IntVector) ShortVector.fromMemorySegment(SHORTS, run, i * 2L, LE)
+                            .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0))
                     .lanewise(VectorOperators.LSHL, 16)
                     .reinterpretAsFloats()
                     .intoArray(to, at + i);
@@ -74,7 +66,8 @@ final class VectorNarrowFloats implements NarrowFloats {
             IntVector upper = bits.lanewise(VectorOperators.LSHR, 16);
             IntVector rounded = bits.add(0x7FFF).add(upper.and(1)).lanewise(VectorOperators.LSHR, 16);
             VectorMask<Integer> nan = bits.and(MAGNITUDE).compare(VectorOperators.GT, EXPONENT);
-            narrowed(rounded.blend(upper.or(QUIET), nan), run, i * 2L);
+            ((ShortVector) rounded.blend(upper.or(QUIET), nan).convertShape(VectorOperators.I2S, SHORTS, 0))
+                    .intoMemorySegment(run, i * 2L, LE);
         }
         scalar.writeBf16(run, i, from, at + i, n - i);
     }
@@ -84,7 +77,8 @@ final class VectorNarrowFloats implements NarrowFloats {
         MemorySegment run = from.asSlice(first * 2, n * 2L);
         int i = 0;
         for (; i <= n - LANES; i += LANES) {
-            IntVector bits = widened(run, i * 2L);
+            IntVector bits = (IntVector) ShortVector.fromMemorySegment(SHORTS, run, i * 2L, LE)
+                    .convertShape(VectorOperators.ZERO_EXTEND_S2I, INTS, 0);
             IntVector magnitude = bits.and(0x7FFF);
             IntVector normal =
                     magnitude.lanewise(VectorOperators.LSHL, HALF_SHIFT).add(HALF_REBIAS);
@@ -128,7 +122,9 @@ final class VectorNarrowFloats implements NarrowFloats {
             IntVector code = normal.blend(subnormal, magnitude.compare(VectorOperators.LT, NORMAL_FROM))
                     .blend(HALF_INFINITY, magnitude.compare(VectorOperators.GE, OVERFLOW_FROM))
                     .blend(nan, magnitude.compare(VectorOperators.GT, EXPONENT));
-            narrowed(code.or(bits.lanewise(VectorOperators.LSHR, 16).and(0x8000)), run, i * 2L);
+            ((ShortVector) code.or(bits.lanewise(VectorOperators.LSHR, 16).and(0x8000))
+                            .convertShape(VectorOperators.I2S, SHORTS, 0))
+                    .intoMemorySegment(run, i * 2L, LE);
         }
         scalar.writeF16(run, i, from, at + i, n - i);
     }
