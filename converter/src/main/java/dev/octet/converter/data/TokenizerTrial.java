@@ -26,7 +26,7 @@ import java.util.OptionalInt;
  */
 final class TokenizerTrial {
     private static final System.Logger LOG = System.getLogger(TokenizerTrial.class.getName());
-    private static final Duration LIMIT = Duration.ofSeconds(120);
+    private static final Duration LIMIT = Duration.ofMinutes(2);
 
     /** Texts on which the library's ways part: words, scripts, nothing, blanks, controls, marks alone, what special tokens look like, runs. */
     private static final List<String> TEXTS = List.of(

@@ -10,6 +10,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
@@ -89,7 +90,7 @@ final class MatmulPrimitives {
     }
 
     /** A compiled product with the memory objects that it is called with. */
-    private record Compiled(MemorySegment primitive, MemorySegment[] memories, MemorySegment arguments, Arena arena) {}
+    private record Compiled(MemorySegment primitive, List<MemorySegment> memories, MemorySegment arguments, Arena arena) {}
 
     /** What a thread keeps, the longest unused first; empty where the library has no such product. */
     private final class Kept extends LinkedHashMap<Key, Optional<Compiled>> {
@@ -158,7 +159,7 @@ final class MatmulPrimitives {
         Operand[] operands = {p.a(), p.b(), p.c()};
         try {
             for (int i = 0; i < operands.length; i++) {
-                OneDnn.check((int) setHandle.invokeExact(compiled.memories[i], operands[i].bytes()));
+                OneDnn.check((int) setHandle.invokeExact(compiled.memories.get(i), operands[i].bytes()));
             }
             OneDnn.check((int) execute.invokeExact(compiled.primitive, stream, ARGUMENTS.length, compiled.arguments));
         } catch (Throwable e) {
@@ -182,16 +183,15 @@ final class MatmulPrimitives {
             MemorySegment description = out.get(ValueLayout.ADDRESS, 0);
             MemorySegment scratchpad = (MemorySegment) query.invokeExact(description, SCRATCHPAD_MD, 0);
             long bytes = (long) size.invokeExact(scratchpad);
-            MemorySegment[] memories = {
-                memory(a),
-                memory(b),
-                memory(c),
-                made(newMemory, scratchpad, engine, arena.allocate(Math.max(64, bytes), 64))
-            };
+            List<MemorySegment> memories = List.of(
+                    memory(a),
+                    memory(b),
+                    memory(c),
+                    made(newMemory, scratchpad, engine, arena.allocate(Math.max(64, bytes), 64)));
             MemorySegment arguments = arena.allocate((long) ARGUMENT_BYTES * ARGUMENTS.length, 8);
             for (int i = 0; i < ARGUMENTS.length; i++) {
                 arguments.set(INT, (long) i * ARGUMENT_BYTES, ARGUMENTS[i]);
-                arguments.set(ValueLayout.ADDRESS, (long) i * ARGUMENT_BYTES + 8, memories[i]);
+                arguments.set(ValueLayout.ADDRESS, (long) i * ARGUMENT_BYTES + 8, memories.get(i));
             }
             MemorySegment primitive = made(newPrimitive, description);
             destroy(destroyDescription, description);

@@ -75,7 +75,7 @@ class GemmTrialTest {
         Files.writeString(kept(), "crashed\n");
         UnavailableException e = assertThrows(UnavailableException.class, () -> GemmTrial.rates(cache, library()));
         assertEquals("the native library crashes on this processor", e.what());
-        assertTrue(e.getMessage().contains(kept().toString()), e.getMessage());
+        assertTrue(String.valueOf(e.getMessage()).contains(kept().toString()), String.valueOf(e.getMessage()));
     }
 
     @Test
