@@ -50,7 +50,7 @@ class Width:
             path = f"{HOME}/bench/target/classes:{file.read().strip()}"
         flags = self.environment.get("OCTET_JAVA_OPTIONS")
         subprocess.run([JAVA, "-cp", path, "org.openjdk.jmh.Main", "-rf", "json", "-rff", out, "-wi", "5", "-i", "10", *arguments,
-                        *(["-jvmArgsAppend", flags] if flags else []), benchmark], check=True, env=self.environment, stdout=sys.stderr)
+                        *(["-jvmArgsPrepend", flags] if flags else []), "-foe", "true", benchmark], check=True, env=self.environment, stdout=sys.stderr)
         return {(run["benchmark"].rsplit(".", 1)[1], *run["params"].values()): max(max(fork) for fork in run["primaryMetric"]["rawData"])
                 for run in self.result(out)}
 
