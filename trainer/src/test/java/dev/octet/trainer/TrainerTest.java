@@ -653,6 +653,29 @@ class TrainerTest {
         }
     }
 
+    /** A checkpoint of all weights and moments would otherwise take as much memory again. */
+    @Test
+    void a_checkpoint_is_written_from_the_memory_that_the_step_works_on() throws IOException {
+        try (Device device = CpuDevice.of(1);
+                Trainer trainer = Trainer.of(SmallRun.parts(SmallRun.CONFIG), device);
+                Arena arena = Arena.ofConfined()) {
+            trainer.step(1);
+            Map<String, Tensor> weights = trainer.session().parameterViews(arena);
+            Map<String, Tensor> before = trainer.parameters(arena);
+            assertSameBytes(before, weights);
+            trainer.step(2);
+            assertSameBytes(trainer.parameters(arena), weights);
+            assertFalse(before.values().stream()
+                    .allMatch(t -> t.bytes().mismatch(weights.get(t.name()).bytes()) < 0));
+        }
+    }
+
+    private static void assertSameBytes(Map<String, Tensor> expected, Map<String, Tensor> tensors) {
+        assertEquals(expected.keySet(), tensors.keySet());
+        expected.forEach((name, t) ->
+                assertEquals(-1, t.bytes().mismatch(tensors.get(name).bytes()), name));
+    }
+
     private static String taughtBy(String distillation) {
         return SmallRun.with(
                 "data: {train: made, eval: more}",
