@@ -1,6 +1,7 @@
 package dev.octet.quant.cast;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
@@ -46,8 +47,8 @@ public final class CastArrays implements Cast {
         Rounding r = Rounding.to(format, overflow);
         forEachBlock(count, (block, from, n) -> {
             block.load(type, source, from, n);
-            block.scale(scale, n);
-            block.encode(r, n);
+            block.scale(scale);
+            block.encode(r);
             block.storeCodes(codes, from, n);
         });
     }
@@ -82,20 +83,24 @@ public final class CastArrays implements Cast {
         forEachBlock(count, (block, from, n) -> {
             block.load(type, source, from, n);
             block.scales(scales, from, size, n);
-            block.divisors(n);
-            block.encode(r, n);
+            block.divisors();
+            block.encode(r);
             block.storeCodes(codes, from, n);
         });
     }
 
     @Override
     public void decode(Minifloat format, MemorySegment codes, float scale, DType type, MemorySegment target) {
+        if (format == Minifloat.E8M0) {
+            scalar.decode(format, codes, scale, type, target);
+            return;
+        }
         Sizes.requireScale(scale);
         long count = Sizes.count(codes, type, target);
         forEachBlock(count, (block, from, n) -> {
             block.loadCodes(codes, from, n);
-            block.scale(scale, n);
-            block.decode(format, n);
+            block.scale(scale);
+            block.decode(format);
             block.store(type, target, from, n);
         });
     }
@@ -109,12 +114,16 @@ public final class CastArrays implements Cast {
     @Override
     public void decodeGroups(
             Minifloat format, MemorySegment codes, MemorySegment scales, long size, DType type, MemorySegment target) {
+        if (format == Minifloat.E8M0) {
+            scalar.decodeGroups(format, codes, scales, size, type, target);
+            return;
+        }
         long count = Sizes.count(codes, type, target);
         Sizes.requireGroups(scales, count, size);
         forEachBlock(count, (block, from, n) -> {
             block.loadCodes(codes, from, n);
             block.scales(scales, from, size, n);
-            block.decode(format, n);
+            block.decode(format);
             block.store(type, target, from, n);
         });
     }
@@ -131,14 +140,29 @@ public final class CastArrays implements Cast {
 
     @Override
     public void amaxEach(DType type, MemorySegment source, MemorySegment running) {
-        amaxGroups(type, source, 1, running);
+        long count = Sizes.count(type, source);
+        Sizes.requireFloats(running, count);
+        forEachBlock(count, (block, from, n) -> block.amaxEach(type, source, from, running, n));
     }
 
     @Override
     public void amaxGroups(DType type, MemorySegment source, long size, MemorySegment running) {
         long count = Sizes.count(type, source);
         Sizes.requireGroups(running, count, size);
-        forEachBlock(count, (block, from, n) -> block.amaxGroups(type, source, from, size, running, n));
+        if (size == 1) {
+            amaxEach(type, source, running);
+            return;
+        }
+        ArrayBlock block = ArrayBlock.ofThread();
+        for (long from = 0; from < count; from += size) {
+            long to = Math.min(from + size, count);
+            int most = running.get(Tensor.I32_LE, from / size * Integer.BYTES);
+            for (long at = from; at < to; at += ArrayBlock.ELEMENTS) {
+                int n = (int) Math.min(ArrayBlock.ELEMENTS, to - at);
+                most = Math.max(most, block.amaxBits(type, source, at, n));
+            }
+            running.set(Tensor.I32_LE, from / size * Integer.BYTES, most);
+        }
     }
 
     @Override
@@ -148,8 +172,8 @@ public final class CastArrays implements Cast {
         float divisor = Sizes.divisor(scale);
         forEachBlock(count, (block, from, n) -> {
             block.load(type, source, from, n);
-            block.scale(divisor, n);
-            block.encodeInt8(zeroPoint, lowest, n);
+            block.scale(divisor);
+            block.encodeInt8(zeroPoint, lowest);
             block.storeCodes(codes, from, n);
         });
     }
@@ -159,8 +183,8 @@ public final class CastArrays implements Cast {
         long count = Sizes.count(codes, type, target);
         forEachBlock(count, (block, from, n) -> {
             block.loadCodes(codes, from, n);
-            block.scale(scale, n);
-            block.decodeInt8(zeroPoint, n);
+            block.scale(scale);
+            block.decodeInt8(zeroPoint);
             block.store(type, target, from, n);
         });
     }
