@@ -34,6 +34,7 @@ final class ArrayBlock {
     /** 1.5 * 2^23: the last mantissa bit of the floats around it is worth 1, so adding it rounds to an integer in the low bits. */
     private static final float MAGIC = 0x1.8p23f;
 
+    private static final int QUIET_NAN = 0x7FC00000;
     private static final int HIGH = 0xFFFF0000;
     private static final int HIGH_MAGNITUDE = 0x7FFF0000;
 
@@ -142,28 +143,52 @@ final class ArrayBlock {
      */
     void scales(MemorySegment groups, long from, long size, int n) {
         if (size == 1) {
-            MemorySegment.copy(groups, from * Float.BYTES, longMemory, 0, (long) n * Float.BYTES);
-            splitFloats();
+            copyEach(groups, from, n);
             copy(bitMemory, scaleMemory, ELEMENTS * Float.BYTES);
             return;
         }
-        for (int i = 0; i < n; ) {
-            long group = (from + i) / size;
-            int to = (int) Math.min(n, (group + 1) * size - from);
-            float scale = groups.get(Tensor.F32_LE, group * Float.BYTES);
-            for (int p = 0; p < 4; p++) {
-                Arrays.fill(scales, p * PLANE + (i + 3 - p) / 4, p * PLANE + (to + 3 - p) / 4, scale);
-            }
-            i = to;
+        forEachGroup(from, size, n, (group, first, to) -> fill(first, to, groups.get(Tensor.F32_LE, group)));
+    }
+
+    /** The same of divisors: infinity for a scale of zero, as {@link Sizes#divisor}. */
+    void divisors(MemorySegment groups, long from, long size, int n) {
+        if (size == 1) {
+            copyEach(groups, from, n);
+            infinityForZero(bits);
+            copy(bitMemory, scaleMemory, ELEMENTS * Float.BYTES);
+            return;
+        }
+        forEachGroup(
+                from, size, n, (group, first, to) -> fill(first, to, Sizes.divisor(groups.get(Tensor.F32_LE, group))));
+    }
+
+    private void copyEach(MemorySegment scales, long from, int n) {
+        MemorySegment.copy(scales, from * Float.BYTES, longMemory, 0, (long) n * Float.BYTES);
+        splitFloats();
+    }
+
+    private void fill(int from, int to, float scale) {
+        for (int p = 0; p < 4; p++) {
+            Arrays.fill(scales, p * PLANE + (from + 3 - p) / 4, p * PLANE + (to + 3 - p) / 4, scale);
         }
     }
 
-    /** Makes divisors of scales: infinity of zero, as {@link Sizes#divisor}. */
-    void divisors() {
-        for (int i = 0; i < ELEMENTS; i++) {
-            if (scales[i] == 0) {
-                scales[i] = Float.POSITIVE_INFINITY;
-            }
+    /** A group's part of a block. */
+    private interface GroupVisitor {
+        /**
+         * Elements {@code from .. to - 1} of the block.
+         *
+         * @param at where the group's F32 lies
+         */
+        void visit(long at, int from, int to);
+    }
+
+    private static void forEachGroup(long from, long size, int n, GroupVisitor visitor) {
+        for (int i = 0; i < n; ) {
+            long group = (from + i) / size;
+            int to = (int) Math.min(n, (group + 1) * size - from);
+            visitor.visit(group * Float.BYTES, i, to);
+            i = to;
         }
     }
 
@@ -174,6 +199,7 @@ final class ArrayBlock {
         copy(valueMemory, bitMemory, ELEMENTS * Float.BYTES);
         copy(otherMemory, otherBitMemory, ELEMENTS * Float.BYTES);
         round(bits, otherBits, r, Float.floatToRawIntBits(magic));
+        sign(bits, otherBits, r);
         pack(bits, packed);
     }
 
@@ -181,12 +207,15 @@ final class ArrayBlock {
     void decode(Minifloat format) {
         Expansion e = Expansion.from(format);
         unpack(packed, bits);
+        copy(scaleMemory, otherBitMemory, ELEMENTS * Float.BYTES);
+        sign(bits, otherBits, e);
+        copy(otherBitMemory, scaleMemory, ELEMENTS * Float.BYTES);
         expand(bits, otherBits, e);
         copy(bitMemory, valueMemory, ELEMENTS * Float.BYTES);
         copy(otherBitMemory, otherMemory, ELEMENTS * Float.BYTES);
         float magic = Float.intBitsToFloat(e.magic());
         float least = Float.intBitsToFloat((e.firstNormal() << e.shift()) + e.rebias());
-        multiply(values, others, magic, least, scales);
+        multiply(values, others, magic + least, scales);
     }
 
     /** Divides the values by the scales and makes integers of the quotients; see {@link Cast#encodeInt8}. */
@@ -221,6 +250,20 @@ final class ArrayBlock {
     private static int widen(DType type, int high) {
         short half = (short) (high >>> 16);
         return Float.floatToRawIntBits(type == DType.BF16 ? BFloat16.toFloat(half) : Half.toFloat(half));
+    }
+
+    /** Raises the bits of running magnitudes, one for each group of {@code size} elements, an even number. */
+    void amaxGroups(DType type, MemorySegment source, long from, long size, MemorySegment running, int n) {
+        boolean wide = type == DType.F32;
+        int width = wide ? Float.BYTES : Short.BYTES;
+        MemorySegment.copy(source, from * width, bitMemory, 0, (long) n * width);
+        if (!wide && n % 2 != 0) {
+            bits[n / 2] &= 0xFFFF;
+        }
+        forEachGroup(from, size, n, (at, first, to) -> {
+            int most = wide ? amax(bits, first, to) : widen(type, amaxPairs(bits, first / 2, (to + 1) / 2));
+            running.set(Tensor.I32_LE, at, Math.max(running.get(Tensor.I32_LE, at), most));
+        });
     }
 
     /** Raises the bits of running magnitudes, one for each element. */
@@ -329,6 +372,15 @@ final class ArrayBlock {
         int least = r.least();
         int border = magic + (1 << (23 - shift));
         int offset = r.offset() + magic;
+        for (int i = 0; i < ELEMENTS; i++) {
+            int a = Math.max(Math.min(bits[i] & Rounding.MAGNITUDE, limit), least);
+            int normal = (a + half + ((a >> shift) & 1)) >> shift;
+            raised[i] = normal + Math.min(raised[i], border) - offset;
+        }
+    }
+
+    /** Makes codes of the bits of quotients and the codes of their magnitudes; NaN has one of its own. */
+    private static void sign(int[] bits, int[] magnitudes, Rounding r) {
         int signShift = r.signShift();
         int sign = r.sign();
         int zeroSign = r.zeroSign();
@@ -336,51 +388,66 @@ final class ArrayBlock {
         int nanSign = r.nanSign();
         for (int i = 0; i < ELEMENTS; i++) {
             int w = bits[i];
-            int abs = w & Rounding.MAGNITUDE;
-            int a = Math.max(Math.min(abs, limit), least);
-            int normal = (a + half + ((a >> shift) & 1)) >> shift;
-            int magnitude = normal + Math.min(raised[i], border) - offset;
+            int magnitude = magnitudes[i];
             int signed = (w >> signShift) & sign;
             int code = magnitude | (signed & (zeroSign | ((0 - magnitude) >> 31)));
-            int isNan = (Rounding.EXPONENT - abs) >> 31;
+            int isNan = (Rounding.EXPONENT - (w & Rounding.MAGNITUDE)) >> 31;
             bits[i] = code ^ ((code ^ nan ^ (signed & nanSign)) & isNan);
         }
     }
 
-    /**
-     * {@link Expansion}, its two cases side by side: {@code codes} become the bits of the value, signed, at least the smallest normal
-     * number; {@code subnormal} those of the magic number plus the value, at most that number.
-     */
-    private static void expand(int[] codes, int[] subnormal, Expansion e) {
+    /** Brings the signs of codes to the scales they are multiplied with, except to NaN. */
+    private static void sign(int[] codes, int[] scales, Expansion e) {
         int sign = e.sign();
+        int signShift = e.signShift();
+        for (int i = 0; i < ELEMENTS; i++) {
+            int isNan = (Rounding.EXPONENT - (scales[i] & Rounding.MAGNITUDE)) >> 31;
+            scales[i] ^= ((codes[i] & sign) << signShift) & ~isNan;
+        }
+    }
+
+    /**
+     * {@link Expansion} without signs, its two cases side by side: {@code codes} become the bits of the value, of at least the smallest
+     * normal number; {@code raised} those of the magic number plus the value, of at most that number. NaN has its sign.
+     */
+    private static void expand(int[] codes, int[] raised, Expansion e) {
+        int sign = e.sign();
+        int nan = QUIET_NAN;
         int signShift = e.signShift();
         int shift = e.shift();
         int rebias = e.rebias();
         int firstNormal = e.firstNormal();
         int magic = e.magic();
+        for (int i = 0; i < ELEMENTS; i++) {
+            int magnitude = codes[i] & ~sign;
+            raised[i] = magic | Math.min(magnitude, firstNormal);
+        }
         int infinity = e.infinity();
         int nanAdd = e.nanAdd();
         int nanMask = e.nanMask();
         int lastNumber = e.firstNan() - 1;
         for (int i = 0; i < ELEMENTS; i++) {
             int code = codes[i];
-            int signed = code & sign;
-            int magnitude = code ^ signed;
+            int magnitude = code & ~sign;
             int normal = (Math.max(magnitude, firstNormal) << shift) + rebias;
             int isInfinite = ((magnitude ^ infinity) - 1) >> 31;
             int isNan = (lastNumber - ((code + nanAdd) & nanMask)) >> 31;
             normal ^= (normal ^ Rounding.EXPONENT) & isInfinite;
-            normal ^= (normal ^ 0x7FC00000) & isNan;
-            int negative = signed << signShift;
-            codes[i] = normal | negative;
-            subnormal[i] = (magic | Math.min(magnitude, firstNormal)) | negative;
+            codes[i] = normal ^ ((normal ^ (nan | (code & sign) << signShift)) & isNan);
         }
     }
 
-    private static void multiply(float[] values, float[] raised, float magic, float least, float[] scales) {
+    /** What a subnormal number lacks to the smallest normal one is {@code border - raised}, 0 for others. */
+    private static void multiply(float[] values, float[] raised, float border, float[] scales) {
         for (int i = 0; i < ELEMENTS; i++) {
-            float missing = least - (Math.abs(raised[i]) - magic); // of a subnormal number to the least normal one, else 0
-            values[i] = Math.copySign(Math.abs(values[i]) - missing, values[i]) * scales[i];
+            values[i] = (values[i] - (border - raised[i])) * scales[i];
+        }
+    }
+
+    private static void infinityForZero(int[] bits) {
+        for (int i = 0; i < ELEMENTS; i++) {
+            int isZero = ((bits[i] & Rounding.MAGNITUDE) - 1) >> 31;
+            bits[i] ^= (bits[i] ^ Rounding.EXPONENT) & isZero;
         }
     }
 

@@ -82,8 +82,7 @@ public final class CastArrays implements Cast {
         Rounding r = Rounding.to(format, overflow);
         forEachBlock(count, (block, from, n) -> {
             block.load(type, source, from, n);
-            block.scales(scales, from, size, n);
-            block.divisors();
+            block.divisors(scales, from, size, n);
             block.encode(r);
             block.storeCodes(codes, from, n);
         });
@@ -151,6 +150,10 @@ public final class CastArrays implements Cast {
         Sizes.requireGroups(running, count, size);
         if (size == 1) {
             amaxEach(type, source, running);
+            return;
+        }
+        if (size % 2 == 0) {
+            forEachBlock(count, (block, from, n) -> block.amaxGroups(type, source, from, size, running, n));
             return;
         }
         ArrayBlock block = ArrayBlock.ofThread();
