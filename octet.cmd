@@ -63,9 +63,8 @@ if exist "%cache%" goto start_cached
 "%jdk%\bin\java.exe" "-XX:AOTCacheOutput=%cache%.new" "@%launcher%\common.args" "@%launcher%\%arguments%.args" -cp "%jar%" dev.octet.cli.Start --help >"%target%\octet-aot.log" 2>&1
 if exist "%cache%.new" move /y "%cache%.new" "%cache%" >nul
 :start_cached
-set "aot="
-if exist "%cache%" set "aot="-XX:AOTCache=%cache%" -Xlog:aot=off -Xlog:cds=off"
-"%jdk%\bin\java.exe" "@%launcher%\common.args" "@%launcher%\%arguments%.args" %aot% "-XX:ErrorFile=%TEMP%\octet-crash-%%p.log" %OCTET_JAVA_OPTIONS% "-Doctet.home=%home%" -cp "%jar%" dev.octet.cli.Start %*
+rem the JVM goes on without a cache that is missing or of another build
+"%jdk%\bin\java.exe" "-XX:AOTCache=%cache%" -Xlog:aot=off -Xlog:cds=off "@%launcher%\common.args" "@%launcher%\%arguments%.args" "-XX:ErrorFile=%TEMP%\octet-crash-%%p.log" %OCTET_JAVA_OPTIONS% "-Doctet.home=%home%" -cp "%jar%" dev.octet.cli.Start %*
 exit /b %errorlevel%
 
 rem ------------------------------------------------------------------------------------------------------------------------------
