@@ -22,7 +22,7 @@ import java.lang.foreign.MemorySegment;
  * disagree, or when a scale is not positive and finite.
  */
 public sealed interface Cast permits CastElementwise, CastArrays, CastVector {
-    /** The fastest twin this JVM can run, chosen once. Says in one log line when that is not the vector twin, and why. */
+    /** The twin for this JVM, chosen once: {@link CastVector} where its module was asked for and vectors are wide, else {@link CastArrays}. */
     static Cast best() {
         return BestCast.INSTANCE;
     }
