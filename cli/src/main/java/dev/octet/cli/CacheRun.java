@@ -18,6 +18,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.stream.Stream;
 
 /**
  * What the launcher runs while the JVM fills its ahead-of-time cache: the verbs that stream checkpoints, for real, on a small one. The
@@ -49,14 +50,14 @@ public final class CacheRun {
             String codes = folder.path().resolve("codes").toString();
             String blocks = folder.path().resolve("blocks").toString();
             String floats = folder.path().resolve("floats").toString();
+            List<String> quantize = List.of("quantize", source, "--recipe", "fp8-dynamic", "--target", "compressed-tensors", "-o", codes);
             List<List<String>> commands = List.of(
                     List.of("--help"),
                     List.of("inspect", source),
-                    List.of("quantize", source, "--recipe", "fp8-dynamic", "--target", "compressed-tensors", "--dry-run"),
-                    List.of("quantize", source, "--recipe", "fp8-dynamic", "--target", "compressed-tensors", "-o", codes),
+                    Stream.concat(quantize.stream(), Stream.of("--dry-run")).toList(),
+                    quantize,
                     List.of("quantize", source, "--recipe", "fp8-block", "--target", "fp8", "-o", blocks),
-                    List.of("verify", codes),
-                    List.of("inspect", codes),
+                    List.of("verify", codes, "--for", "vllm"),
                     List.of("dequantize", blocks, "--dtype", "bf16", "-o", floats));
             for (List<String> command : commands) {
                 if (Octet.run(command, screen) != ExitCode.OK) {
