@@ -29,7 +29,7 @@ class CastTest {
     private static final Cast REFERENCE = new CastReference();
 
     static Stream<Cast> twins() {
-        return Stream.of(REFERENCE, new CastScalar(), new CastVector());
+        return Stream.of(REFERENCE, new CastScalar(), new CastArrays(), new CastVector());
     }
 
     private static List<Minifloat> signedFormats() {
