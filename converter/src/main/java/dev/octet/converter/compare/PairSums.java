@@ -190,7 +190,11 @@ final class PairSums {
             int n) {
         if (areFinite(a, n) && areFinite(b, n) && areScales(multiplierA, gridA, n) && areScales(multiplierB, gridB, n)) {
             addProducts(a, b, n);
-            addErrors(first, a, multiplierA, gridA, b, multiplierB, gridB, n);
+            if (gridA.equals(gridB) && !gridA.quantized() && !gridA.integers()) {
+                addPlainErrors(a, b, gridA, n);
+            } else {
+                addErrors(first, a, multiplierA, gridA, b, multiplierB, gridB, n);
+            }
         } else {
             addEach(first, a, multiplierA, gridA, b, multiplierB, gridB, n);
         }
@@ -313,12 +317,43 @@ final class PairSums {
         towardB.moved += movedB;
     }
 
+    /** As {@link #addErrors} for two sides of one float format: units are powers of two, and dividing by them is multiplying. */
+    private void addPlainErrors(float[] a, float[] b, NumberGrid grid, int n) {
+        double third = 0.5 + grid.slack();
+        double noiseHere = noise;
+        double maxErrorHere = maxError;
+        double maxUlpHere = maxUlp;
+        int same = 0;
+        for (int i = 0; i < n; i++) {
+            float x = a[i];
+            float y = b[i];
+            if (x == y) {
+                same++;
+                zeroSigns += Float.floatToRawIntBits(x) == Float.floatToRawIntBits(y) ? 0 : 1;
+                continue;
+            }
+            double error = Math.abs((double) x - y);
+            double inUnits = error * grid.unitsIn1(x, y);
+            noiseHere += error * error;
+            maxErrorHere = error > maxErrorHere ? error : maxErrorHere;
+            maxUlpHere = inUnits > maxUlpHere ? inUnits : maxUlpHere;
+            histogram[binOf(inUnits, third)]++;
+        }
+        differing += n - same;
+        noise = noiseHere;
+        maxError = maxErrorHere;
+        maxUlp = maxUlpHere;
+    }
+
     /** As {@link #bin} for a number above 0, from the bits of it: every border but the third is at half of a binade. */
     private static int binOf(double inUnits, double third) {
         // one bit less, as a number at a border belongs below it
-        int half = (int) ((Double.doubleToRawLongBits(inUnits) - 1) >>> HALF_BINADE);
+        long bits = Double.doubleToRawLongBits(inUnits);
+        int half = (int) ((bits - 1) >>> HALF_BINADE);
         int bin = BINS[Math.max(0, Math.min(half - FIRST_HALF, BINS.length - 1))];
-        return bin > THIRD && inUnits <= third ? THIRD : bin;
+        // up to the third border, slack included, at most the third bin; without a branch
+        int beyond = (int) ((Double.doubleToRawLongBits(third) - bits) >> (Long.SIZE - 1));
+        return Math.min(bin, THIRD | (beyond & 0xFF));
     }
 
     private static byte[] bins() {
