@@ -16,7 +16,9 @@ import sys
 from measured import HERE, HOME, JAVA, OCTET, machine, measured, octet_trained, torch_trained, write
 
 WARM_UP = 3
-PRECISIONS = {"fp32": "{mode: fp32}", "bf16": "{mode: bf16}", "fp8": "{mode: fp8, recipe: delayed}"}
+PRECISIONS = {"fp32": "{mode: fp32}", "bf16": "{mode: bf16}", "fp16": "{mode: fp16}", "fp8": "{mode: fp8, recipe: delayed}",
+              "fp8-current": "{mode: fp8, recipe: current}", "fp8-block": "{mode: fp8, recipe: block}"}
+PYTORCH = ("fp32", "bf16", "fp16")
 
 
 class Model:
@@ -61,7 +63,7 @@ class Rounds:
 
     def torch(self, precision, steps):
         return torch_trained(f"{HERE}/train_torch.py", "step", self.model.name, self.folder, self.onnx, "--mode", precision, "--steps",
-                             str(steps), "--threads", str(self.options.threads))
+                             str(steps), "--threads", str(self.options.threads), "--seconds", str(self.options.torch_seconds))
 
     def octet(self, precision, steps):
         config = self.model.config % self.folder + f"steps: {steps}\nclip_grad_norm: 1.0\nprecision: {PRECISIONS[precision]}\n"
@@ -72,21 +74,24 @@ class Rounds:
     def rate(self):
         with open(f"{HOME}/bench/target/classpath.txt", encoding="utf-8") as file:
             path = f"{HOME}/bench/target/classes:{file.read().strip()}"
-        _, text = measured([JAVA, "--enable-native-access=ALL-UNNAMED", "--add-modules", "jdk.incubator.vector", "-cp", path,
+        _, text = measured([JAVA, "--enable-native-access=ALL-UNNAMED", "--add-modules", "jdk.incubator.vector",
+                            *os.environ.get("OCTET_JAVA_OPTIONS", "").split(), "-cp", path,
                             "dev.octet.bench.GemmRate", str(self.options.threads), "3", *self.model.shapes()])
         self.rates.append(json.loads(text.splitlines()[-1]))
 
     def measure(self):
         for turn in range(self.options.rounds):
             self.rate()
-            for precision in PRECISIONS:
-                for tool in ("octet", "torch") if precision != "fp8" else ("octet",):
+            for precision in self.options.precisions:
+                for tool in ("octet", "torch") if precision in PYTORCH else ("octet",):
                     label = f"{tool} {precision}"
                     long = turn == 0 and precision == "fp32"
                     result = getattr(self, tool)(precision, max(self.options.steps, self.options.curve if long else 0))
                     if turn == 0:
                         self.curves[label] = result["losses"]
-                    result["ms"] = statistics.median(result["millis"][WARM_UP:self.options.steps])
+                    millis = result["millis"][:self.options.steps]
+                    # a run that its time ended early counts from its second step
+                    result["ms"] = statistics.median(millis[WARM_UP:] if len(millis) > WARM_UP else millis[-1:])
                     self.runs.setdefault(label, []).append(result)
                     print(f"{self.model.name} round {turn + 1} {label}: {result['ms']:.0f} ms a step", file=sys.stderr)
 
@@ -108,16 +113,18 @@ class Rounds:
                          f"{summary[label] / least:.2f} of the floor; first step {statistics.median(r['millis'][0] for r in runs):.0f} ms; "
                          f"peak {max(r['peak_mb'] for r in runs):.0f} MB; loss after {len(self.curves[label])} steps "
                          f"{self.curves[label][-1]:.6f}")
-        for precision in ("fp32", "bf16"):
+        for precision in (p for p in self.options.precisions if p in PYTORCH):
             ratio = statistics.median(o["ms"] / t["ms"] for o, t in zip(self.runs[f"octet {precision}"], self.runs[f"torch {precision}"]))
             ours, theirs = self.curves[f"octet {precision}"], self.curves[f"torch {precision}"]
             apart = max(abs(a - b) for a, b in zip(ours, theirs))
             summary[f"octet / torch {precision}"], summary[f"losses apart {precision}"] = ratio, apart
             lines.append(f"{name:7} {precision}: Octet takes {ratio:.2f} of PyTorch's time; losses of {len(ours)} steps at most "
                          f"{apart:.2g} apart")
-        ratio = statistics.median(a["ms"] / b["ms"] for a, b in zip(self.runs["octet fp8"], self.runs["octet bf16"]))
-        summary["octet fp8 / octet bf16"] = ratio
-        lines.append(f"{name:7} fp8: {ratio:.2f} of Octet's time in bf16")
+        for precision in (p for p in self.options.precisions if p != "fp32"):
+            ratios = {other: statistics.median(a["ms"] / b["ms"] for a, b in zip(self.runs[f"octet {precision}"], self.runs[f"octet {other}"]))
+                      for other in ("fp32", "bf16") if other != precision and other in self.options.precisions}
+            summary |= {f"octet {precision} / octet {other}": ratio for other, ratio in ratios.items()}
+            lines.append(f"{name:7} {precision}: " + ", ".join(f"{ratio:.2f} of Octet's time in {other}" for other, ratio in ratios.items()))
         return lines, summary
 
 
@@ -140,6 +147,8 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "train"))
     parser.add_argument("--only", default="gpt2,minilm")
+    parser.add_argument("--precisions", default="fp32,bf16,fp8", type=lambda text: text.split(","), help=f"of {', '.join(PRECISIONS)}")
+    parser.add_argument("--torch-seconds", type=int, default=600, help="after which a process of PyTorch stops, two steps at least")
     parser.add_argument("--minilm", default=os.path.join(HOME, ".octet", "quickstart", "all-minilm-l6-v2.onnx"))
     parser.add_argument("--octet", default=OCTET, help="command")
     options = parser.parse_args()
@@ -160,4 +169,5 @@ def main():
           {"machine": facts, "summary": summary, "rounds": runs, "rates": rates})
 
 
-main()
+if __name__ == "__main__":
+    main()

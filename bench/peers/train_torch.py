@@ -2,9 +2,9 @@
 
     train_torch.py make gpt2 FOLDER              a GPT-2-shaped model with random weights as ONNX, its weights, and tokens to learn
     train_torch.py make minilm FOLDER MODEL      ragged batches with fixed targets for the MiniLM of `octet quickstart`, MODEL
-    train_torch.py step gpt2|minilm FOLDER --mode fp32|bf16 --steps N --threads T
+    train_torch.py step gpt2|minilm FOLDER --mode fp32|bf16|fp16 --steps N --threads T --seconds S
 
-`step` prints one JSON line: losses, milliseconds of each step, torch's version. BF16 is autocast; weights, gradients and moments stay F32.
+`step` prints one JSON line: losses, milliseconds of each step, torch's version. BF16 and F16 are autocast, F16 with a loss scale; weights, gradients and moments stay F32.
 """
 
 import argparse
@@ -152,21 +152,27 @@ def minilm_steps(folder, path):
     return model, 1e-4, loss
 
 
-def steps(made, mode, count, decay=False):
-    """Trains; the learning rate goes down to 0 in a line with `decay`."""
+def steps(made, mode, count, decay=False, seconds=math.inf):
+    """Trains; the learning rate goes down to 0 in a line with `decay`. Stops after so many seconds, but not before two steps."""
     model, lr, loss_of = made
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: (count - i) / count if decay else 1)
+    scaler = torch.amp.GradScaler("cpu", enabled=mode == "fp16")
     losses, millis = [], []
+    begin = time.perf_counter()
     for i in range(count):
         start = time.perf_counter()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=mode == "bf16"):
+        if i >= 2 and start - begin > seconds:
+            break
+        with torch.autocast("cpu", dtype=torch.float16 if mode == "fp16" else torch.bfloat16, enabled=mode != "fp32"):
             loss = loss_of(i)
         optimizer.zero_grad()
-        loss.backward()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         schedule.step()
         losses.append(loss.item())
         millis.append((time.perf_counter() - start) * 1e3)
@@ -179,9 +185,10 @@ def main():
     parser.add_argument("model", choices=["gpt2", "minilm"])
     parser.add_argument("folder")
     parser.add_argument("onnx", nargs="?")
-    parser.add_argument("--mode", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--mode", choices=["fp32", "bf16", "fp16"], default="fp32")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which it stops, two steps at least")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.what == "make":
@@ -189,7 +196,7 @@ def main():
         (make_gpt2 if options.model == "gpt2" else make_minilm)(options.folder)
     else:
         made = gpt2_steps(options.folder) if options.model == "gpt2" else minilm_steps(options.folder, options.onnx)
-        print(json.dumps(steps(made, options.mode, options.steps)))
+        print(json.dumps(steps(made, options.mode, options.steps, seconds=options.seconds)))
 
 
 if __name__ == "__main__":

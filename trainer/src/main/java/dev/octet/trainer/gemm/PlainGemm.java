@@ -2,6 +2,7 @@ package dev.octet.trainer.gemm;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.number.FusedMultiplyAdd;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Gemm;
 import dev.octet.trainer.kernel.OperandType;
@@ -47,7 +48,7 @@ public final class PlainGemm implements Gemm {
                 w.read(p * call.ldb(), right, 0, call.n());
             }
             for (int j = 0; j < call.n(); j++) {
-                sum[j] = Math.fma(one[0], right[j], sum[j]);
+                sum[j] = FusedMultiplyAdd.of(one[0], right[j], sum[j]);
             }
         }
         y.write(i * call.ldc(), sum, 0, call.n());

@@ -2,6 +2,7 @@ package dev.octet.trainer.gemm;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.number.FusedMultiplyAdd;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Gemm;
 import dev.octet.trainer.kernel.OperandType;
@@ -20,6 +21,9 @@ import jdk.incubator.vector.VectorSpecies;
 final class VectorGemm implements Gemm {
     private static final VectorSpecies<Float> SPECIES = FloatVector.SPECIES_PREFERRED;
     private static final int LANES = SPECIES.length();
+
+    /** Without the instruction a product is rounded before it is added. */
+    private static final boolean FUSED = FusedMultiplyAdd.inHardware();
 
     /** Columns of a strip of B, and of a tile of sums. */
     private static final int WIDTH = 2 * LANES;
@@ -208,29 +212,29 @@ final class VectorGemm implements Gemm {
             FloatVector b1 = FloatVector.fromArray(SPECIES, b, fromB + p * WIDTH + LANES);
             int x = fromA + p * HEIGHT;
             FloatVector a0 = FloatVector.broadcast(SPECIES, a[x + 0]);
-            c00 = a0.fma(b0, c00);
-            c01 = a0.fma(b1, c01);
+            c00 = FUSED ? a0.fma(b0, c00) : a0.mul(b0).add(c00);
+            c01 = FUSED ? a0.fma(b1, c01) : a0.mul(b1).add(c01);
             FloatVector a1 = FloatVector.broadcast(SPECIES, a[x + 1]);
-            c10 = a1.fma(b0, c10);
-            c11 = a1.fma(b1, c11);
+            c10 = FUSED ? a1.fma(b0, c10) : a1.mul(b0).add(c10);
+            c11 = FUSED ? a1.fma(b1, c11) : a1.mul(b1).add(c11);
             FloatVector a2 = FloatVector.broadcast(SPECIES, a[x + 2]);
-            c20 = a2.fma(b0, c20);
-            c21 = a2.fma(b1, c21);
+            c20 = FUSED ? a2.fma(b0, c20) : a2.mul(b0).add(c20);
+            c21 = FUSED ? a2.fma(b1, c21) : a2.mul(b1).add(c21);
             FloatVector a3 = FloatVector.broadcast(SPECIES, a[x + 3]);
-            c30 = a3.fma(b0, c30);
-            c31 = a3.fma(b1, c31);
+            c30 = FUSED ? a3.fma(b0, c30) : a3.mul(b0).add(c30);
+            c31 = FUSED ? a3.fma(b1, c31) : a3.mul(b1).add(c31);
             FloatVector a4 = FloatVector.broadcast(SPECIES, a[x + 4]);
-            c40 = a4.fma(b0, c40);
-            c41 = a4.fma(b1, c41);
+            c40 = FUSED ? a4.fma(b0, c40) : a4.mul(b0).add(c40);
+            c41 = FUSED ? a4.fma(b1, c41) : a4.mul(b1).add(c41);
             FloatVector a5 = FloatVector.broadcast(SPECIES, a[x + 5]);
-            c50 = a5.fma(b0, c50);
-            c51 = a5.fma(b1, c51);
+            c50 = FUSED ? a5.fma(b0, c50) : a5.mul(b0).add(c50);
+            c51 = FUSED ? a5.fma(b1, c51) : a5.mul(b1).add(c51);
             FloatVector a6 = FloatVector.broadcast(SPECIES, a[x + 6]);
-            c60 = a6.fma(b0, c60);
-            c61 = a6.fma(b1, c61);
+            c60 = FUSED ? a6.fma(b0, c60) : a6.mul(b0).add(c60);
+            c61 = FUSED ? a6.fma(b1, c61) : a6.mul(b1).add(c61);
             FloatVector a7 = FloatVector.broadcast(SPECIES, a[x + 7]);
-            c70 = a7.fma(b0, c70);
-            c71 = a7.fma(b1, c71);
+            c70 = FUSED ? a7.fma(b0, c70) : a7.mul(b0).add(c70);
+            c71 = FUSED ? a7.fma(b1, c71) : a7.mul(b1).add(c71);
         }
         c00.intoArray(c, at + 0 * WIDTH);
         c01.intoArray(c, at + 0 * WIDTH + LANES);

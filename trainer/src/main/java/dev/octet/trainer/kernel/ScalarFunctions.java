@@ -2,17 +2,19 @@ package dev.octet.trainer.kernel;
 
 import static dev.octet.trainer.kernel.FunctionConstants.*;
 
+import dev.octet.quant.number.FusedMultiplyAdd;
+
 /** One by one; the law for {@link VectorFunctions}, which computes the same bits (but sums in another order). */
 final class ScalarFunctions implements ElementaryFunctions {
     /** e^x = 2^k·e^r, |r| <= ln(2)/2; 2^k in two factors, so that neither over- nor underflows before the product does. */
     static float exp(float x) {
         float bounded = x > EXP_HIGHEST ? EXP_HIGHEST : x < EXP_LOWEST ? EXP_LOWEST : x;
-        float shifted = Math.fma(bounded, LOG2_E, ROUNDER);
+        float shifted = FusedMultiplyAdd.of(bounded, LOG2_E, ROUNDER);
         int k = Float.floatToRawIntBits(shifted) - ROUNDER_BITS;
         float n = shifted - ROUNDER;
-        float r = Math.fma(n, -LN2_LOW, Math.fma(n, -LN2_HIGH, bounded));
-        float p = Math.fma(Math.fma(Math.fma(Math.fma(EXP_4, r, EXP_3), r, EXP_2), r, EXP_1), r, EXP_0);
-        p = Math.fma(p, r * r, r) + 1;
+        float r = FusedMultiplyAdd.of(n, -LN2_LOW, FusedMultiplyAdd.of(n, -LN2_HIGH, bounded));
+        float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(EXP_4, r, EXP_3), r, EXP_2), r, EXP_1), r, EXP_0);
+        p = FusedMultiplyAdd.of(p, r * r, r) + 1;
         int half = k >> 1;
         return p * powerOfTwo(half) * powerOfTwo(k - half);
     }
@@ -28,19 +30,19 @@ final class ScalarFunctions implements ElementaryFunctions {
         int exponent = (bits - SQRT_HALF_BITS) >> 23;
         float f = Float.intBitsToFloat(bits - (exponent << 23)) - 1;
         float e = exponent - (subnormal ? 23f : 0f);
-        float p = Math.fma(Math.fma(Math.fma(LOG_7, f, LOG_6), f, LOG_5), f, LOG_4);
-        p = Math.fma(Math.fma(Math.fma(Math.fma(p, f, LOG_3), f, LOG_2), f, LOG_1), f, LOG_0);
+        float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(LOG_7, f, LOG_6), f, LOG_5), f, LOG_4);
+        p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(p, f, LOG_3), f, LOG_2), f, LOG_1), f, LOG_0);
         float z = f * f;
-        float y = Math.fma(e, LN2_LOW, f * z * p);
-        y = Math.fma(-0.5f, z, y);
-        y = Math.fma(e, LN2_HIGH, f + y);
+        float y = FusedMultiplyAdd.of(e, LN2_LOW, f * z * p);
+        y = FusedMultiplyAdd.of(-0.5f, z, y);
+        y = FusedMultiplyAdd.of(e, LN2_HIGH, f + y);
         return x > 0 ? (x < Float.POSITIVE_INFINITY ? y : x) : x == 0 ? Float.NEGATIVE_INFINITY : Float.NaN;
     }
 
     static float tanh(float x) {
         float s = x * x;
-        float p = Math.fma(Math.fma(Math.fma(Math.fma(TANH_4, s, TANH_3), s, TANH_2), s, TANH_1), s, TANH_0);
-        float small = Math.fma(p * s, x, x);
+        float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(TANH_4, s, TANH_3), s, TANH_2), s, TANH_1), s, TANH_0);
+        float small = FusedMultiplyAdd.of(p * s, x, x);
         float a = Math.abs(x);
         float large = Math.copySign(1 - 2 / (exp(2 * a) + 1), x);
         return a < TANH_SMALL ? small : large;
@@ -48,13 +50,13 @@ final class ScalarFunctions implements ElementaryFunctions {
 
     static float erf(float x) {
         float s = x * x;
-        float p = Math.fma(Math.fma(Math.fma(ERF_6, s, ERF_5), s, ERF_4), s, ERF_3);
-        p = Math.fma(Math.fma(Math.fma(p, s, ERF_2), s, ERF_1), s, ERF_0);
-        float small = Math.fma(p, x, x);
+        float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(ERF_6, s, ERF_5), s, ERF_4), s, ERF_3);
+        p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(p, s, ERF_2), s, ERF_1), s, ERF_0);
+        float small = FusedMultiplyAdd.of(p, x, x);
         float a = Math.abs(x);
         float t = a > ERF_ONE ? ERF_ONE : a;
-        float q = Math.fma(Math.fma(Math.fma(ERFC_6, t, ERFC_5), t, ERFC_4), t, ERFC_3);
-        q = Math.fma(Math.fma(Math.fma(q, t, ERFC_2), t, ERFC_1), t, ERFC_0);
+        float q = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(ERFC_6, t, ERFC_5), t, ERFC_4), t, ERFC_3);
+        q = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(q, t, ERFC_2), t, ERFC_1), t, ERFC_0);
         float large = Math.copySign(1 - exp(-(q + t)), x);
         return a < ERF_SMALL ? small : large;
     }
@@ -68,8 +70,8 @@ final class ScalarFunctions implements ElementaryFunctions {
         float u = exp(-Math.abs(x));
         float s = u / (2 + u);
         float z = s * s;
-        float p = Math.fma(Math.fma(Math.fma(Math.fma(LOG1P_4, z, LOG1P_3), z, LOG1P_2), z, LOG1P_1), z, LOG1P_0);
-        return (x > 0 ? x : 0) + Math.fma(s * z, p, 2 * s);
+        float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(LOG1P_4, z, LOG1P_3), z, LOG1P_2), z, LOG1P_1), z, LOG1P_0);
+        return (x > 0 ? x : 0) + FusedMultiplyAdd.of(s * z, p, 2 * s);
     }
 
     @Override
@@ -160,7 +162,7 @@ final class ScalarFunctions implements ElementaryFunctions {
     public float dot(float[] a, int fromA, float[] b, int fromB, int n) {
         float sum = 0;
         for (int i = 0; i < n; i++) {
-            sum = Math.fma(a[fromA + i], b[fromB + i], sum);
+            sum = FusedMultiplyAdd.of(a[fromA + i], b[fromB + i], sum);
         }
         return sum;
     }

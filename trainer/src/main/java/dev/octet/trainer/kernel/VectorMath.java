@@ -1,8 +1,10 @@
 package dev.octet.trainer.kernel;
 
+import dev.octet.quant.number.FusedMultiplyAdd;
+
 /**
  * Elementary functions, sums and products over runs of floats, on the vectors of the processor where the module {@code
- * jdk.incubator.vector} is there, else one by one with the same formulas: a result does not depend on where in a run an element stands,
+ * jdk.incubator.vector} is there and products are added with one rounding, else one by one with the same formulas: a result does not depend on where in a run an element stands,
  * nor on the width of vectors. (Sums do: their order is that of the vectors.)
  *
  * <p>Largest errors in units in the last place of F32, over a sweep of all ranges ({@code VectorMathTest}): exp 1, log 1, tanh 2, erf 1.1,
@@ -18,7 +20,7 @@ public final class VectorMath {
 
     private static ElementaryFunctions choose() {
         if (ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()) {
-            return new VectorFunctions();
+            return FusedMultiplyAdd.inHardware() ? new VectorFunctions() : new ScalarFunctions();
         }
         System.getLogger(VectorMath.class.getName())
                 .log(
