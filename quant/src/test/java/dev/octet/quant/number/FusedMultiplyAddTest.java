@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
+@Tag("twins")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class FusedMultiplyAddTest {
     /** Zeros, ones, ends of ranges, and values whose products lie halfway between two floats. */
