@@ -120,10 +120,11 @@ record QuickstartFiles(Path model, Path tokenizer) {
     }
 
     private static Optional<String> maven() {
+        String name = File.separatorChar == '\\' ? "mvn.cmd" : "mvn"; // on Windows mvn is a script of another system
         String path = System.getenv().getOrDefault("PATH", "");
         return Stream.of(path.split(File.pathSeparator, -1))
                 .filter(folder -> !folder.isEmpty())
-                .map(folder -> Path.of(folder, "mvn"))
+                .map(folder -> Path.of(folder, name))
                 .filter(Files::isExecutable)
                 .map(Path::toString)
                 .findFirst();

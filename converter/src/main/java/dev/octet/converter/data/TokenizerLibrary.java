@@ -3,6 +3,8 @@ package dev.octet.converter.data;
 import ai.djl.huggingface.tokenizers.HuggingFaceTokenizer;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.NativeFiles;
+import dev.octet.formats.file.Platform;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -30,6 +32,10 @@ final class TokenizerLibrary {
     private static final Map<String, String> OFFLINE =
             Map.of("ai.djl.offline", "true", "OPT_OUT_TRACKING", "true", "RUST_FLAVOR", "cpu");
 
+    /** What the library needs beside it on Windows. */
+    private static final List<String> BESIDE =
+            List.of("libwinpthread-1.dll", "libgcc_s_seh-1.dll", "libstdc++-6.dll");
+
     private static final List<String> SETTINGS = List.of(
             LIBRARY,
             JNA_FOLDER,
@@ -55,15 +61,18 @@ final class TokenizerLibrary {
         });
         ClassLoader loader = HuggingFaceTokenizer.class.getClassLoader();
         if (isNotSet(LIBRARY)) {
-            String file = System.mapLibraryName("tokenizers");
+            String folder =
+                    "native/lib/" + Platform.current().map(Platform::tokenizers).orElse("no") + "/cpu/";
+            List<String> files = new ArrayList<>(List.of(System.mapLibraryName("tokenizers")));
+            BESIDE.stream().filter(f -> NativeFiles.has(loader, folder + f)).forEach(files::add);
             System.setProperty(
                     LIBRARY,
-                    NativeFiles.unpack(loader, "native/lib/" + NativeFiles.platform() + "/cpu/", List.of(file))
-                            .resolve(file)
+                    NativeFiles.unpack(loader, folder, files)
+                            .resolve(files.getFirst())
                             .toString());
         }
-        String folder = "com/sun/jna/" + NativeFiles.platform().replace('_', '-') + "/";
-        String file = System.mapLibraryName("jnidispatch");
+        String folder = "com/sun/jna/" + Platform.current().map(Platform::jna).orElse("no") + "/";
+        String file = jna();
         if (isNotSet(JNA_FOLDER) && NativeFiles.has(loader, folder + file)) {
             String unpacked = NativeFiles.unpack(loader, folder, List.of(file)).toString();
             System.setProperty(JNA_FOLDER, unpacked);
@@ -71,6 +80,11 @@ final class TokenizerLibrary {
                 System.setProperty(JNA_TEMPORARY, unpacked);
             }
         }
+    }
+
+    /** JNA's own library, which on macOS has the ending of old. */
+    private static String jna() {
+        return System.mapLibraryName("jnidispatch").replace(".dylib", ".jnilib");
     }
 
     /** Which build of the library is loaded: its file, named by its checksum. */

@@ -5,6 +5,7 @@ import ai.onnxruntime.OrtLoggingLevel;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.NativeFiles;
+import dev.octet.formats.file.Platform;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -12,8 +13,8 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.NoSuchElementException;
+import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import org.jspecify.annotations.Nullable;
@@ -89,11 +90,12 @@ final class OnnxRuntimeLibrary {
 
     /** Brings the libraries to the user's own folder, unless told where they are; where the jar has none, ONNX Runtime looks itself. */
     private static void unpack() {
-        if (System.getProperty(LIBRARY_FOLDER) != null) {
+        Optional<Platform> platform = Platform.current();
+        if (System.getProperty(LIBRARY_FOLDER) != null || platform.isEmpty()) {
             return;
         }
         ClassLoader loader = OrtEnvironment.class.getClassLoader();
-        String folder = "ai/onnxruntime/native/" + platform() + "/";
+        String folder = "ai/onnxruntime/native/" + platform.get().onnxRuntime() + "/";
         List<String> names = new ArrayList<>();
         // the last is in the artifact for GPUs only, and has to lie beside the first
         for (String library : List.of("onnxruntime", "onnxruntime4j_jni", "onnxruntime_providers_shared")) {
@@ -106,15 +108,6 @@ final class OnnxRuntimeLibrary {
             System.setProperty(
                     LIBRARY_FOLDER, NativeFiles.unpack(loader, folder, names).toString());
         }
-    }
-
-    /** The system and processor as ONNX Runtime's jar spells them: {@code linux-x64}. */
-    private static String platform() {
-        String os = System.getProperty("os.name").toLowerCase(Locale.ROOT);
-        String arch = System.getProperty("os.arch");
-        return (os.contains("mac") ? "osx" : os.contains("win") ? "win" : "linux")
-                + "-"
-                + (arch.equals("amd64") || arch.equals("x86_64") ? "x64" : arch);
     }
 
     private static OrtEnvironment start() {

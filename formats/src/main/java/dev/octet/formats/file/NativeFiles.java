@@ -16,7 +16,6 @@ import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
-import java.util.Locale;
 import java.util.jar.JarEntry;
 import java.util.zip.CRC32;
 import java.util.zip.CheckedInputStream;
@@ -39,15 +38,6 @@ public final class NativeFiles {
     private static @Nullable Path temporary;
 
     private NativeFiles() {}
-
-    /** The system and processor as most natives' jars spell them: {@code linux-x86_64}. */
-    public static String platform() {
-        String os = System.getProperty("os.name").toLowerCase(Locale.ROOT);
-        String arch = System.getProperty("os.arch");
-        return (os.startsWith("linux") ? "linux" : os.replace(' ', '-'))
-                + "-"
-                + (arch.equals("amd64") ? "x86_64" : arch);
-    }
 
     /** Whether a resource is there to be unpacked. */
     public static boolean has(ClassLoader loader, String resource) {
@@ -146,7 +136,7 @@ public final class NativeFiles {
         URL url = loader.getResource(resource);
         if (url == null) {
             throw new UnavailableException(
-                    "there is no native library for " + platform(),
+                    "there is no native library for " + Platform.text(),
                     "class path, resource " + resource,
                     "put the jar with it on the class path, or use a platform that it has a build for");
         }

@@ -59,12 +59,19 @@ public final class NativeTrial {
      */
     public static Optional<Ended> run(Class<?> main, Map<String, String> properties, byte[] input, Duration limit)
             throws IOException {
+        return run(main, List.of(), properties, input, limit);
+    }
+
+    /** As {@link #run(Class, Map, byte[], Duration)}, with options of the JVM that come after those it has by itself. */
+    public static Optional<Ended> run(
+            Class<?> main, List<String> options, Map<String, String> properties, byte[] input, Duration limit)
+            throws IOException {
         Path output = Files.createTempFile("octet-trial", ".txt");
         Path errors = Files.createTempFile("octet-trial", ".txt");
         try {
             Process process;
             try {
-                process = new ProcessBuilder(command(main, properties))
+                process = new ProcessBuilder(command(main, options, properties))
                         .redirectOutput(output.toFile())
                         .redirectError(errors.toFile())
                         .start();
@@ -100,7 +107,7 @@ public final class NativeTrial {
         }
     }
 
-    private static List<String> command(Class<?> main, Map<String, String> properties) {
+    private static List<String> command(Class<?> main, List<String> options, Map<String, String> properties) {
         List<String> words = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-XX:+UseSerialGC",
@@ -108,6 +115,7 @@ public final class NativeTrial {
                 "-XX:-CreateCoredumpOnCrash",
                 "-XX:+SuppressFatalErrorMessage",
                 "--enable-native-access=ALL-UNNAMED"));
+        words.addAll(options);
         properties.forEach((key, value) -> words.add("-D" + key + "=" + value));
         String module = main.getModule().getName();
         if (module == null) {

@@ -6,18 +6,9 @@ final class BestCast {
 
     private BestCast() {}
 
+    /** Loading {@link CastVector} without its module would fail, so that is asked first. */
     private static Cast choose() {
-        if (ModuleLayer.boot().findModule("jdk.incubator.vector").isEmpty()) {
-            return scalarBecause("start java with --add-modules jdk.incubator.vector");
-        }
-        return CastVector.fits()
-                ? new CastVector()
-                : scalarBecause("this processor's vectors are narrower than 256 bits");
-    }
-
-    private static Cast scalarBecause(String reason) {
-        System.getLogger(Cast.class.getName())
-                .log(System.Logger.Level.WARNING, "casting without SIMD, some ten times slower: {0}", reason);
-        return new CastScalar();
+        boolean vectors = ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent();
+        return vectors && CastVector.fits() ? new CastVector() : new CastArrays();
     }
 }

@@ -21,8 +21,8 @@ import java.lang.foreign.MemorySegment;
  * <p>All methods throw {@link IllegalArgumentException} when a float type is not F32, BF16 or F16, when the segments' sizes
  * disagree, or when a scale is not positive and finite.
  */
-public sealed interface Cast permits CastElementwise, CastVector {
-    /** The fastest twin this JVM can run, chosen once. Says in one log line when that is not the vector twin, and why. */
+public sealed interface Cast permits CastElementwise, CastArrays, CastVector {
+    /** The twin for this JVM, chosen once: {@link CastVector} where its module was asked for and vectors are wide, else {@link CastArrays}. */
     static Cast best() {
         return BestCast.INSTANCE;
     }

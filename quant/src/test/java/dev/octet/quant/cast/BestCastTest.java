@@ -1,7 +1,6 @@
 package dev.octet.quant.cast;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -27,11 +26,8 @@ class BestCastTest {
     }
 
     @Test
-    void without_the_vector_module_casts_are_scalar_and_the_log_names_the_flag() throws Exception {
-        String output = runJava();
-        assertTrue(output.contains("twin: scalar"), output);
-        assertTrue(output.contains("--add-modules jdk.incubator.vector"), output);
-        assertEquals(1, output.lines().filter(l -> l.contains("--add-modules")).count(), output);
+    void without_the_vector_module_the_compiler_makes_the_vectors_and_nothing_is_said() throws Exception {
+        assertEquals("twin: arrays", runJava().strip());
     }
 
     private static String runJava() throws IOException, InterruptedException {

@@ -10,6 +10,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.Quantizer;
 import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.CastArrays;
 import dev.octet.quant.cast.CastScalar;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Codes;
@@ -55,7 +56,7 @@ class TileCastTest {
     };
 
     static Stream<Cast> twins() {
-        return Stream.of(Cast.best(), new CastScalar());
+        return Stream.of(Cast.best(), new CastArrays(), new CastScalar());
     }
 
     /** A tile of random elements, among them zeros of both signs, subnormal and very large ones, and scales, one of them zero. */

@@ -8,6 +8,7 @@ import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.gemm.OneDnn.Operand;
 import dev.octet.trainer.gemm.OneDnn.Product;
+import dev.octet.trainer.kernel.Gemm;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -42,6 +43,9 @@ final class GemmTrial {
     private static final int TERMS = 512;
     private static final int RUNS = 5;
 
+    /** Until then the optimising compiler is done. */
+    private static final long WARM_NANOS = 2_000_000_000L;
+
     private GemmTrial() {}
 
     /**
@@ -73,7 +77,7 @@ final class GemmTrial {
         Optional<NativeTrial.Ended> trial;
         try {
             trial = NativeTrial.run(
-                    GemmTrial.class, Map.of("octet.gemm.library", library.toString()), new byte[0], LIMIT);
+                    GemmTrial.class, options(), Map.of("octet.gemm.library", library.toString()), new byte[0], LIMIT);
         } catch (IOException e) {
             LOG.log(System.Logger.Level.DEBUG, "measured in this process", e);
             trial = Optional.empty();
@@ -94,6 +98,15 @@ final class GemmTrial {
                     "go on in Java");
         }
         return Rates.parse(ended.output(), library.toString());
+    }
+
+    /** Java is measured only as it will run: with vectors and the optimising compiler. */
+    private static List<String> options() {
+        return comparesJava() ? List.of("--add-modules", "jdk.incubator.vector", "-XX:TieredStopAtLevel=4") : List.of();
+    }
+
+    private static boolean comparesJava() {
+        return !OneDnn.X86 && Gemms.hasVectors();
     }
 
     private static UnavailableException crash(String where, String fix) {
@@ -185,6 +198,9 @@ final class GemmTrial {
                         return true;
                     });
                 }
+                if (type == DType.F32 && comparesJava()) {
+                    own.put(Route.JAVA, java(summed));
+                }
                 if (type != DType.F32) {
                     put(own, Route.MATMUL, () -> primitives.multiply(type, type, rounded));
                 }
@@ -205,6 +221,20 @@ final class GemmTrial {
             }
         }
         rates.put(route, 2.0 * ROWS * COLUMNS * TERMS / best);
+    }
+
+    private static double java(Product p) {
+        Gemm.Call call = Gemm.Call.of(false, true, ROWS, COLUMNS, TERMS, DType.F32, DType.F32, false);
+        VectorGemm gemm = new VectorGemm();
+        long best = Long.MAX_VALUE;
+        long start = System.nanoTime();
+        for (long now = start; now - start < WARM_NANOS; ) {
+            gemm.single(call, p.a().bytes(), p.b().bytes(), p.c().bytes());
+            long end = System.nanoTime();
+            best = Math.min(best, end - now);
+            now = end;
+        }
+        return 2.0 * ROWS * COLUMNS * TERMS / best;
     }
 
     private static Product product(Arena arena, DType operands, DType result) {

@@ -2,8 +2,10 @@ package dev.octet.trainer.gemm;
 
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.CacheFolder;
+import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Gemm;
 import java.nio.file.Path;
+import java.util.Locale;
 
 /** The products there are on this machine. */
 public final class Gemms {
@@ -22,6 +24,11 @@ public final class Gemms {
         return Best.INSTANCE.text();
     }
 
+    /** Whether {@link VectorGemm} can be loaded. */
+    static boolean hasVectors() {
+        return ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent();
+    }
+
     private record Choice(Gemm gemm, String text) {}
 
     /** Chosen when first asked. */
@@ -35,6 +42,13 @@ public final class Gemms {
             try {
                 Path folder = OneDnn.unpack(CacheFolder.path());
                 Rates rates = GemmTrial.rates(CacheFolder.path(), folder);
+                if (rates.best(DType.F32) == Route.JAVA) {
+                    return java(String.format(
+                            Locale.ROOT,
+                            "it does %.1f billion multiplications and additions a second here, Java %.1f",
+                            rates.of(DType.F32, Route.GEMM),
+                            rates.of(DType.F32, Route.JAVA)));
+                }
                 OneDnnGemm gemm = new OneDnnGemm(OneDnn.load(folder), rates);
                 return new Choice(gemm, gemm.text());
             } catch (UnavailableException e) {
@@ -45,9 +59,7 @@ public final class Gemms {
         private static Choice java(String reason) {
             System.getLogger(Gemms.class.getName())
                     .log(System.Logger.Level.INFO, "matrix products in Java, slower than natively: {0}", reason);
-            Gemm gemm = ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
-                    ? new VectorGemm()
-                    : new PlainGemm();
+            Gemm gemm = hasVectors() ? new VectorGemm() : new PlainGemm();
             return new Choice(gemm, gemm.name() + " (not oneDNN: " + reason + ")");
         }
     }

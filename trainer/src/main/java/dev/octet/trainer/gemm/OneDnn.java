@@ -2,6 +2,7 @@ package dev.octet.trainer.gemm;
 
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.NativeFiles;
+import dev.octet.formats.file.Platform;
 import dev.octet.formats.tensor.DType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -29,6 +30,9 @@ final class OneDnn {
     private static final String FOLDER = "org/bytedeco/dnnl/";
 
     private static final int SUCCESS = 0;
+
+    /** Whether the library has machine code of its own for products: for ARM it has loops, which a compiler made vectors of. */
+    static final boolean X86 = Platform.current().map(Platform::isX86).orElse(false);
 
     /** {@code dnnl_cpu_isa_avx512_core}'s own bit. */
     private static final int AVX512 = 0x20;
@@ -80,10 +84,38 @@ final class OneDnn {
     /** {@code C = A·B}, or added to C, of m rows, n columns and sums of k terms. */
     record Product(int m, int n, int k, Operand a, Operand b, Operand c, boolean accumulate) {}
 
+    /**
+     * Files of the library on a platform.
+     *
+     * @param openMp what it shares work out with; loaded first, since on macOS the library finds it only then
+     */
+    private record Files(String library, String openMp) {
+        static Files of(Platform platform) {
+            return switch (platform) {
+                case LINUX_X86_64, LINUX_ARM64 -> new Files("libdnnl.so.3", "libgomp.so.1");
+                case MACOS_ARM64 -> new Files("libdnnl.3.dylib", "libomp.dylib");
+                case MACOS_X86_64 -> new Files("libdnnl.3.dylib", "libiomp5.dylib");
+                case WINDOWS_X86_64 -> new Files("dnnl.dll", "vcomp140.dll");
+            };
+        }
+
+        /** On Windows it comes with Microsoft's Visual C++ Redistributable. */
+        boolean openMpIsOfTheSystem() {
+            return openMp.endsWith(".dll");
+        }
+
+        List<String> unpacked() {
+            return openMpIsOfTheSystem() ? List.of(library) : List.of(library, openMp);
+        }
+    }
+
     private OneDnn(Path folder) {
         // never unloaded: OpenMP leaves thread-local destructors behind
-        SymbolLookup openMp = SymbolLookup.libraryLookup(folder.resolve("libgomp.so.1"), Arena.global());
-        library = SymbolLookup.libraryLookup(folder.resolve("libdnnl.so.3"), Arena.global());
+        Files files = Files.of(Platform.current().orElseThrow());
+        SymbolLookup openMp = files.openMpIsOfTheSystem()
+                ? SymbolLookup.libraryLookup(files.openMp, Arena.global())
+                : SymbolLookup.libraryLookup(folder.resolve(files.openMp), Arena.global());
+        library = SymbolLookup.libraryLookup(folder.resolve(files.library), Arena.global());
         setThreads = linker.downcallHandle(
                 openMp.findOrThrow("omp_set_num_threads"), FunctionDescriptor.ofVoid(ValueLayout.JAVA_INT));
         sgemm = gemm("dnnl_sgemm");
@@ -132,10 +164,9 @@ final class OneDnn {
      *     not know
      */
     static Path unpack(Path cache) {
-        String platform = NativeFiles.platform();
-        if (!platform.equals("linux-x86_64")) {
-            throw new UnavailableException("no native library is bundled for " + platform, "oneDNN", "go on in Java");
-        }
+        Platform platform = Platform.current()
+                .orElseThrow(() -> new UnavailableException(
+                        "there is no native library for " + Platform.text(), "oneDNN", "go on in Java"));
         if (!OneDnn.class.getModule().isNativeAccessEnabled()) {
             throw new UnavailableException(
                     "native access is not enabled", "oneDNN", "start java with --enable-native-access=ALL-UNNAMED");
@@ -144,7 +175,10 @@ final class OneDnn {
             checkCap(variable);
         }
         return NativeFiles.unpack(
-                cache, OneDnn.class.getClassLoader(), FOLDER + platform + "/", List.of("libdnnl.so.3", "libgomp.so.1"));
+                cache,
+                OneDnn.class.getClassLoader(),
+                FOLDER + platform.artifact() + "/",
+                Files.of(platform).unpacked());
     }
 
     /**
@@ -179,7 +213,7 @@ final class OneDnn {
 
     /** Whether operands in 16 bits can be fast: below AVX-512 the library multiplies them one by one, a hundred times slower than F32. */
     boolean multipliesNarrow() {
-        return (isa & AVX512) != 0;
+        return X86 && (isa & AVX512) != 0;
     }
 
     /** C = A·B in F32, or added to C. */
@@ -254,6 +288,15 @@ final class OneDnn {
 
     /** The library's name of an instruction set ({@code dnnl_cpu_isa_t}: each is the bits of those before and one of its own). */
     private static String instructions(int isa) {
+        if (!X86) {
+            return switch (isa) {
+                case 0x1 -> "asimd";
+                case 0x3 -> "sve_128";
+                case 0x7 -> "sve_256";
+                case 0xf -> "sve_512";
+                default -> "instruction set 0x" + Integer.toHexString(isa);
+            };
+        }
         return switch (isa) {
             case 0x1 -> "sse41";
             case 0x3 -> "avx";

@@ -128,6 +128,7 @@ final class OneDnnGemm implements Gemm {
                 }
             }
             case WIDENED -> blocks(pair, c, block, Route.WIDENED, WIDE_ROWS, WIDE_COLUMNS);
+            case JAVA -> throw new IllegalStateException("Gemms chooses Java for all products or for none");
         }
     }
 

@@ -9,5 +9,8 @@ enum Route {
     MATMUL,
 
     /** Widened to F32, a block that stays in the second-level cache at a time. */
-    WIDENED
+    WIDENED,
+
+    /** Not by the library at all, but by {@link VectorGemm}, which is faster where the library has no machine code of its own. */
+    JAVA
 }

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.CacheFolder;
-import dev.octet.formats.file.NativeFiles;
+import dev.octet.formats.file.Platform;
 import dev.octet.formats.tensor.DType;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -27,7 +27,7 @@ class GemmTrialTest {
 
     @BeforeEach
     void native_products_are_there() {
-        assumeTrue(NativeFiles.platform().equals("linux-x86_64"));
+        assumeTrue(Platform.text().equals("linux-x86_64"));
     }
 
     private static Path library() {

@@ -2,6 +2,7 @@ package dev.octet.trainer.device.cuda;
 
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.NativeFiles;
+import dev.octet.formats.file.Platform;
 import java.nio.file.Path;
 import java.util.List;
 import jcuda.driver.JCudaDriver;
@@ -31,7 +32,7 @@ final class JcudaLibrary {
         if (loaded) {
             return;
         }
-        String file = System.mapLibraryName("JCudaDriver-" + VERSION + "-" + NativeFiles.platform());
+        String file = System.mapLibraryName("JCudaDriver-" + VERSION + "-" + Platform.text());
         Path folder = NativeFiles.unpack(JCudaDriver.class.getClassLoader(), "lib/", List.of(file));
         // jcuda has no setting for its folder, and looks at this property when its class is initialised; the JDK itself
         // does not: it
