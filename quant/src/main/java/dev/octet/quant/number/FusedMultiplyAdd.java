@@ -96,10 +96,13 @@ public final class FusedMultiplyAdd {
         double part = sum - x;
         double lost = (x - (sum - part)) + (y - part);
         long bits = Double.doubleToRawLongBits(sum);
-        if ((bits & 1) == 0 && lost != 0) {
-            return Double.longBitsToDouble(bits + ((lost > 0) == (sum > 0) ? 1 : -1));
-        }
-        return sum;
+        long lostBits = Double.doubleToRawLongBits(lost);
+        // without branches, which would be guessed wrong every second time: 1 where something was lost and the last bit is not set
+        long magnitude = lostBits << 1;
+        long inexact = ((magnitude | -magnitude) >>> (Long.SIZE - 1)) & ~bits;
+        // away from zero if what was lost has the sign of the sum
+        long away = ((lostBits ^ bits) >> (Long.SIZE - 1)) | 1;
+        return Double.longBitsToDouble(bits + inexact * away);
     }
 
     private static boolean inTime() {
