@@ -47,7 +47,11 @@ public final class LinearModules {
     private record Tie(String module, String source) {}
 
     /** A module and what files call it; {@code *} stands for the same number in both. */
-    private record Renaming(String module, String stored) {}
+    private record Renaming(String module, String stored, List<String> storedParts) {
+        Renaming(String module, String stored) {
+            this(module, stored, List.of(stored.split("\\.", -1)));
+        }
+    }
 
     private LinearModules(String prefix, List<Tie> ties, List<Renaming> renamings, Set<String> others) {
         this.prefix = prefix;
@@ -112,16 +116,43 @@ public final class LinearModules {
      * @param stored paths of all modules of the checkpoint
      */
     public List<String> otherNames(String module, Collection<String> stored) {
+        return otherNames(module, hasPrefix(stored));
+    }
+
+    /**
+     * As {@link #otherNames(String, Collection)} for each of several modules, one after the other.
+     *
+     * @param modules paths as the checkpoint has them
+     * @param stored paths of all modules of the checkpoint
+     */
+    public List<String> otherNames(Collection<String> modules, Collection<String> stored) {
+        boolean prefixed = hasPrefix(stored);
+        List<String> names = new ArrayList<>();
+        modules.forEach(m -> names.addAll(otherNames(m, prefixed)));
+        return names;
+    }
+
+    private boolean hasPrefix(Collection<String> stored) {
+        String start = prefix + ".";
+        return stored.stream().anyMatch(s -> s.startsWith(start));
+    }
+
+    private List<String> otherNames(String module, boolean prefixed) {
+        if (prefix.isEmpty() && renamings.isEmpty()) {
+            return List.of();
+        }
         Set<String> names = new LinkedHashSet<>(List.of(module));
         if (!prefix.isEmpty()) {
             String start = prefix + ".";
             if (module.startsWith(start)) {
                 names.add(module.substring(start.length()));
-            } else if (stored.stream().noneMatch(s -> s.startsWith(start))) {
+            } else if (!prefixed) {
                 names.add(start + module);
             }
         }
-        List.copyOf(names).forEach(n -> names.addAll(renamed(n)));
+        if (!renamings.isEmpty()) {
+            List.copyOf(names).forEach(n -> names.addAll(renamed(n)));
+        }
         names.remove(module);
         return List.copyOf(names);
     }
@@ -132,24 +163,27 @@ public final class LinearModules {
      * @param module path of a module as the checkpoint has it
      */
     public List<String> renamed(String module) {
+        if (renamings.isEmpty()) {
+            return List.of();
+        }
+        String[] parts = module.split("\\.", -1);
         return renamings.stream()
-                .flatMap(r -> rename(r, module).stream())
+                .flatMap(r -> rename(r, parts).stream())
                 .distinct()
                 .toList();
     }
 
-    /** {@code name} as the module is called, where it is the stored name of {@code renaming}. */
-    private static Optional<String> rename(Renaming renaming, String name) {
-        String[] pattern = renaming.stored().split("\\.", -1);
-        String[] parts = name.split("\\.", -1);
-        if (pattern.length != parts.length) {
+    /** The path of these parts as the module is called, where it is the stored name of {@code renaming}. */
+    private static Optional<String> rename(Renaming renaming, String[] parts) {
+        List<String> pattern = renaming.storedParts();
+        if (pattern.size() != parts.length) {
             return Optional.empty();
         }
         List<String> numbers = new ArrayList<>();
         for (int i = 0; i < parts.length; i++) {
-            if (pattern[i].equals("*") && isNumber(parts[i])) {
+            if (pattern.get(i).equals("*") && isNumber(parts[i])) {
                 numbers.add(parts[i]);
-            } else if (!pattern[i].equals(parts[i])) {
+            } else if (!pattern.get(i).equals(parts[i])) {
                 return Optional.empty();
             }
         }

@@ -1,12 +1,14 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.tensor.Shape;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What the weights of Hugging Face checkpoints are for, by name and rank. Names are those of the architectures in transformers (Llama,
@@ -38,6 +40,9 @@ public final class LinearNames {
     private static final Pattern TABLE = Pattern.compile(
             "(^|_)emb(ed(s|der)?)?(_|$)|embedd|Embedder|_tokens?$|_table$|^(query_feat|queries_features|bias_values)$");
 
+    private static final List<String> TABLE_WORDS = List.of(
+            "emb", "Embedder", "_token", "_table", "query_feat", "queries_features", "bias_values");
+
     private static final Set<String> HEADS = Set.of(
             "lm_head",
             "embed_out",
@@ -57,6 +62,9 @@ public final class LinearNames {
     /** State-space and convolution weights that are matrices but no Linear. */
     private static final List<String> OTHERS =
             List.of("conv1d", "conv", "A_log", "lora_A", "lora_B", "rotary_emb", "objective");
+
+    /** Roles by one part of a path, whichever it is; the earlier in {@link Role} wins. */
+    private static final Map<String, Role> PARTS = parts();
 
     /** Last parts of module paths that inference engines fuse into one product, and the name of the product. */
     private static final Map<String, String> FUSED = Map.ofEntries(
@@ -103,16 +111,17 @@ public final class LinearNames {
         if (shape.rank() != 2 || name.endsWith("bias") || name.endsWith("_bias")) {
             return Role.OTHER;
         }
-        if (hasPart(module, EMBEDDINGS)) {
+        Role part = roleOfParts(module);
+        if (part == Role.EMBEDDING) {
             return Role.EMBEDDING;
         }
-        if (ROUTERS.contains(last) || hasPart(module, Set.of("router"))) {
+        if (ROUTERS.contains(last) || part == Role.ROUTER) {
             return Role.ROUTER;
         }
-        if (hasPart(module, HEADS)) {
+        if (part == Role.HEAD) {
             return Role.HEAD;
         }
-        if (TABLE.matcher(lastWord(module)).find()) {
+        if (isTable(lastWord(module))) {
             return Role.EMBEDDING;
         }
         if (OTHERS.contains(last) || (!weight && !module.contains("expert"))) {
@@ -219,14 +228,34 @@ public final class LinearNames {
         return false;
     }
 
-    private static boolean hasPart(String module, Set<String> parts) {
+    private static Map<String, Role> parts() {
+        Map<String, Role> parts = new HashMap<>();
+        HEADS.forEach(p -> parts.put(p, Role.HEAD));
+        parts.put("router", Role.ROUTER);
+        EMBEDDINGS.forEach(p -> parts.put(p, Role.EMBEDDING));
+        return Map.copyOf(parts);
+    }
+
+    /** What the parts of a path say: embedding before router before head; null when they say none of these. */
+    private static @Nullable Role roleOfParts(String module) {
+        Role found = null;
         for (int from = 0, dot; from <= module.length(); from = dot + 1) {
             dot = module.indexOf('.', from);
             dot = dot < 0 ? module.length() : dot;
-            if (parts.contains(module.substring(from, dot))) {
-                return true;
+            Role role = dot == from || isDigit(module.charAt(from)) ? null : PARTS.get(module.substring(from, dot));
+            if (role != null && (found == null || role.compareTo(found) < 0)) {
+                found = role;
             }
         }
-        return false;
+        return found;
+    }
+
+    /** Asked of every matrix of a model, and true of one: the expression is tried only on names with one of its words in them. */
+    private static boolean isTable(String word) {
+        return TABLE_WORDS.stream().anyMatch(word::contains) && TABLE.matcher(word).find();
+    }
+
+    private static boolean isDigit(char c) {
+        return c >= '0' && c <= '9';
     }
 }

@@ -120,9 +120,25 @@ record NumberGrid(
      * the border of the next; numbers far apart are not told in the tiny units around zero.
      */
     double ulpBetween(float x, float y, float multiplier) {
-        float smaller = Math.min(Math.abs(x), Math.abs(y));
-        float larger = Math.max(Math.abs(x), Math.abs(y));
-        return Math.max(ulp(smaller, multiplier), ulp(larger, multiplier) / 2);
+        if (integers) {
+            return multiplier;
+        }
+        // exponents grow with magnitudes, divided or not, so the smaller has the smaller exponent; multiplying by a power of two is exact
+        int exponent = quantized ? exponentBetween(Math.abs(x) / multiplier, Math.abs(y) / multiplier) : exponentBetween(x, y);
+        return multiplier * Double.longBitsToDouble((long) (exponent + 1023) << 52);
+    }
+
+    private int exponentBetween(float x, float y) {
+        int ofX = Math.getExponent(x);
+        int ofY = Math.getExponent(y);
+        int lower = Math.max(minExponent, Math.min(Math.min(ofX, ofY), maxExponent));
+        int upper = Math.max(minExponent, Math.min(Math.max(ofX, ofY), maxExponent));
+        return Math.max(lower, upper - 1) - mantissaBits;
+    }
+
+    /** 1 over {@link #ulpBetween}, exact, of floats without multipliers. */
+    double unitsIn1(float x, float y) {
+        return Double.longBitsToDouble((long) (1023 - exponentBetween(x, y)) << 52);
     }
 
     /** The number of this grid nearest to {@code x}, ties to even, beyond the largest the largest. Asymmetric integers have no such thing. */

@@ -10,6 +10,19 @@ final class PairSums {
     /** Right borders of the histogram of errors in units of the coarser grid; the last bin is open. The third is half a unit and slack. */
     static final double[] BORDERS = {1.0 / 64, 0.25, 0.5, 0.75, 1, 2, 8};
 
+    /** Which of {@link #BORDERS} has slack. */
+    private static final int THIRD = 2;
+
+    /** Bits of a double below its exponent and the first bit of its significand. */
+    private static final int HALF_BINADE = 51;
+
+    private static final int FIRST_HALF = (int) (Double.doubleToRawLongBits(BORDERS[0]) >>> HALF_BINADE) - 1;
+    private static final int LAST_HALF =
+            (int) (Double.doubleToRawLongBits(BORDERS[BORDERS.length - 1]) >>> HALF_BINADE);
+
+    /** The bin of each half binade from the one that ends at the first border to the one that starts at the last. */
+    private static final byte[] BINS = bins();
+
     /** Errors above this share of a unit show that rounding did something. */
     private static final double MOVED = 1.0 / 16;
 
@@ -57,15 +70,26 @@ final class PairSums {
             if (inUnits > MOVED) {
                 moved++;
             }
-            if (inUnits > 0.5 + grid.slack()) {
-                if (Math.abs((double) from) > grid.maxValue() * multiplier) {
-                    saturated++;
-                    return;
-                }
-                beyondHalf++;
-                if (inUnits > 0.5 + grid.slack() + BETWEEN) {
-                    farBeyondHalf++;
-                }
+            addDistance(inUnits, from, multiplier, grid, 0.5 + grid.slack());
+        }
+
+        /** As {@link #add} without counting {@link #moved}. */
+        private void addDistance(double inUnits, float from, float multiplier, NumberGrid grid, double half) {
+            if (inUnits > half) {
+                addBeyond(inUnits, from, multiplier, grid);
+            } else {
+                maxUlp = inUnits > maxUlp ? inUnits : maxUlp;
+            }
+        }
+
+        private void addBeyond(double inUnits, float from, float multiplier, NumberGrid grid) {
+            if (Math.abs((double) from) > grid.maxValue() * multiplier) {
+                saturated++;
+                return;
+            }
+            beyondHalf++;
+            if (inUnits > 0.5 + grid.slack() + BETWEEN) {
+                farBeyondHalf++;
             }
             maxUlp = Math.max(maxUlp, inUnits);
         }
@@ -156,6 +180,192 @@ final class PairSums {
      * @param multiplierA multipliers of the first side; not looked at when its grid has none
      */
     void add(
+            long first,
+            float[] a,
+            float[] multiplierA,
+            NumberGrid gridA,
+            float[] b,
+            float[] multiplierB,
+            NumberGrid gridB,
+            int n) {
+        if (areFinite(a, n) && areFinite(b, n) && areScales(multiplierA, gridA, n) && areScales(multiplierB, gridB, n)) {
+            addProducts(a, b, n);
+            if (gridA.equals(gridB) && !gridA.quantized() && !gridA.integers()) {
+                addPlainErrors(a, b, gridA, n);
+            } else {
+                addErrors(first, a, multiplierA, gridA, b, multiplierB, gridB, n);
+            }
+        } else {
+            addEach(first, a, multiplierA, gridA, b, multiplierB, gridB, n);
+        }
+    }
+
+    private static boolean areFinite(float[] values, int n) {
+        int odd = 0;
+        for (int i = 0; i < n; i++) {
+            // an exponent of ones, and nothing less, carries into the sign
+            odd |= (Float.floatToRawIntBits(values[i]) & Integer.MAX_VALUE) + (1 << 23);
+        }
+        return odd >= 0;
+    }
+
+    private static boolean areScales(float[] multipliers, NumberGrid grid, int n) {
+        boolean all = true;
+        for (int i = 0; grid.quantized() && i < n; i++) {
+            all &= multipliers[i] > 0 && multipliers[i] < Float.POSITIVE_INFINITY;
+        }
+        return all;
+    }
+
+    /** What pairs of finite numbers add whether they differ or not; sums are added to in the order of the elements. */
+    private void addProducts(float[] a, float[] b, int n) {
+        double signalHere = signal;
+        double squaresHere = squares;
+        double productHere = product;
+        int largestA = 0;
+        int largestB = 0;
+        for (int i = 0; i < n; i++) {
+            double x = a[i];
+            double y = b[i];
+            signalHere += x * x;
+            squaresHere += y * y;
+            productHere += x * y;
+            largestA = Math.max(largestA, Float.floatToRawIntBits(a[i]) & Integer.MAX_VALUE);
+            largestB = Math.max(largestB, Float.floatToRawIntBits(b[i]) & Integer.MAX_VALUE);
+        }
+        count += n;
+        signal = signalHere;
+        squares = squaresHere;
+        product = productHere;
+        amaxA = Math.max(amaxA, Float.intBitsToFloat(largestA));
+        amaxB = Math.max(amaxB, Float.intBitsToFloat(largestB));
+    }
+
+    /**
+     * What pairs of finite numbers with multipliers above 0 add because they differ: the same numbers as {@link #addEach}, without the branches
+     * that a processor guesses wrong for every second pair.
+     */
+    private void addErrors(
+            long first,
+            float[] a,
+            float[] multiplierA,
+            NumberGrid gridA,
+            float[] b,
+            float[] multiplierB,
+            NumberGrid gridB,
+            int n) {
+        boolean another = gridB.quantized() || !gridA.equals(gridB);
+        boolean quantizedA = gridA.quantized();
+        boolean quantizedB = gridB.quantized();
+        double halfA = 0.5 + gridA.slack();
+        double halfB = 0.5 + gridB.slack();
+        double mostOfB = gridB.maxValue();
+        double noiseHere = noise;
+        double maxErrorHere = maxError;
+        double maxUlpHere = maxUlp;
+        double stepsHere = offsetsOfB.squares;
+        int same = 0;
+        int movedA = 0;
+        int movedB = 0;
+        for (int i = 0; i < n; i++) {
+            float x = a[i];
+            float y = b[i];
+            if (x == y) {
+                same++;
+                zeroSigns += Float.floatToRawIntBits(x) == Float.floatToRawIntBits(y) ? 0 : 1;
+                continue;
+            }
+            float sa = quantizedA ? multiplierA[i] : 1;
+            float sb = quantizedB ? multiplierB[i] : 1;
+            double error = Math.abs((double) x - y);
+            double ulpA = gridA.ulpBetween(x, y, sa);
+            double ulpB = gridB.ulpBetween(x, y, sb);
+            boolean coarserA = ulpA > ulpB;
+            double inUnits = error / (coarserA ? ulpA : ulpB);
+            noiseHere += error * error;
+            maxErrorHere = error > maxErrorHere ? error : maxErrorHere;
+            maxUlpHere = inUnits > maxUlpHere ? inUnits : maxUlpHere;
+            histogram[binOf(inUnits, coarserA ? halfA : halfB)]++;
+            if (quantizedA) {
+                double inUnitsOfA = coarserA || ulpA == ulpB ? inUnits : error / ulpA;
+                movedA += inUnitsOfA > MOVED ? 1 : 0;
+                towardA.addDistance(inUnitsOfA, y, sa, gridA, halfA);
+            }
+            double inUnitsOfB = coarserA ? error / ulpB : inUnits;
+            if (quantizedB) {
+                movedB += inUnitsOfB > MOVED ? 1 : 0;
+                towardB.addDistance(inUnitsOfB, x, sb, gridB, halfB);
+            }
+            if (!another) {
+                continue;
+            }
+            if (inUnitsOfB > halfB || Math.abs((double) x) > mostOfB * sb) {
+                offsetsOfB.squares = stepsHere;
+                offsetsOfB.add(x, y, sb, inUnitsOfB, gridB, first + i);
+                stepsHere = offsetsOfB.squares;
+            } else {
+                double inSteps = error / sb;
+                stepsHere += inSteps * inSteps;
+            }
+        }
+        differing += n - same;
+        noise = noiseHere;
+        maxError = maxErrorHere;
+        maxUlp = maxUlpHere;
+        offsetsOfB.squares = stepsHere;
+        towardA.moved += movedA;
+        towardB.moved += movedB;
+    }
+
+    /** As {@link #addErrors} for two sides of one float format: units are powers of two, and dividing by them is multiplying. */
+    private void addPlainErrors(float[] a, float[] b, NumberGrid grid, int n) {
+        double third = 0.5 + grid.slack();
+        double noiseHere = noise;
+        double maxErrorHere = maxError;
+        double maxUlpHere = maxUlp;
+        int same = 0;
+        for (int i = 0; i < n; i++) {
+            float x = a[i];
+            float y = b[i];
+            if (x == y) {
+                same++;
+                zeroSigns += Float.floatToRawIntBits(x) == Float.floatToRawIntBits(y) ? 0 : 1;
+                continue;
+            }
+            double error = Math.abs((double) x - y);
+            double inUnits = error * grid.unitsIn1(x, y);
+            noiseHere += error * error;
+            maxErrorHere = error > maxErrorHere ? error : maxErrorHere;
+            maxUlpHere = inUnits > maxUlpHere ? inUnits : maxUlpHere;
+            histogram[binOf(inUnits, third)]++;
+        }
+        differing += n - same;
+        noise = noiseHere;
+        maxError = maxErrorHere;
+        maxUlp = maxUlpHere;
+    }
+
+    /** As {@link #bin} for a number above 0, from the bits of it: every border but the third is at half of a binade. */
+    private static int binOf(double inUnits, double third) {
+        // one bit less, as a number at a border belongs below it
+        long bits = Double.doubleToRawLongBits(inUnits);
+        int half = (int) ((bits - 1) >>> HALF_BINADE);
+        int bin = BINS[Math.max(0, Math.min(half - FIRST_HALF, BINS.length - 1))];
+        // up to the third border, slack included, at most the third bin; without a branch
+        int beyond = (int) ((Double.doubleToRawLongBits(third) - bits) >> (Long.SIZE - 1));
+        return Math.min(bin, THIRD | (beyond & 0xFF));
+    }
+
+    private static byte[] bins() {
+        byte[] bins = new byte[LAST_HALF - FIRST_HALF + 1];
+        for (int i = 0; i < bins.length; i++) {
+            bins[i] = (byte) bin(Double.longBitsToDouble((FIRST_HALF + i + 1L) << HALF_BINADE), 0);
+        }
+        return bins;
+    }
+
+    /** Pair after pair, whatever they are: what {@link #add} does, written to be read. */
+    void addEach(
             long first,
             float[] a,
             float[] multiplierA,

@@ -229,11 +229,11 @@ final class CheckpointSubject implements AutoCloseable {
     private List<Scale> findScales() {
         List<Scale> found = new ArrayList<>();
         for (LayerTensors layer : layers.values()) {
-            layer.parts().forEach((part, tensor) -> {
-                if (isScale(layer, part)) {
-                    found.add(new Scale(layer, part, tensor));
+            for (LayerTensors.Part part : layer.parts()) {
+                if (isScale(layer, part.name())) {
+                    found.add(new Scale(layer, part.name(), part.tensor()));
                 }
-            });
+            }
         }
         return found;
     }

@@ -4,7 +4,6 @@ import dev.octet.converter.checkpoint.LinearModules;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.Role;
 import java.util.LinkedHashSet;
-import java.util.List;
 import java.util.Set;
 
 /** Patterns of modules to leave out that match nothing. */
@@ -34,12 +33,12 @@ final class ExcludeUnmatched extends CheckpointRule {
             }
         }
         subject.checkpoint().tensors().values().stream()
-                .filter(t -> LinearNames.role(t.name(), t.shape()) == Role.FUSED_EXPERTS)
+                .filter(t -> t.shape().rank() == 3 && LinearNames.role(t.name(), t.shape()) == Role.FUSED_EXPERTS)
                 .forEach(t -> modules.add(t.name()));
         // consumers have names of their own for some modules, and modules without a tensor
         LinearModules known = LinearModules.of(subject.config());
         Set<String> stored = subject.storedModules();
-        List.copyOf(modules).forEach(m -> modules.addAll(known.otherNames(m, stored)));
+        modules.addAll(known.otherNames(modules, stored));
         known.unstored(stored).forEach(m -> modules.add(m.replace('*', '0')));
         for (String pattern : subject.exclusions().unmatched(modules)) {
             findings.add(this, "a pattern of modules to leave out matches nothing", pattern, "");

@@ -6,7 +6,8 @@ import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.layout.StoredWeight;
-import java.util.Collections;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -44,17 +45,22 @@ final class LayerTensors {
     private static final List<String> WEIGHTS = List.of("weight", "weight_packed", "_weight_qdata");
     private static final Set<DType> PLAIN = Set.of(DType.BF16, DType.F16, DType.F32, DType.F64);
 
+    /** A tensor by the last part of its name: {@code weight}, {@code weight_scale}, ... */
+    record Part(String name, StoredTensor tensor) {}
+
     private final String module;
-    private final Map<String, StoredTensor> parts;
+
+    /** Two or three: a list of them takes a fifth of the memory of a map, and there is one for every module. */
+    private final List<Part> parts;
     private final @Nullable StoredTensor weight;
     private final Shape shape;
 
     /** Found when a rule first asks; rules in several threads find the same. */
     private @Nullable Role role;
 
-    private LayerTensors(String module, Map<String, StoredTensor> parts, Map<String, StoredWeight> stored) {
+    private LayerTensors(String module, List<Part> parts, Map<String, StoredWeight> stored) {
         this.module = module;
-        this.parts = Collections.unmodifiableMap(parts);
+        this.parts = List.copyOf(parts);
         this.weight = first(WEIGHTS).orElse(null);
         StoredWeight known = isInWords() ? stored.get(weightName()) : null;
         this.shape = weight == null ? Shape.SCALAR : known != null ? known.shape() : unpacked(weight);
@@ -65,8 +71,8 @@ final class LayerTensors {
         return module;
     }
 
-    /** By the last part of their names: {@code weight}, {@code weight_scale}, ... */
-    Map<String, StoredTensor> parts() {
+    /** All of them, in the order of the checkpoint. */
+    List<Part> parts() {
         return parts;
     }
 
@@ -78,17 +84,22 @@ final class LayerTensors {
 
     @Nullable
     StoredTensor part(String name) {
-        return parts.get(name);
+        for (Part part : parts) {
+            if (part.name().equals(name)) {
+                return part.tensor();
+            }
+        }
+        return null;
     }
 
     boolean has(String name) {
-        return parts.containsKey(name);
+        return part(name) != null;
     }
 
     /** The first there is of these parts. */
     Optional<StoredTensor> first(List<String> names) {
         for (String name : names) {
-            StoredTensor found = parts.get(name);
+            StoredTensor found = part(name);
             if (found != null) {
                 return Optional.of(found);
             }
@@ -187,48 +198,57 @@ final class LayerTensors {
      * @param stored its quantised weights, of which those packed into words have their shapes
      */
     static Map<String, LayerTensors> group(Map<String, StoredTensor> tensors, Map<String, StoredWeight> stored) {
-        Map<String, Map<String, StoredTensor>> modules = new LinkedHashMap<>();
+        Map<String, List<Part>> modules = new LinkedHashMap<>();
+        // the same few words for all modules: kept once
+        Map<String, String> words = new HashMap<>();
         tensors.forEach((name, tensor) -> {
             int dot = name.lastIndexOf('.');
-            modules.computeIfAbsent(dot < 0 ? "" : name.substring(0, dot), m -> new LinkedHashMap<>())
-                    .put(name.substring(dot + 1), tensor);
+            String word = words.computeIfAbsent(name.substring(dot + 1), w -> w);
+            modules.computeIfAbsent(dot < 0 ? "" : name.substring(0, dot), m -> new ArrayList<>(2))
+                    .add(new Part(word, tensor));
         });
-        Map<String, LayerTensors> layers = new LinkedHashMap<>();
+        Map<String, LayerTensors> layers = LinkedHashMap.newLinkedHashMap(modules.size());
         modules.forEach((module, parts) -> {
-            splitExperts(module, parts, layers, stored);
-            if (!parts.isEmpty()) {
-                layers.put(module, new LayerTensors(module, parts, stored));
+            List<Part> left = splitExperts(module, parts, layers, stored);
+            if (!left.isEmpty()) {
+                layers.put(module, new LayerTensors(module, left, stored));
             }
         });
         return layers;
     }
 
-    /** Takes fused experts, which have no part {@code weight} of their own, out of {@code parts}. */
-    private static void splitExperts(
-            String module,
-            Map<String, StoredTensor> parts,
-            Map<String, LayerTensors> layers,
-            Map<String, StoredWeight> stored) {
-        List<String> experts = parts.entrySet().stream()
-                .filter(e -> e.getValue().shape().rank() >= 2
-                        && e.getValue().dtype().isFloat8()
-                        && !WEIGHTS.contains(e.getKey())
-                        && !e.getKey().contains("_scale"))
-                .map(Map.Entry::getKey)
-                .toList();
-        for (String expert : experts) {
-            Map<String, StoredTensor> own = new LinkedHashMap<>();
-            List<String> taken = parts.keySet().stream()
-                    .filter(p -> p.equals(expert) || p.startsWith(expert + "_"))
-                    .toList();
-            for (String part : taken) {
-                StoredTensor tensor = parts.remove(part);
-                String rest = part.equals(expert) ? "" : part.substring(expert.length() + 1);
-                boolean complete = rest.startsWith("weight_") || rest.startsWith("input_") || rest.equals("bias");
-                own.put(rest.isEmpty() ? "weight" : complete ? rest : "weight_" + rest, tensor);
+    /** Takes fused experts, which have no part {@code weight} of their own, out of {@code parts}; gives the rest. */
+    private static List<Part> splitExperts(
+            String module, List<Part> parts, Map<String, LayerTensors> layers, Map<String, StoredWeight> stored) {
+        List<String> experts = new ArrayList<>(0);
+        for (Part part : parts) {
+            StoredTensor tensor = part.tensor();
+            if (tensor.shape().rank() >= 2
+                    && tensor.dtype().isFloat8()
+                    && !WEIGHTS.contains(part.name())
+                    && !part.name().contains("_scale")) {
+                experts.add(part.name());
             }
+        }
+        List<Part> left = parts;
+        for (String expert : experts) {
+            List<Part> own = new ArrayList<>();
+            List<Part> others = new ArrayList<>();
+            for (Part part : left) {
+                if (!part.name().equals(expert) && !part.name().startsWith(expert + "_")) {
+                    others.add(part);
+                    continue;
+                }
+                String rest = part.name().equals(expert) ? "" : part.name().substring(expert.length() + 1);
+                boolean complete = rest.startsWith("weight_") || rest.startsWith("input_") || rest.equals("bias");
+                String word = rest.isEmpty() ? "weight" : complete ? rest : "weight_" + rest;
+                own.removeIf(p -> p.name().equals(word)); // of two spellings of one part, the later
+                own.add(new Part(word, part.tensor()));
+            }
+            left = others;
             String path = module.isEmpty() ? expert : module + "." + expert;
             layers.put(path, new LayerTensors(path, own, stored));
         }
+        return left;
     }
 }

@@ -18,11 +18,15 @@ final class ScaleUnknown extends CheckpointRule {
     @Override
     void check(CheckpointSubject subject, Findings findings) {
         for (LayerTensors layer : subject.layers().values()) {
-            layer.parts().forEach((part, tensor) -> {
-                if (isUnknown(part, tensor)) {
-                    findings.add(this, "a scale has a name that loaders do not know", tensor.name(), "");
+            for (LayerTensors.Part part : layer.parts()) {
+                if (isUnknown(part.name(), part.tensor())) {
+                    findings.add(
+                            this,
+                            "a scale has a name that loaders do not know",
+                            part.tensor().name(),
+                            "");
                 }
-            });
+            }
         }
     }
 

@@ -17,12 +17,14 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SequencedMap;
 import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -49,7 +51,8 @@ public final class Checkpoint implements AutoCloseable {
         this.shards = List.copyOf(shards);
         this.index = index;
         this.config = config;
-        SequencedMap<String, StoredTensor> found = new LinkedHashMap<>();
+        int count = shards.stream().mapToInt(s -> s.header().entries().size()).sum();
+        SequencedMap<String, StoredTensor> found = LinkedHashMap.newLinkedHashMap(count);
         for (Shard shard : shards) {
             for (SafetensorsHeader.Entry e : shard.header().entries()) {
                 found.putIfAbsent(
@@ -159,9 +162,7 @@ public final class Checkpoint implements AutoCloseable {
         }
         List<Shard> shards = new ArrayList<>();
         try {
-            for (Map.Entry<String, Path> file : index.shardPaths(indexFile).entrySet()) {
-                readShard(file.getKey(), file.getValue(), problems).ifPresent(shards::add);
-            }
+            readTogether(index, index.shardPaths(indexFile), problems, shards);
             Map<String, SafetensorsHeader> headers = new LinkedHashMap<>();
             shards.forEach(s -> headers.put(s.name(), s.header()));
             index.check(headers, indexFile);
@@ -172,6 +173,47 @@ public final class Checkpoint implements AutoCloseable {
             }
         }
         return new Checkpoint(path, folder, shards, Optional.of(index), config);
+    }
+
+    /** What came of reading one shard: its header, or why there is none. */
+    private record Attempt(
+            @Nullable Shard shard, @Nullable MalformedModelException broken, @Nullable IOException failed) {}
+
+    /** Reads headers in several threads; problems are told in the order of the files, as if read one after the other. */
+    private static void readTogether(
+            ShardIndex index,
+            Map<String, Path> files,
+            Consumer<MalformedModelException> problems,
+            List<Shard> shards)
+            throws IOException {
+        // a name of the index is the one kept: it would be in memory twice otherwise
+        Map<String, String> names = HashMap.newHashMap(index.weightMap().size());
+        index.weightMap().keySet().forEach(n -> names.put(n, n));
+        UnaryOperator<String> known = name -> names.getOrDefault(name, name);
+        List<Attempt> attempts = List.copyOf(files.entrySet()).parallelStream()
+                .map(f -> attempt(f.getKey(), f.getValue(), known))
+                .toList();
+        for (Attempt attempt : attempts) {
+            if (attempt.failed() != null) {
+                throw attempt.failed();
+            }
+            if (attempt.broken() != null) {
+                problems.accept(attempt.broken());
+            }
+            if (attempt.shard() != null) {
+                shards.add(attempt.shard());
+            }
+        }
+    }
+
+    private static Attempt attempt(String name, Path file, UnaryOperator<String> names) {
+        try {
+            return new Attempt(readShard(name, file, names), null, null);
+        } catch (MalformedModelException e) {
+            return new Attempt(null, e, null);
+        } catch (IOException e) {
+            return new Attempt(null, null, e);
+        }
     }
 
     private static List<Shard> allShards(Path folder, Consumer<MalformedModelException> problems) throws IOException {
@@ -187,18 +229,19 @@ public final class Checkpoint implements AutoCloseable {
     }
 
     private static Optional<Shard> readShard(Path file, Consumer<MalformedModelException> problems) throws IOException {
-        return readShard(String.valueOf(file.getFileName()), file, problems);
-    }
-
-    private static Optional<Shard> readShard(String name, Path file, Consumer<MalformedModelException> problems)
-            throws IOException {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment bytes = MappedFile.map(file, arena);
-            return Optional.of(
-                    new Shard(name, file, SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT)));
+        try {
+            return Optional.of(readShard(String.valueOf(file.getFileName()), file, UnaryOperator.identity()));
         } catch (MalformedModelException e) {
             problems.accept(e);
             return Optional.empty();
+        }
+    }
+
+    private static Shard readShard(String name, Path file, UnaryOperator<String> names) throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment bytes = MappedFile.map(file, arena);
+            return new Shard(
+                    name, file, SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT, names));
         }
     }
 
@@ -251,6 +294,22 @@ public final class Checkpoint implements AutoCloseable {
                     "bytes " + from + ".." + (from + into.byteSize()) + " of " + tensor.spec());
         }
         open.read(tensor.shard().path(), tensor.position() + from, into);
+    }
+
+    /**
+     * Reads {@code into.byteSize()} bytes of a shard, of as many tensors as lie there.
+     *
+     * @param from first byte, counted from the start of the file
+     * @param into native memory
+     * @throws EOFException when the file has become shorter than its header says
+     * @throws IOException when the file has vanished or cannot be read
+     */
+    public void read(Shard shard, long from, MemorySegment into) throws IOException {
+        if (from < 0 || from + into.byteSize() > shard.header().fileBytes()) {
+            throw new IndexOutOfBoundsException("bytes " + from + ".." + (from + into.byteSize()) + " of "
+                    + shard.header().fileBytes());
+        }
+        open.read(shard.path(), from, into);
     }
 
     /** All bytes of a tensor, in {@code arena}; for small ones, such as scales. */

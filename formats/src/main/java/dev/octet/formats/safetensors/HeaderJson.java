@@ -32,6 +32,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -51,16 +52,30 @@ final class HeaderJson {
     private static final String SHAPE_NO_COUNTS = "has a shape that is not an array of counts (integers from 0 up)";
     private static final String OFFSETS_NO_PAIR = "has data_offsets that are not a pair of counts (integers from 0 up)";
 
+    /** Shapes kept to be found again; a model has a few dozen, a file made to harm has as many as tensors. */
+    private static final int KNOWN_SHAPES = 64;
+
+    /** Made once: a checkpoint has a thousand headers. */
+    private static final JsonFactory DEFAULT = factory(HeaderLimits.DEFAULT);
+
     private final String name;
     private final HeaderLimits limits;
     private final JsonFactory factory;
+    private final UnaryOperator<String> names;
+    private final @Nullable Shape[] known = new @Nullable Shape[KNOWN_SHAPES];
     /** Dimensions of the entry being read; grows with the ranks that really occur. */
     private long[] dims = new long[8];
 
-    HeaderJson(String name, HeaderLimits limits) {
+    /** As {@link SafetensorsHeader#parse(MemorySegment, String, HeaderLimits, UnaryOperator)}. */
+    HeaderJson(String name, HeaderLimits limits, UnaryOperator<String> names) {
         this.name = name;
         this.limits = limits;
-        this.factory = JsonFactory.builder()
+        this.names = names;
+        this.factory = limits.equals(HeaderLimits.DEFAULT) ? DEFAULT : factory(limits);
+    }
+
+    private static JsonFactory factory(HeaderLimits limits) {
+        return JsonFactory.builder()
                 // A table of a million names that occur once costs memory and finds nothing again.
                 .disable(JsonFactory.Feature.CANONICALIZE_FIELD_NAMES)
                 .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
@@ -111,7 +126,7 @@ final class HeaderJson {
         List<Claim> claims = new ArrayList<>(expectedEntries);
         Set<String> seen = HashSet.newHashSet(expectedEntries);
         while (parser.nextToken() == JsonToken.FIELD_NAME) {
-            String key = checkedText(parser.currentName(), parser);
+            String key = names.apply(checkedText(parser.currentName(), parser));
             if (!seen.add(key)) {
                 throw DUPLICATE_KEY.broken("the header has two entries '" + key + "'", where(parser));
             }
@@ -207,10 +222,21 @@ final class HeaderJson {
             dims[rank++] = dim;
         }
         try {
-            return Shape.of(Arrays.copyOf(dims, rank));
+            return shared(Shape.of(Arrays.copyOf(dims, rank)));
         } catch (ArithmeticException e) {
             throw overflow(key, e, parser);
         }
+    }
+
+    /** The same shape as one met before, where it is still known: 300,000 tensors of a dozen shapes keep a dozen of them. */
+    private Shape shared(Shape shape) {
+        int at = Integer.remainderUnsigned(shape.hashCode() * 0x9E3779B9, KNOWN_SHAPES);
+        Shape before = known[at];
+        if (before != null && before.equals(shape)) {
+            return before;
+        }
+        known[at] = shape;
+        return shape;
     }
 
     private TensorSpec spec(String key, DType dtype, Shape shape, JsonParser parser) {

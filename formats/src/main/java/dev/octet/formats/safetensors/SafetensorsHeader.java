@@ -29,6 +29,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.UnaryOperator;
 
 /**
  * The header of one safetensors file: which tensor lies where. {@link #parse} makes one from a file and checks every rule;
@@ -91,9 +92,19 @@ public final class SafetensorsHeader {
      * @throws MalformedModelException naming the {@link SafetensorsRule} that the file breaks
      */
     public static SafetensorsHeader parse(MemorySegment file, String name, HeaderLimits limits) {
+        return parse(file, name, limits, UnaryOperator.identity());
+    }
+
+    /**
+     * As {@link #parse(MemorySegment, String, HeaderLimits)}, for a file of which an index has named the tensors already.
+     *
+     * @param names gives the text to keep for a tensor's name, an equal one: the index's own, so that each is in memory once
+     */
+    public static SafetensorsHeader parse(
+            MemorySegment file, String name, HeaderLimits limits, UnaryOperator<String> names) {
         long dataStart = LENGTH_BYTES + checkedHeaderBytes(file, name, limits);
         HeaderJson.Content content =
-                new HeaderJson(name, limits).parse(file.asSlice(LENGTH_BYTES, dataStart - LENGTH_BYTES));
+                new HeaderJson(name, limits, names).parse(file.asSlice(LENGTH_BYTES, dataStart - LENGTH_BYTES));
         SafetensorsHeader header =
                 new SafetensorsHeader(dataStart, content.metadata(), checkedEntries(content, name, dataStart));
         long end = header.fileBytes();

@@ -230,7 +230,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
      * @throws MalformedModelException naming the first tensor that is missing, stale or in two shards
      */
     public void check(Map<String, SafetensorsHeader> headers, Path index) {
-        Map<String, String> found = new HashMap<>();
+        Map<String, String> found = HashMap.newHashMap(weightMap.size());
         headers.forEach((file, header) -> {
             for (SafetensorsHeader.Entry entry : header.entries()) {
                 String tensor = entry.spec().name();

@@ -6,6 +6,7 @@ import static dev.octet.quant.gptq.TileKernel.TILE_ELEMENTS;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.Cast;
+import dev.octet.quant.number.FusedMultiplyAdd;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.Arena;
@@ -145,7 +146,7 @@ final class ChannelTile {
             double ratio = factor.ratio(place, k);
             int row = (k - firstPlace) * TILE;
             for (int c = 0; c < TILE; c++) {
-                carried[row + c] = Math.fma(ratio, errors[place * TILE + c], carried[row + c]);
+                carried[row + c] = FusedMultiplyAdd.of(ratio, errors[place * TILE + c], carried[row + c]);
             }
         }
     }

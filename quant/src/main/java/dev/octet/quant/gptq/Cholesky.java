@@ -3,6 +3,8 @@ package dev.octet.quant.gptq;
 import static dev.octet.quant.gptq.TileKernel.TILE;
 import static dev.octet.quant.gptq.TileKernel.TILE_ELEMENTS;
 
+import dev.octet.quant.number.FusedMultiplyAdd;
+
 /**
  * {@code A = L L^T} for a symmetric positive definite A, in place, L lower triangular.
  *
@@ -64,7 +66,7 @@ final class Cholesky {
     private static double remainder(double[] a, int r, int d, int column) {
         double rest = a[r + column];
         for (int t = 0; t < column; t++) {
-            rest = Math.fma(-a[r + t], a[d + t], rest);
+            rest = FusedMultiplyAdd.of(-a[r + t], a[d + t], rest);
         }
         return rest;
     }

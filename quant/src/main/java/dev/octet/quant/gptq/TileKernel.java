@@ -1,5 +1,7 @@
 package dev.octet.quant.gptq;
 
+import dev.octet.quant.number.FusedMultiplyAdd;
+
 /**
  * The one inner loop of this package: a 16 x 16 tile of sums of products, in double precision.
  *
@@ -28,10 +30,10 @@ sealed interface TileKernel permits TileReference, TileVector {
      */
     void accumulate(double[] a, int aFrom, double[] b, int bFrom, int steps, double[] out, int outFrom);
 
-    /** Chooses the twin when first asked. */
+    /** Chooses the twin when first asked; vectors would fuse with decimal numbers where the processor has no instruction for it. */
     final class Best {
         static final TileKernel INSTANCE =
-                ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
+                ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent() && FusedMultiplyAdd.inHardware()
                         ? new TileVector()
                         : new TileReference();
 

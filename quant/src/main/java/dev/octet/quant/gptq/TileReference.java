@@ -1,5 +1,7 @@
 package dev.octet.quant.gptq;
 
+import dev.octet.quant.number.FusedMultiplyAdd;
+
 /** The twin that is law: three loops. */
 record TileReference() implements TileKernel {
     @Override
@@ -9,7 +11,7 @@ record TileReference() implements TileKernel {
                 double ai = a[aFrom + t * TILE + i];
                 int row = outFrom + i * TILE;
                 for (int j = 0; j < TILE; j++) {
-                    out[row + j] = Math.fma(ai, b[bFrom + t * TILE + j], out[row + j]);
+                    out[row + j] = FusedMultiplyAdd.of(ai, b[bFrom + t * TILE + j], out[row + j]);
                 }
             }
         }

@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.number.Codes;
 import dev.octet.quant.scale.Granularity;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -97,6 +98,9 @@ final class WeightFinder {
     /** More notes are only counted: a foreign checkpoint may have as many odd tensors as it has tensors. */
     private static final int MAX_NOTES = 50;
 
+    /** A model has a few dozen last parts; of a file made to harm no table is kept. */
+    private static final int MANY_LAST_PARTS = 1000;
+
     static final String EXTRA_STATE = "_extra_state";
 
     private final Map<String, TensorSpec> tensors;
@@ -108,6 +112,9 @@ final class WeightFinder {
 
     /** What stands after the last dot of all names, a few words: most names that are looked for end in none of them. */
     private final Set<String> lastParts = new HashSet<>();
+
+    /** Whether there is a last part, by what it is made of: the ending looked for, and what stands before that. */
+    private final Map<String, Map<String, Boolean>> endings = new HashMap<>();
 
     /**
      * Made for one checkpoint.
@@ -134,6 +141,17 @@ final class WeightFinder {
 
     private @Nullable TensorSpec lookup(String name) {
         return lastParts.contains(lastPart(name)) ? tensors.get(name) : null;
+    }
+
+    /** The tensor called {@code stem + ending}; that name is put together only where some tensor's name ends so. */
+    private @Nullable TensorSpec lookup(String stem, String ending) {
+        String last = lastPart(stem);
+        if (lastParts.size() > MANY_LAST_PARTS) {
+            return lastParts.contains(last + ending) ? tensors.get(stem + ending) : null;
+        }
+        boolean possible = endings.computeIfAbsent(ending, _ -> new HashMap<>())
+                .computeIfAbsent(last, l -> lastParts.contains(l + ending));
+        return possible ? tensors.get(stem + ending) : null;
     }
 
     private static String lastPart(String name) {
@@ -209,12 +227,21 @@ final class WeightFinder {
         return endsWithAny(name, SCALE_ENDINGS)
                 || endsWithAny(name, OTHER_SCALES)
                 || name.equals("scaled_fp8")
-                || SUFFIXES.stream().anyMatch(s -> name.endsWith(s) && hasWeight(name, s));
+                || isBesideWeight(name);
+    }
+
+    private boolean isBesideWeight(String name) {
+        for (String suffix : SUFFIXES) {
+            if (name.endsWith(suffix) && hasWeight(name, suffix)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private boolean hasWeight(String name, String suffix) {
         String weight = name.substring(0, name.length() - suffix.length());
-        return lookup(weight) != null || lookup(weight + PACKED) != null;
+        return lookup(weight) != null || lookup(weight, PACKED) != null;
     }
 
     private Optional<StoredWeight> read(TensorSpec data) {
@@ -237,7 +264,7 @@ final class WeightFinder {
         Optional<Shape> shape = data.dtype() == DType.I32
                 ? packedShape(name, data, codes.orElseThrow())
                 : logicalShape(data, codes.orElseThrow());
-        TensorSpec zeroPoint = codes.orElseThrow().hasZeroPoint() ? lookup(name + "_zero_point") : null;
+        TensorSpec zeroPoint = codes.orElseThrow().hasZeroPoint() ? lookup(name, "_zero_point") : null;
         return shape.map(s -> weight(
                 new Named(name, s, codes.orElseThrow(), data),
                 scale.orElse(null),
@@ -277,7 +304,7 @@ final class WeightFinder {
                     + "' of shape " + named.shape());
         }
         String unread = null;
-        if (lookup(named.name() + "_g_idx") != null) {
+        if (lookup(named.name(), "_g_idx") != null) {
             unread = "its columns are in groups of another order than that of the file (weight_g_idx, actorder: group)";
             notes.add("'" + named.name() + "' is not read: " + unread);
         } else if (named.codes().hasZeroPoint() && (zeroPoint == null || !fits(named, zeroPoint, found))) {
@@ -287,7 +314,7 @@ final class WeightFinder {
             notes.add("'" + named.name() + "' is not read: " + unread);
         }
         boolean fits = granularity != null && unread == null;
-        TensorSpec shape = lookup(named.name() + SHAPE);
+        TensorSpec shape = lookup(named.name(), SHAPE);
         return new StoredWeight(
                 named.name(),
                 named.shape(),
@@ -359,7 +386,7 @@ final class WeightFinder {
         return Stream.of(8, 4)
                 .filter(bits -> wordsOf(told.dim(1), bits) == data.shape().dim(1))
                 .findFirst()
-                .flatMap(bits -> Codes.integers(bits, lookup(name + "_zero_point") != null));
+                .flatMap(bits -> Codes.integers(bits, lookup(name, "_zero_point") != null));
     }
 
     private @Nullable Granularity granularity(
@@ -465,14 +492,14 @@ final class WeightFinder {
     }
 
     private @Nullable ScaleTensor globalScale(String name) {
-        TensorSpec multiplier = lookup(name + "_scale_2");
+        TensorSpec multiplier = lookup(name, "_scale_2");
         if (multiplier == null) {
-            multiplier = lookup(name + "_weight_scale_2");
+            multiplier = lookup(name, "_weight_scale_2");
         }
         if (multiplier != null && isFloat(multiplier)) {
             return ScaleTensor.multiplier(multiplier);
         }
-        TensorSpec divisor = lookup(name + "_global_scale");
+        TensorSpec divisor = lookup(name, "_global_scale");
         return divisor != null && isFloat(divisor)
                 ? new ScaleTensor(divisor, divisor.dtype(), ScaleTensor.Direction.DIVISOR)
                 : null;
@@ -494,7 +521,7 @@ final class WeightFinder {
 
     private @Nullable TensorSpec sibling(String name, String pattern) {
         if (pattern.startsWith("W")) {
-            return lookup(name + pattern.substring(1));
+            return lookup(name, pattern.substring(1));
         }
         return name.endsWith(WEIGHT) ? lookup(StoredWeight.moduleOf(name) + pattern.substring(1)) : null;
     }

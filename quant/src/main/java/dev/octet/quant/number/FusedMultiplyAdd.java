@@ -14,6 +14,14 @@ public final class FusedMultiplyAdd {
 
     private static final int TRIALS = 4;
 
+    /** Between these, products and their lost parts neither overflow nor become subnormal. */
+    private static final double SMALLEST = 0x1p-800;
+
+    private static final double LARGEST = 0x1p800;
+
+    /** Cuts a double of 53 bits into two of 26. */
+    private static final double SPLITTER = 0x1p27 + 1;
+
     private static final boolean IN_HARDWARE = inTime();
 
     private FusedMultiplyAdd() {}
@@ -44,6 +52,57 @@ public final class FusedMultiplyAdd {
             sum = Double.longBitsToDouble(bits + ((lost > 0) == (sum > 0) ? 1 : -1));
         }
         return (float) sum;
+    }
+
+    /** {@code a·b + c} rounded once: the bits of {@link Math#fma(double, double, double)}, except which NaN a NaN is. */
+    public static double of(double a, double b, double c) {
+        return IN_HARDWARE ? Math.fma(a, b, c) : inParts(a, b, c);
+    }
+
+    /**
+     * Product and sums are taken apart without loss, the small parts added with rounding to odd, and what comes of that to the large one, which
+     * is then rounded as the exact sum would be (Boldo and Melquiond, as above, theorem 5). Far from the ends of the range only: what is
+     * near them is left to Java's decimal numbers, and does not occur in sums over data.
+     */
+    static double inParts(double a, double b, double c) {
+        double product = a * b;
+        double magnitude = Math.abs(product);
+        if (!(magnitude > SMALLEST && magnitude < LARGEST)
+                || Math.abs(a) > LARGEST
+                || Math.abs(b) > LARGEST
+                || Math.abs(c) > LARGEST) {
+            return a == 0 || b == 0 ? product + c : Math.fma(a, b, c);
+        }
+        // Dekker's product of Veltkamp's halves
+        double splitA = SPLITTER * a;
+        double splitB = SPLITTER * b;
+        double highA = splitA - (splitA - a);
+        double highB = splitB - (splitB - b);
+        double lowA = a - highA;
+        double lowB = b - highB;
+        double lostInProduct = lowA * lowB - (((product - highA * highB) - lowA * highB) - highA * lowB);
+        double low = c + lostInProduct;
+        double part = low - c;
+        double lostInLow = (c - (low - part)) + (lostInProduct - part);
+        double high = product + low;
+        part = high - product;
+        double lostInHigh = (product - (high - part)) + (low - part);
+        return high + sumToOdd(lostInHigh, lostInLow);
+    }
+
+    /** {@code x + y}, inexact sums rounded to the one of the two doubles around them whose last bit is set. */
+    private static double sumToOdd(double x, double y) {
+        double sum = x + y;
+        double part = sum - x;
+        double lost = (x - (sum - part)) + (y - part);
+        long bits = Double.doubleToRawLongBits(sum);
+        long lostBits = Double.doubleToRawLongBits(lost);
+        // without branches, which would be guessed wrong every second time: 1 where something was lost and the last bit is not set
+        long magnitude = lostBits << 1;
+        long inexact = ((magnitude | -magnitude) >>> (Long.SIZE - 1)) & ~bits;
+        // away from zero if what was lost has the sign of the sum
+        long away = ((lostBits ^ bits) >> (Long.SIZE - 1)) | 1;
+        return Double.longBitsToDouble(bits + inexact * away);
     }
 
     private static boolean inTime() {

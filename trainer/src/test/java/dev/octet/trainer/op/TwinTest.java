@@ -110,11 +110,13 @@ public abstract class TwinTest {
         return cases().stream().filter(c -> size(c) <= 600).map(c -> dynamicTest(c.name(), () -> checkNumeric(c)));
     }
 
+    @Tag("twins")
     @TestFactory
     Stream<DynamicTest> the_cpu_twin_computes_what_the_reference_does() {
         return cases().stream().map(c -> dynamicTest(c.name(), () -> checkCpu(c)));
     }
 
+    @Tag("twins")
     @TestFactory
     Stream<DynamicTest> any_number_of_threads_gives_the_same_bits() {
         return cases().stream()
@@ -199,6 +201,7 @@ public abstract class TwinTest {
         }
     }
 
+    @Tag("twins")
     @TestFactory
     Stream<DynamicTest> an_accumulated_gradient_is_added_to_what_is_there() {
         return cases().stream()

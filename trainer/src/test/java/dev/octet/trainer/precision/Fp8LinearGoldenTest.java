@@ -36,6 +36,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 
 /** Programs of one Linear against testdata/golden/training/fp8_linear, which torch made from the recipes' formulas. */
+@Tag("twins")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class Fp8LinearGoldenTest {
     private static final Path FOLDER =
