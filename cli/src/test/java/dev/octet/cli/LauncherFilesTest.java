@@ -48,9 +48,7 @@ class LauncherFilesTest {
 
     @Test
     void every_verb_has_a_file_of_arguments() throws IOException {
-        assertEquals(
-                Octet.COMMANDS.stream().map(Command::name).collect(Collectors.toSet()),
-                verbs().keySet());
+        assertEquals(Octet.COMMANDS.stream().map(Command::name).collect(Collectors.toSet()), verbs().keySet());
         for (String file : verbs().values()) {
             assertTrue(Files.isRegularFile(FOLDER.resolve(file + ".args")), file);
         }
@@ -81,14 +79,19 @@ class LauncherFilesTest {
             assertFalse(launcher.contains(own), own);
         }
         for (String verb : verbs().keySet()) {
-            assertFalse(Pattern.compile("[\"| ]" + verb + "[\"|)]").matcher(launcher).find(), verb);
+            assertFalse(
+                    Pattern.compile("[\"| ]" + verb + "[\"|)]")
+                            .matcher(launcher)
+                            .find(),
+                    verb);
         }
     }
 
     @Test
     void the_launcher_of_windows_has_the_line_ends_of_windows() throws IOException {
         String launcher = Files.readString(ROOT.resolve("octet.cmd"));
-        assertEquals(0, launcher.replace("\r\n", "").chars().filter(c -> c < ' ').count());
+        assertEquals(
+                0, launcher.replace("\r\n", "").chars().filter(c -> c < ' ').count());
         assertTrue(launcher.endsWith("\r\n"));
         assertTrue(launcher.chars().allMatch(c -> c < 0x7F), "cmd.exe reads another character set on each machine");
     }

@@ -39,8 +39,7 @@ public final class NativeTrial {
 
         /** Whether native code ended the process. */
         public boolean crashed() {
-            return CRASHES.contains(exit - SIGNALLED)
-                    || ((exit & WINDOWS_EXCEPTION) == WINDOWS_EXCEPTION && inTime());
+            return CRASHES.contains(exit - SIGNALLED) || ((exit & WINDOWS_EXCEPTION) == WINDOWS_EXCEPTION && inTime());
         }
 
         /** Whether it ended by itself. */

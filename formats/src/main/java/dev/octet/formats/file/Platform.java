@@ -41,12 +41,11 @@ public enum Platform {
         String prefix = os.startsWith("linux")
                 ? "linux-"
                 : os.startsWith("mac") ? "macosx-" : os.startsWith("windows") ? "windows-" : os;
-        String suffix =
-                switch (processor) {
-                    case "amd64", "x86_64" -> "x86_64";
-                    case "aarch64", "arm64" -> "arm64";
-                    default -> processor;
-                };
+        String suffix = switch (processor) {
+            case "amd64", "x86_64" -> "x86_64";
+            case "aarch64", "arm64" -> "arm64";
+            default -> processor;
+        };
         return Arrays.stream(values())
                 .filter(p -> p.artifact.equals(prefix + suffix))
                 .findFirst();

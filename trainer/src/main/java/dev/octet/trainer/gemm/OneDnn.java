@@ -123,7 +123,7 @@ final class OneDnn {
         isa = instructionSet();
         MemorySegment version = version().reinterpret(12);
         name = "oneDNN " + version.get(ValueLayout.JAVA_INT, 0) + "." + version.get(ValueLayout.JAVA_INT, 4) + "."
-                + version.get(ValueLayout.JAVA_INT, 8) + ", " + instructions(isa);
+                + version.get(ValueLayout.JAVA_INT, 8) + (X86 ? ", " + instructions(isa) : "");
     }
 
     /** {@code status f(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)}. */
@@ -288,15 +288,6 @@ final class OneDnn {
 
     /** The library's name of an instruction set ({@code dnnl_cpu_isa_t}: each is the bits of those before and one of its own). */
     private static String instructions(int isa) {
-        if (!X86) {
-            return switch (isa) {
-                case 0x1 -> "asimd";
-                case 0x3 -> "sve_128";
-                case 0x7 -> "sve_256";
-                case 0xf -> "sve_512";
-                default -> "instruction set 0x" + Integer.toHexString(isa);
-            };
-        }
         return switch (isa) {
             case 0x1 -> "sse41";
             case 0x3 -> "avx";
