@@ -190,7 +190,10 @@ final class PairSums {
             float[] multiplierB,
             NumberGrid gridB,
             int n) {
-        if (areFinite(a, n) && areFinite(b, n) && areScales(multiplierA, gridA, n) && areScales(multiplierB, gridB, n)) {
+        if (areFinite(a, n)
+                && areFinite(b, n)
+                && areScales(multiplierA, gridA, n)
+                && areScales(multiplierB, gridB, n)) {
             addProducts(a, b, n);
             if (gridA.equals(gridB) && !gridA.quantized() && !gridA.integers()) {
                 addPlainErrors(a, b, gridA, n);
