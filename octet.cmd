@@ -52,15 +52,18 @@ set "ORT_DISABLE_TELEMETRY=1"
 set "verb=%~1"
 set "arguments=short"
 for /f "usebackq eol=# tokens=1,2" %%V in ("%launcher%\verbs") do if "%%V"=="%verb%" set "arguments=%%W"
-if "%arguments%"=="short" goto cached
-if "%arguments%"=="headers" goto cached
+rem moments of activations want the vector unit
+if "%arguments%"=="streams" for %%A in (%*) do if "%%~A"=="--calibration" set "arguments=calibrate"
+rem without the vector module, which no cache of linked classes can be made with
+for %%A in (short headers streams verify) do if "%arguments%"=="%%A" goto cached
 "%jdk%\bin\java.exe" "@%launcher%\common.args" "@%launcher%\%arguments%.args" "-XX:ErrorFile=%TEMP%\octet-crash-%%p.log" %OCTET_JAVA_OPTIONS% "-Doctet.home=%home%" -cp "%jar%" dev.octet.cli.Start %*
 exit /b %errorlevel%
 
 :cached
-rem an ahead-of-time cache of loaded classes halves the start; without it everything works, only slower
+rem an ahead-of-time cache: classes linked, methods known to be hot; without it everything works, only slower
 if exist "%cache%" goto start_cached
-"%jdk%\bin\java.exe" "-XX:AOTCacheOutput=%cache%.new" "@%launcher%\common.args" "@%launcher%\%arguments%.args" -cp "%jar%" dev.octet.cli.Start --help >"%target%\octet-aot.log" 2>&1
+>&2 echo octet: making the cache that later starts are quick with, once: "%cache%"
+"%jdk%\bin\java.exe" "-XX:AOTCacheOutput=%cache%.new" "@%launcher%\common.args" "@%launcher%\streams.args" -cp "%jar%" dev.octet.cli.CacheRun >"%target%\octet-aot.log" 2>&1
 if exist "%cache%.new" move /y "%cache%.new" "%cache%" >nul
 :start_cached
 rem the JVM goes on without a cache that is missing or of another build

@@ -18,6 +18,9 @@ from measured import HERE, HOME, JAVA, OCTET, machine, measured, write
 
 CHUNK_MIB = 8
 
+# what caps the vectors of the JVM and of PyTorch
+WIDTHS = {"avx2": ("-XX:UseAVX=2", "avx2"), "128": ("-XX:UseAVX=0", "default")}
+
 
 def timed(command, outputs=None):
     """Runs a command; seconds, peak memory, and what it says of itself on its last line of JSON or as a rate."""
@@ -127,6 +130,32 @@ class Rounds:
         self.measure("verify", {"octet": (lambda: [OCTET, "verify", headers, "--for", "vllm"], None)})
         shutil.rmtree(headers)
 
+    def onnx(self, source):
+        """A folder as ONNX in one file and its weights beside it, against a copy of the folder: both read and write the same bytes."""
+        out, copied = self.path("onnx"), self.path("copied")
+
+        def export():
+            os.makedirs(out)
+            return [OCTET, "convert", source, "--target", "onnx", "-o", os.path.join(out, "model.onnx")]
+
+        self.facts["onnx: GB in"] = size_of(source) / 1e9
+        self.measure("onnx", {
+            "limit": (lambda: copy_limit(self.options.threads, source, copied, source), copied),
+            "octet": (export, out),
+            "cp": (lambda: ["cp", "-r", source, copied], copied),
+        })
+
+    def start(self):
+        """Verbs that have next to nothing to do."""
+        tiny, out = os.path.join(HOME, "testdata", "checkpoints", "llama"), self.path("tiny")
+        self.measure("start", {
+            "--version": (lambda: [OCTET, "--version"], None),
+            "inspect": (lambda: [OCTET, "inspect", tiny], None),
+            "verify": (lambda: [OCTET, "verify", tiny], None),
+            "quantize --dry-run": (lambda: [OCTET, "quantize", tiny, "-o", out, "--dry-run"], None),
+            "quantize": (lambda: [OCTET, "quantize", tiny, "-o", out], out),
+        })
+
     def prepare(self, command, out, sizes, name, source):
         """One run whose output stays: its sizes are what the limit writes."""
         shutil.rmtree(sizes, ignore_errors=True)
@@ -161,7 +190,7 @@ class Rounds:
                 line += f"; peak {max(r['peak_mb'] for r in rounds):.0f} MB"
                 lines.append(line)
             ratios = {}
-            octet = steps["octet"]
+            octet = steps.get("octet")
             if "torch" in steps:
                 ratios["times as fast as torch, whole processes"] = self.ratio(steps["torch"], octet, "seconds")
                 ratios["times less processor than torch, whole processes"] = self.ratio(steps["torch"], octet, "cpu_seconds")
@@ -190,13 +219,18 @@ def main():
     parser.add_argument("--shards", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "checkpoint"))
-    parser.add_argument("--only", default="quantize,dequantize,verify")
+    parser.add_argument("--only", default="quantize,dequantize,onnx,verify,start")
+    parser.add_argument("--width", choices=sorted(WIDTHS), help="vectors no wider than this, of both sides (default: the processor's)")
     options = parser.parse_args()
+    if options.width:
+        java, torch = WIDTHS[options.width]
+        os.environ["OCTET_JAVA_OPTIONS"] = f"{os.environ.get('OCTET_JAVA_OPTIONS', '')} {java}".strip()
+        os.environ["ATEN_CPU_CAPABILITY"] = torch
     os.makedirs(options.work, exist_ok=True)
     rounds, facts = Rounds(options), machine()
     source = os.path.join(options.work, f"llama-{options.gigabytes}")
     parts = options.only.split(",")
-    if ("quantize" in parts or "dequantize" in parts) and not os.path.exists(os.path.join(source, "config.json")):
+    if {"quantize", "dequantize", "onnx"} & set(parts) and not os.path.exists(os.path.join(source, "config.json")):
         shutil.rmtree(source, ignore_errors=True)
         subprocess.run(python("make_checkpoint.py", "llama", source, str(options.gigabytes)), check=True, stdout=sys.stderr)
     if "quantize" in parts:
@@ -205,8 +239,15 @@ def main():
     if "dequantize" in parts:
         warm(source)
         rounds.dequantize(source)
+    if "onnx" in parts:
+        warm(source)
+        rounds.onnx(source)
     if "verify" in parts:
         rounds.verify()
+    if "start" in parts:
+        rounds.start()
+    facts["width"] = options.width or "the processor's"
+    facts["page cache"] = "warm: inputs were read before; outputs are not synced, by nobody"
     facts["load_average_after"] = os.getloadavg()
     lines, summary = rounds.report()
     write(options.result, facts | rounds.facts, lines,

@@ -394,8 +394,8 @@ final class TrainingRun implements RunControl {
                     done * config.gradientAccumulation(),
                     settings,
                     numbers,
-                    trainer.session().parameters(arena),
-                    trainer.session().state(arena));
+                    trainer.session().parameterViews(arena),
+                    trainer.session().stateViews(arena));
             written = checkpoints.write(state, config.checkpoint().keep());
         }
         lastCheckpoint = done;

@@ -48,6 +48,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
@@ -651,6 +652,31 @@ class TrainerTest {
             trainer.step(1);
             assertEquals(SmallRun.PARAMETERS, trainer.parameters(arena).keySet());
         }
+    }
+
+    /** A checkpoint of all weights and moments would otherwise take as much memory again. */
+    @Test
+    void a_checkpoint_is_written_from_the_memory_that_the_step_works_on() throws IOException {
+        try (Device device = CpuDevice.of(1);
+                Trainer trainer = Trainer.of(SmallRun.parts(SmallRun.CONFIG), device);
+                Arena arena = Arena.ofConfined()) {
+            trainer.step(1);
+            Map<String, Tensor> weights = trainer.session().parameterViews(arena);
+            Map<String, Tensor> before = trainer.parameters(arena);
+            assertSameBytes(before, weights);
+            trainer.step(2);
+            assertSameBytes(trainer.parameters(arena), weights);
+            assertThrows(AssertionError.class, () -> assertSameBytes(before, weights));
+        }
+    }
+
+    private static void assertSameBytes(Map<String, Tensor> expected, Map<String, Tensor> tensors) {
+        assertEquals(expected.keySet(), tensors.keySet());
+        tensors.forEach((name, t) -> assertEquals(-1, bytes(expected, name).mismatch(t.bytes()), name));
+    }
+
+    private static MemorySegment bytes(Map<String, Tensor> tensors, String name) {
+        return Objects.requireNonNull(tensors.get(name)).bytes();
     }
 
     private static String taughtBy(String distillation) {

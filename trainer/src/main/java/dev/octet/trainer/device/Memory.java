@@ -12,6 +12,19 @@ public interface Memory extends AutoCloseable {
     /** Copies a value from the device; waits for what computes it. */
     void read(Value value, MemorySegment bytes);
 
+    /**
+     * A value's bytes as they are until the device computes again or is written to: not to be changed, and read before that. The memory of a
+     * device that is the host's is handed out itself, so that a checkpoint takes no second copy of the weights and moments.
+     *
+     * @param arena where a copy goes if one is needed
+     */
+    default MemorySegment view(Value value, Arena arena) {
+        MemorySegment copy = arena.allocate(Math.max(1, value.type().byteSize()), 64)
+                .asSlice(0, value.type().byteSize());
+        read(value, copy);
+        return copy;
+    }
+
     /** Has a value copied behind the work asked for so far, without waiting for it. */
     default Fetched fetch(Value value) {
         MemorySegment copy = Arena.ofAuto().allocate(Math.max(1, value.type().byteSize()), 64);

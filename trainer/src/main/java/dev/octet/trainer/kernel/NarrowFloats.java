@@ -5,9 +5,7 @@ import java.lang.foreign.MemorySegment;
 /** Runs of BF16 and F16 in memory as F32 in arrays: widened exactly, rounded to nearest even. Positions in memory are in elements. */
 interface NarrowFloats {
     /** The fastest there is here. */
-    NarrowFloats BEST = ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
-            ? new VectorNarrowFloats()
-            : new ScalarNarrowFloats();
+    NarrowFloats BEST = VectorMath.vectorsPay() ? new VectorNarrowFloats() : new ScalarNarrowFloats();
 
     void readBf16(MemorySegment from, long first, float[] to, int at, int n);
 

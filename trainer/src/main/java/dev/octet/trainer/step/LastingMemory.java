@@ -20,6 +20,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Function;
+import java.util.function.UnaryOperator;
 import java.util.function.Predicate;
 
 /**
@@ -148,24 +150,40 @@ final class LastingMemory implements AutoCloseable {
 
     /** Copies of all values of a role, with those that wait. */
     Map<String, Tensor> copies(Role role, Arena arena) {
-        Map<String, Tensor> copies = new TreeMap<>();
+        return all(
+                role,
+                value -> {
+                    Tensor copy = Tensor.allocate(arena, spec(value));
+                    memory.read(value, copy.bytes());
+                    return copy;
+                },
+                tensor -> copy(tensor, arena));
+    }
+
+    /** All values of a role, with those that wait, as they are until something is computed or written; see {@link Memory#view}. */
+    Map<String, Tensor> views(Role role, Arena arena) {
+        return all(role, value -> new Tensor(spec(value), memory.view(value, arena)), UnaryOperator.identity());
+    }
+
+    private Map<String, Tensor> all(Role role, Function<Value, Tensor> onDevice, UnaryOperator<Tensor> whatWaits) {
+        Map<String, Tensor> tensors = new TreeMap<>();
         for (Value v : values.values()) {
             if (v.role() == role) {
-                Tensor copy = Tensor.allocate(
-                        arena,
-                        new TensorSpec(v.name(), v.type().dtype(), v.type().shape()));
-                memory.read(v, copy.bytes());
-                copies.put(v.name(), copy);
+                tensors.put(v.name(), onDevice.apply(v));
             }
         }
         if (role == Role.STATE) {
             waiting.forEach((name, tensor) -> {
                 if (!offered.contains(name)) {
-                    copies.put(name, copy(tensor, arena));
+                    tensors.put(name, whatWaits.apply(tensor));
                 }
             });
         }
-        return copies;
+        return tensors;
+    }
+
+    private static TensorSpec spec(Value v) {
+        return new TensorSpec(v.name(), v.type().dtype(), v.type().shape());
     }
 
     private static Tensor copy(Tensor tensor, Arena arena) {

@@ -303,6 +303,16 @@ public final class TrainingSession implements AutoCloseable {
         return memory.copies(Role.PARAMETER, arena);
     }
 
+    /** F32 master weights as they are until the next step: what a checkpoint is written from. */
+    public Map<String, Tensor> parameterViews(Arena arena) {
+        return memory.views(Role.PARAMETER, arena);
+    }
+
+    /** Moments, scales, histories and the like as they are until the next step. */
+    public Map<String, Tensor> stateViews(Arena arena) {
+        return memory.views(Role.STATE, arena);
+    }
+
     /** Moments, scales, histories and the like, copied. */
     public Map<String, Tensor> state(Arena arena) {
         return memory.copies(Role.STATE, arena);

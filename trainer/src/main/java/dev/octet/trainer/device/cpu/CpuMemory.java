@@ -81,6 +81,11 @@ final class CpuMemory implements Memory {
     }
 
     @Override
+    public MemorySegment view(Value value, Arena unused) {
+        return segment(value).asReadOnly();
+    }
+
+    @Override
     public void zero(Value value) {
         filled.add(value.name());
         segment(value).fill((byte) 0);
