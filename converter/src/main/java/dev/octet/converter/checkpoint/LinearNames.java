@@ -40,8 +40,8 @@ public final class LinearNames {
     private static final Pattern TABLE = Pattern.compile(
             "(^|_)emb(ed(s|der)?)?(_|$)|embedd|Embedder|_tokens?$|_table$|^(query_feat|queries_features|bias_values)$");
 
-    private static final List<String> TABLE_WORDS = List.of(
-            "emb", "Embedder", "_token", "_table", "query_feat", "queries_features", "bias_values");
+    private static final List<String> TABLE_WORDS =
+            List.of("emb", "Embedder", "_token", "_table", "query_feat", "queries_features", "bias_values");
 
     private static final Set<String> HEADS = Set.of(
             "lm_head",
@@ -252,7 +252,8 @@ public final class LinearNames {
 
     /** Asked of every matrix of a model, and true of one: the expression is tried only on names with one of its words in them. */
     private static boolean isTable(String word) {
-        return TABLE_WORDS.stream().anyMatch(word::contains) && TABLE.matcher(word).find();
+        return TABLE_WORDS.stream().anyMatch(word::contains)
+                && TABLE.matcher(word).find();
     }
 
     private static boolean isDigit(char c) {

@@ -123,8 +123,10 @@ record NumberGrid(
         if (integers) {
             return multiplier;
         }
-        // exponents grow with magnitudes, divided or not, so the smaller has the smaller exponent; multiplying by a power of two is exact
-        int exponent = quantized ? exponentBetween(Math.abs(x) / multiplier, Math.abs(y) / multiplier) : exponentBetween(x, y);
+        // exponents grow with magnitudes, divided or not, so the smaller has the smaller exponent; multiplying by a
+        // power of two is exact
+        int exponent =
+                quantized ? exponentBetween(Math.abs(x) / multiplier, Math.abs(y) / multiplier) : exponentBetween(x, y);
         return multiplier * Double.longBitsToDouble((long) (exponent + 1023) << 52);
     }
 

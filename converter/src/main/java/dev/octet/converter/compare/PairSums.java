@@ -20,8 +20,10 @@ final class PairSums {
     private static final int LAST_HALF =
             (int) (Double.doubleToRawLongBits(BORDERS[BORDERS.length - 1]) >>> HALF_BINADE);
 
-    /** The bin of each half binade from the one that ends at the first border to the one that starts at the last. */
-    private static final byte[] BINS = bins();
+    private static final int BIN_BITS = 3;
+
+    /** The bins of the 20 half binades from the one that ends at the first border to the one that starts at the last, 3 bits each. */
+    private static final long BINS = bins();
 
     /** Errors above this share of a unit show that rounding did something. */
     private static final double MOVED = 1.0 / 16;
@@ -188,7 +190,10 @@ final class PairSums {
             float[] multiplierB,
             NumberGrid gridB,
             int n) {
-        if (areFinite(a, n) && areFinite(b, n) && areScales(multiplierA, gridA, n) && areScales(multiplierB, gridB, n)) {
+        if (areFinite(a, n)
+                && areFinite(b, n)
+                && areScales(multiplierA, gridA, n)
+                && areScales(multiplierB, gridB, n)) {
             addProducts(a, b, n);
             if (gridA.equals(gridB) && !gridA.quantized() && !gridA.integers()) {
                 addPlainErrors(a, b, gridA, n);
@@ -350,16 +355,17 @@ final class PairSums {
         // one bit less, as a number at a border belongs below it
         long bits = Double.doubleToRawLongBits(inUnits);
         int half = (int) ((bits - 1) >>> HALF_BINADE);
-        int bin = BINS[Math.max(0, Math.min(half - FIRST_HALF, BINS.length - 1))];
+        int at = Math.max(0, Math.min(half - FIRST_HALF, LAST_HALF - FIRST_HALF));
+        int bin = (int) (BINS >>> (BIN_BITS * at)) & ((1 << BIN_BITS) - 1);
         // up to the third border, slack included, at most the third bin; without a branch
         int beyond = (int) ((Double.doubleToRawLongBits(third) - bits) >> (Long.SIZE - 1));
         return Math.min(bin, THIRD | (beyond & 0xFF));
     }
 
-    private static byte[] bins() {
-        byte[] bins = new byte[LAST_HALF - FIRST_HALF + 1];
-        for (int i = 0; i < bins.length; i++) {
-            bins[i] = (byte) bin(Double.longBitsToDouble((FIRST_HALF + i + 1L) << HALF_BINADE), 0);
+    private static long bins() {
+        long bins = 0;
+        for (int i = 0; i <= LAST_HALF - FIRST_HALF; i++) {
+            bins |= (long) bin(Double.longBitsToDouble((FIRST_HALF + i + 1L) << HALF_BINADE), 0) << (BIN_BITS * i);
         }
         return bins;
     }

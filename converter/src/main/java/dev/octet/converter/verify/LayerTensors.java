@@ -52,6 +52,7 @@ final class LayerTensors {
 
     /** Two or three: a list of them takes a fifth of the memory of a map, and there is one for every module. */
     private final List<Part> parts;
+
     private final @Nullable StoredTensor weight;
     private final Shape shape;
 

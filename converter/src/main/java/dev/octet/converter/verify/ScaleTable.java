@@ -77,11 +77,12 @@ final class ScaleTable {
             StoredTensor last = scales.getLast();
             long from = scales.getFirst().position();
             checkpoint.read(
-                    last.shard(), from, buffer.asSlice(0, last.position() + last.spec().byteSize() - from));
+                    last.shard(),
+                    from,
+                    buffer.asSlice(0, last.position() + last.spec().byteSize() - from));
             for (StoredTensor scale : scales) {
                 ScaleFacts found = new ScaleFacts(scale.dtype());
-                found.add(buffer.asSlice(
-                        scale.position() - from, scale.spec().byteSize()));
+                found.add(buffer.asSlice(scale.position() - from, scale.spec().byteSize()));
                 facts.put(scale.name(), found);
             }
         }

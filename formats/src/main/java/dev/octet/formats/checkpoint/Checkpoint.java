@@ -177,14 +177,13 @@ public final class Checkpoint implements AutoCloseable {
 
     /** What came of reading one shard: its header, or why there is none. */
     private record Attempt(
-            @Nullable Shard shard, @Nullable MalformedModelException broken, @Nullable IOException failed) {}
+            @Nullable Shard shard,
+            @Nullable MalformedModelException broken,
+            @Nullable IOException failed) {}
 
     /** Reads headers in several threads; problems are told in the order of the files, as if read one after the other. */
     private static void readTogether(
-            ShardIndex index,
-            Map<String, Path> files,
-            Consumer<MalformedModelException> problems,
-            List<Shard> shards)
+            ShardIndex index, Map<String, Path> files, Consumer<MalformedModelException> problems, List<Shard> shards)
             throws IOException {
         // a name of the index is the one kept: it would be in memory twice otherwise
         Map<String, String> names = HashMap.newHashMap(index.weightMap().size());
@@ -240,8 +239,7 @@ public final class Checkpoint implements AutoCloseable {
     private static Shard readShard(String name, Path file, UnaryOperator<String> names) throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment bytes = MappedFile.map(file, arena);
-            return new Shard(
-                    name, file, SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT, names));
+            return new Shard(name, file, SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT, names));
         }
     }
 

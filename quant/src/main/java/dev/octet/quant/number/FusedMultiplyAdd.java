@@ -97,7 +97,8 @@ public final class FusedMultiplyAdd {
         double lost = (x - (sum - part)) + (y - part);
         long bits = Double.doubleToRawLongBits(sum);
         long lostBits = Double.doubleToRawLongBits(lost);
-        // without branches, which would be guessed wrong every second time: 1 where something was lost and the last bit is not set
+        // without branches, which would be guessed wrong every second time: 1 where something was lost and the last bit
+        // is not set
         long magnitude = lostBits << 1;
         long inexact = ((magnitude | -magnitude) >>> (Long.SIZE - 1)) & ~bits;
         // away from zero if what was lost has the sign of the sum

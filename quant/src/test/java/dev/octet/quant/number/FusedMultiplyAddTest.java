@@ -92,9 +92,28 @@ class FusedMultiplyAddTest {
     @Test
     void special_doubles_give_the_bits_of_the_instruction() {
         double[] special = {
-            0.0, -0.0, 1, -1, 3, Double.MIN_VALUE, Double.MAX_VALUE, Double.MIN_NORMAL, Double.POSITIVE_INFINITY,
-            Double.NaN, 0x1p-800, 0x1p800, 0x1p-401, 0x1.0000000000001p0, 0x1.fffffffffffffp0, -0x1.0000000000001p-1,
-            0x1p-53, -0x1p-106, 0x1p-107, 0x1.8p-53, 0x1p53, 0x1p54
+            0.0,
+            -0.0,
+            1,
+            -1,
+            3,
+            Double.MIN_VALUE,
+            Double.MAX_VALUE,
+            Double.MIN_NORMAL,
+            Double.POSITIVE_INFINITY,
+            Double.NaN,
+            0x1p-800,
+            0x1p800,
+            0x1p-401,
+            0x1.0000000000001p0,
+            0x1.fffffffffffffp0,
+            -0x1.0000000000001p-1,
+            0x1p-53,
+            -0x1p-106,
+            0x1p-107,
+            0x1.8p-53,
+            0x1p53,
+            0x1p54
         };
         for (double a : special) {
             for (double b : special) {
