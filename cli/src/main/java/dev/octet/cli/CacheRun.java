@@ -88,7 +88,7 @@ public final class CacheRun {
         TensorSpec spec = new TensorSpec(name, DType.BF16, shape);
         MemorySegment bytes = arena.allocate(spec.byteSize(), 64);
         for (long at = 0; at < bytes.byteSize(); at += Short.BYTES) {
-            bytes.set(Tensor.I16_LE, at, (short) (random.nextInt() & 0x83FF | 0x3C00));
+            bytes.set(Tensor.I16_LE, at, (short) ((random.nextInt() & 0x83FF) | 0x3C00));
         }
         tensors.put(name, new Tensor(spec, bytes));
     }
