@@ -28,9 +28,9 @@ public final class CacheRun {
     private static final int SIZE = 2048;
     private static final long SEED = 15;
     private static final String CONFIG = """
-            {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 2048,
-             "num_attention_heads": 16, "num_key_value_heads": 16, "num_hidden_layers": 1, "vocab_size": 256, "torch_dtype": "bfloat16"}
-            """;
+        {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 2048,
+         "num_attention_heads": 16, "num_key_value_heads": 16, "num_hidden_layers": 1, "vocab_size": 256, "torch_dtype": "bfloat16"}
+        """;
 
     private CacheRun() {}
 
@@ -50,7 +50,8 @@ public final class CacheRun {
             String codes = folder.path().resolve("codes").toString();
             String blocks = folder.path().resolve("blocks").toString();
             String floats = folder.path().resolve("floats").toString();
-            List<String> quantize = List.of("quantize", source, "--recipe", "fp8-dynamic", "--target", "compressed-tensors", "-o", codes);
+            List<String> quantize = List.of(
+                    "quantize", source, "--recipe", "fp8-dynamic", "--target", "compressed-tensors", "-o", codes);
             List<List<String>> commands = List.of(
                     List.of("--help"),
                     List.of("inspect", source),

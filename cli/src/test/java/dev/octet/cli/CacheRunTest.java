@@ -19,9 +19,7 @@ class CacheRunTest {
         ByteArrayOutputStream err = new ByteArrayOutputStream();
         try (PrintStream out = new PrintStream(new ByteArrayOutputStream(), false, StandardCharsets.UTF_8);
                 PrintStream errors = new PrintStream(err, true, StandardCharsets.UTF_8)) {
-            assertTrue(
-                    CacheRun.run(new Screen(out, errors, false, 0)),
-                    () -> err.toString(StandardCharsets.UTF_8));
+            assertTrue(CacheRun.run(new Screen(out, errors, false, 0)), () -> err.toString(StandardCharsets.UTF_8));
         }
         assertEquals(
                 List.of(),

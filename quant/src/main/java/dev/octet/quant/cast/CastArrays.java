@@ -131,9 +131,7 @@ public final class CastArrays implements Cast {
     public float amax(DType type, MemorySegment source) {
         long count = Sizes.count(type, source);
         int[] most = {0};
-        forEachBlock(
-                count,
-                (block, from, n) -> most[0] = Math.max(most[0], block.amaxBits(type, source, from, n)));
+        forEachBlock(count, (block, from, n) -> most[0] = Math.max(most[0], block.amaxBits(type, source, from, n)));
         return Float.intBitsToFloat(most[0]);
     }
 
