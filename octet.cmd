@@ -54,8 +54,8 @@ set "arguments=short"
 for /f "usebackq eol=# tokens=1,2" %%V in ("%launcher%\verbs") do if "%%V"=="%verb%" set "arguments=%%W"
 rem moments of activations want the vector unit
 if "%arguments%"=="streams" for %%A in (%*) do if "%%~A"=="--calibration" set "arguments=calibrate"
-rem without the vector module, which no cache of linked classes can be made with
-for %%A in (short headers streams verify) do if "%arguments%"=="%%A" goto cached
+rem the JVM makes no cache of linked classes with the vector module
+findstr /c:"jdk.incubator.vector" "%launcher%\%arguments%.args" >nul || goto cached
 "%jdk%\bin\java.exe" "@%launcher%\common.args" "@%launcher%\%arguments%.args" "-XX:ErrorFile=%TEMP%\octet-crash-%%p.log" %OCTET_JAVA_OPTIONS% "-Doctet.home=%home%" -cp "%jar%" dev.octet.cli.Start %*
 exit /b %errorlevel%
 

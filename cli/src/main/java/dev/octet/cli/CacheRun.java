@@ -25,11 +25,15 @@ import java.util.stream.Stream;
  * cache then holds the classes they load, linked, and which methods are hot, so that those are compiled at once in later runs.
  */
 public final class CacheRun {
-    private static final int SIZE = 2048;
+    private static final int HIDDEN = 1024;
+    private static final int INNER = 4096;
+    private static final int WORDS = 256;
     private static final long SEED = 15;
     private static final String CONFIG = """
-            {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 2048,
-             "num_attention_heads": 16, "num_key_value_heads": 16, "num_hidden_layers": 1, "vocab_size": 256, "torch_dtype": "bfloat16"}
+            {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096,
+             "num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 1, "vocab_size": 256, "torch_dtype": "bfloat16",
+             "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "max_position_embeddings": 512,
+             "tie_word_embeddings": false}
             """;
 
     private CacheRun() {}
@@ -50,7 +54,8 @@ public final class CacheRun {
             String codes = folder.path().resolve("codes").toString();
             String blocks = folder.path().resolve("blocks").toString();
             String floats = folder.path().resolve("floats").toString();
-            List<String> quantize = List.of("quantize", source, "--recipe", "fp8-dynamic", "--target", "compressed-tensors", "-o", codes);
+            List<String> quantize = List.of(
+                    "quantize", source, "--recipe", "fp8-dynamic", "--target", "compressed-tensors", "-o", codes);
             List<List<String>> commands = List.of(
                     List.of("--help"),
                     List.of("inspect", source),
@@ -73,11 +78,18 @@ public final class CacheRun {
         SplittableRandom random = new SplittableRandom(SEED);
         try (Arena arena = Arena.ofConfined()) {
             Map<String, Tensor> tensors = new LinkedHashMap<>();
-            for (String name : List.of("self_attn.q_proj", "mlp.up_proj", "mlp.down_proj")) {
-                put(tensors, "model.layers.0." + name + ".weight", Shape.of(SIZE, SIZE), random, arena);
+            String layer = "model.layers.0.";
+            for (String name : List.of("q", "k", "v", "o")) {
+                put(tensors, layer + "self_attn." + name + "_proj.weight", Shape.of(HIDDEN, HIDDEN), random, arena);
             }
-            put(tensors, "model.norm.weight", Shape.of(SIZE), random, arena);
-            put(tensors, "model.embed_tokens.weight", Shape.of(256, SIZE), random, arena);
+            put(tensors, layer + "mlp.gate_proj.weight", Shape.of(INNER, HIDDEN), random, arena);
+            put(tensors, layer + "mlp.up_proj.weight", Shape.of(INNER, HIDDEN), random, arena);
+            put(tensors, layer + "mlp.down_proj.weight", Shape.of(HIDDEN, INNER), random, arena);
+            put(tensors, layer + "input_layernorm.weight", Shape.of(HIDDEN), random, arena);
+            put(tensors, layer + "post_attention_layernorm.weight", Shape.of(HIDDEN), random, arena);
+            put(tensors, "model.norm.weight", Shape.of(HIDDEN), random, arena);
+            put(tensors, "model.embed_tokens.weight", Shape.of(WORDS, HIDDEN), random, arena);
+            put(tensors, "lm_head.weight", Shape.of(WORDS, HIDDEN), random, arena);
             SafetensorsWriter.write(model.resolve("model.safetensors"), tensors, Map.of("format", "pt"));
         }
     }
@@ -88,7 +100,7 @@ public final class CacheRun {
         TensorSpec spec = new TensorSpec(name, DType.BF16, shape);
         MemorySegment bytes = arena.allocate(spec.byteSize(), 64);
         for (long at = 0; at < bytes.byteSize(); at += Short.BYTES) {
-            bytes.set(Tensor.I16_LE, at, (short) (random.nextInt() & 0x83FF | 0x3C00));
+            bytes.set(Tensor.I16_LE, at, (short) ((random.nextInt() & 0x83FF) | 0x3C00));
         }
         tensors.put(name, new Tensor(spec, bytes));
     }

@@ -13,6 +13,7 @@ import com.tngtech.archunit.core.domain.JavaClasses;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.library.Architectures;
+import dev.octet.formats.file.NativeTrial;
 import java.util.List;
 import org.jspecify.annotations.NullMarked;
 import org.junit.jupiter.api.BeforeAll;
@@ -154,6 +155,8 @@ class ArchitectureTest {
                 .resideOutsideOfPackage("dev.octet.cli..")
                 .and()
                 .resideOutsideOfPackage("dev.octet.bench..")
+                .and()
+                .doNotBelongToAnyOf(NativeTrial.class) // answers from a process of its own
                 .should()
                 .accessField(System.class, "out")
                 .orShould()

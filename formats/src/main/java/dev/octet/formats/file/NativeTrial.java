@@ -1,5 +1,6 @@
 package dev.octet.formats.file;
 
+import dev.octet.formats.error.UnavailableException;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
@@ -11,6 +12,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import java.util.function.Supplier;
 
 /** A Java of its own in which native code is tried, since native code that fails takes its process with it. */
 public final class NativeTrial {
@@ -83,6 +86,19 @@ public final class NativeTrial {
         } finally {
             Files.deleteIfExists(output);
             Files.deleteIfExists(errors);
+        }
+    }
+
+    /**
+     * What the method {@code main} of a trial ends with: an answer on standard output, or the reason on standard error and exit code 1 where
+     * the library is unavailable.
+     */
+    public static void answer(Supplier<String> answer) {
+        try {
+            System.out.print(answer.get());
+        } catch (UnavailableException e) {
+            System.err.println(e.what());
+            System.exit(1);
         }
     }
 

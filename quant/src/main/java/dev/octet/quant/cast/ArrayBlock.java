@@ -6,7 +6,6 @@ import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Half;
 import dev.octet.quant.number.Minifloat;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 
 /**

@@ -8,9 +8,9 @@ import java.lang.foreign.MemorySegment;
 
 /**
  * The twin that leaves vectors to the compiler: a block of elements at a time, in plain arrays, by loops that the compiler vectorises for
- * whatever the processor has. Needs no module, is compiled in a fraction of the time that {@link CastVector} takes, and until then runs
- * some ten times slower, where code on the Vector API runs some thousand times slower: so it is the faster one for a few gigabytes, and on
- * processors with narrow vectors.
+ * whatever the processor has. Needs no module, is compiled in a fraction of the time that {@link CastVector} takes and not boxed until
+ * then, and is slower after that: so it is the faster one for a few gigabytes (docs/decisions/0015), and serves processors with
+ * vectors of 128 bits.
  */
 public final class CastArrays implements Cast {
     private final CastScalar scalar = new CastScalar();
@@ -131,9 +131,7 @@ public final class CastArrays implements Cast {
     public float amax(DType type, MemorySegment source) {
         long count = Sizes.count(type, source);
         int[] most = {0};
-        forEachBlock(
-                count,
-                (block, from, n) -> most[0] = Math.max(most[0], block.amaxBits(type, source, from, n)));
+        forEachBlock(count, (block, from, n) -> most[0] = Math.max(most[0], block.amaxBits(type, source, from, n)));
         return Float.intBitsToFloat(most[0]);
     }
 

@@ -3,7 +3,7 @@ package dev.octet.quant.cast;
 import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 
-/** The twin for JVMs without the Vector API: the formula of {@link Rounding}, one element at a time. */
+/** The twin for a few elements: the formula of {@link Rounding}, one element at a time. */
 public final class CastScalar extends CastElementwise {
     /** A scalar twin; it has no state. */
     public CastScalar() {}

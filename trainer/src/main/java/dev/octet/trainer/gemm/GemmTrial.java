@@ -172,13 +172,8 @@ final class GemmTrial {
 
     /** Measures the library in the folder {@code octet.gemm.library} and prints the rates. */
     public static void main(String... words) {
-        try {
-            System.out.print(measure(OneDnn.load(Path.of(System.getProperty("octet.gemm.library"))))
-                    .lines());
-        } catch (UnavailableException e) {
-            System.err.println(e.what());
-            System.exit(1);
-        }
+        NativeTrial.answer(() ->
+                measure(OneDnn.load(Path.of(System.getProperty("octet.gemm.library")))).lines());
     }
 
     /** Measures in this process and thread. */

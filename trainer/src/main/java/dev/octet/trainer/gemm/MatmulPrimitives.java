@@ -90,7 +90,8 @@ final class MatmulPrimitives {
     }
 
     /** A compiled product with the memory objects that it is called with. */
-    private record Compiled(MemorySegment primitive, List<MemorySegment> memories, MemorySegment arguments, Arena arena) {}
+    private record Compiled(
+            MemorySegment primitive, List<MemorySegment> memories, MemorySegment arguments, Arena arena) {}
 
     /** What a thread keeps, the longest unused first; empty where the library has no such product. */
     private final class Kept extends LinkedHashMap<Key, Optional<Compiled>> {

@@ -76,7 +76,8 @@ final class VectorFunctions implements ElementaryFunctions {
         FloatVector p4 = FloatVector.broadcast(FLOATS, EXP_4);
         for (int i = to; i < to + n; i += LANES) {
             FloatVector v = FloatVector.fromArray(FLOATS, y, i);
-            // what becomes 0 is not computed: underflows take processors a hundred times as long, and half of a causal mask is such
+            // what becomes 0 is not computed: underflows take processors a hundred times as long, and half of a causal
+            // mask is such
             VectorMask<Float> zero = v.lt(EXP_LOWEST);
             FloatVector bounded = v.blend(EXP_HIGHEST, v.compare(VectorOperators.GT, EXP_HIGHEST))
                     .blend(0f, zero);
@@ -91,8 +92,7 @@ final class VectorFunctions implements ElementaryFunctions {
                     .fma(r.mul(r), r)
                     .add(1f);
             IntVector half = k.lanewise(VectorOperators.ASHR, 1);
-            FloatVector first =
-                    half.add(127).lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats();
+            FloatVector first = half.add(127).lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats();
             FloatVector second =
                     k.sub(half).add(127).lanewise(VectorOperators.LSHL, 23).reinterpretAsFloats();
             p.mul(first).mul(second).blend(0f, zero).intoArray(y, i);
@@ -186,7 +186,8 @@ final class VectorFunctions implements ElementaryFunctions {
                     .fma(s, FloatVector.broadcast(FLOATS, TANH_0))
                     .mul(s)
                     .fma(v, v);
-            FloatVector large = one.sub(two.div(FloatVector.fromArray(FLOATS, y, to + i).add(1f)));
+            FloatVector large =
+                    one.sub(two.div(FloatVector.fromArray(FLOATS, y, to + i).add(1f)));
             large.reinterpretAsInts()
                     .or(v.reinterpretAsInts().and(Integer.MIN_VALUE))
                     .reinterpretAsFloats()
