@@ -30,11 +30,11 @@ public final class CacheRun {
     private static final int WORDS = 256;
     private static final long SEED = 15;
     private static final String CONFIG = """
-            {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096,
-             "num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 1, "vocab_size": 256, "torch_dtype": "bfloat16",
-             "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "max_position_embeddings": 512,
-             "tie_word_embeddings": false}
-            """;
+        {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096,
+         "num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 1, "vocab_size": 256, "torch_dtype": "bfloat16",
+         "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "max_position_embeddings": 512,
+         "tie_word_embeddings": false}
+        """;
 
     private CacheRun() {}
 

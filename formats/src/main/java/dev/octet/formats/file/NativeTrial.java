@@ -13,7 +13,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
-import java.util.function.Supplier;
 
 /** A Java of its own in which native code is tried, since native code that fails takes its process with it. */
 public final class NativeTrial {

@@ -172,8 +172,8 @@ final class GemmTrial {
 
     /** Measures the library in the folder {@code octet.gemm.library} and prints the rates. */
     public static void main(String... words) {
-        NativeTrial.answer(() ->
-                measure(OneDnn.load(Path.of(System.getProperty("octet.gemm.library")))).lines());
+        NativeTrial.answer(() -> measure(OneDnn.load(Path.of(System.getProperty("octet.gemm.library"))))
+                .lines());
     }
 
     /** Measures in this process and thread. */

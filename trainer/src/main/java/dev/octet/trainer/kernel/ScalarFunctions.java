@@ -4,7 +4,10 @@ import static dev.octet.trainer.kernel.FunctionConstants.*;
 
 import dev.octet.quant.number.FusedMultiplyAdd;
 
-/** One by one; the law for {@link VectorFunctions}, which computes the same bits (but sums in another order). */
+/**
+ * One by one; the law for {@link VectorFunctions}, which computes the same bits, but sums in another order. Sums are kept in double precision:
+ * one chain of floats would lose what a vector's many short ones keep.
+ */
 final class ScalarFunctions implements ElementaryFunctions {
     /** e^x = 2^k·e^r, |r| <= ln(2)/2; 2^k in two factors, so that neither over- nor underflows before the product does. */
     static float exp(float x) {
@@ -13,7 +16,10 @@ final class ScalarFunctions implements ElementaryFunctions {
         int k = Float.floatToRawIntBits(shifted) - ROUNDER_BITS;
         float n = shifted - ROUNDER;
         float r = FusedMultiplyAdd.of(n, -LN2_LOW, FusedMultiplyAdd.of(n, -LN2_HIGH, bounded));
-        float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(EXP_4, r, EXP_3), r, EXP_2), r, EXP_1), r, EXP_0);
+        float p = FusedMultiplyAdd.of(
+                FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(EXP_4, r, EXP_3), r, EXP_2), r, EXP_1),
+                r,
+                EXP_0);
         p = FusedMultiplyAdd.of(p, r * r, r) + 1;
         int half = k >> 1;
         return p * powerOfTwo(half) * powerOfTwo(k - half);
@@ -31,7 +37,10 @@ final class ScalarFunctions implements ElementaryFunctions {
         float f = Float.intBitsToFloat(bits - (exponent << 23)) - 1;
         float e = exponent - (subnormal ? 23f : 0f);
         float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(LOG_7, f, LOG_6), f, LOG_5), f, LOG_4);
-        p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(p, f, LOG_3), f, LOG_2), f, LOG_1), f, LOG_0);
+        p = FusedMultiplyAdd.of(
+                FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(p, f, LOG_3), f, LOG_2), f, LOG_1),
+                f,
+                LOG_0);
         float z = f * f;
         float y = FusedMultiplyAdd.of(e, LN2_LOW, f * z * p);
         y = FusedMultiplyAdd.of(-0.5f, z, y);
@@ -41,7 +50,10 @@ final class ScalarFunctions implements ElementaryFunctions {
 
     static float tanh(float x) {
         float s = x * x;
-        float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(TANH_4, s, TANH_3), s, TANH_2), s, TANH_1), s, TANH_0);
+        float p = FusedMultiplyAdd.of(
+                FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(TANH_4, s, TANH_3), s, TANH_2), s, TANH_1),
+                s,
+                TANH_0);
         float small = FusedMultiplyAdd.of(p * s, x, x);
         float a = Math.abs(x);
         float large = Math.copySign(1 - 2 / (exp(2 * a) + 1), x);
@@ -55,7 +67,8 @@ final class ScalarFunctions implements ElementaryFunctions {
         float small = FusedMultiplyAdd.of(p, x, x);
         float a = Math.abs(x);
         float t = a > ERF_ONE ? ERF_ONE : a;
-        float q = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(ERFC_6, t, ERFC_5), t, ERFC_4), t, ERFC_3);
+        float q =
+                FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(ERFC_6, t, ERFC_5), t, ERFC_4), t, ERFC_3);
         q = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(q, t, ERFC_2), t, ERFC_1), t, ERFC_0);
         float large = Math.copySign(1 - exp(-(q + t)), x);
         return a < ERF_SMALL ? small : large;
@@ -70,7 +83,11 @@ final class ScalarFunctions implements ElementaryFunctions {
         float u = exp(-Math.abs(x));
         float s = u / (2 + u);
         float z = s * s;
-        float p = FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(FusedMultiplyAdd.of(LOG1P_4, z, LOG1P_3), z, LOG1P_2), z, LOG1P_1), z, LOG1P_0);
+        float p = FusedMultiplyAdd.of(
+                FusedMultiplyAdd.of(
+                        FusedMultiplyAdd.of(FusedMultiplyAdd.of(LOG1P_4, z, LOG1P_3), z, LOG1P_2), z, LOG1P_1),
+                z,
+                LOG1P_0);
         return (x > 0 ? x : 0) + FusedMultiplyAdd.of(s * z, p, 2 * s);
     }
 
@@ -83,12 +100,12 @@ final class ScalarFunctions implements ElementaryFunctions {
 
     @Override
     public float expOfDifference(float[] x, int from, float shift, float[] y, int to, int n) {
-        float sum = 0;
+        double sum = 0;
         for (int i = 0; i < n; i++) {
             y[to + i] = exp(x[from + i] - shift);
             sum += y[to + i];
         }
-        return sum;
+        return (float) sum;
     }
 
     @Override
@@ -142,11 +159,11 @@ final class ScalarFunctions implements ElementaryFunctions {
 
     @Override
     public float sum(float[] x, int from, int n) {
-        float sum = 0;
+        double sum = 0;
         for (int i = from; i < from + n; i++) {
             sum += x[i];
         }
-        return sum;
+        return (float) sum;
     }
 
     @Override
@@ -160,10 +177,10 @@ final class ScalarFunctions implements ElementaryFunctions {
 
     @Override
     public float dot(float[] a, int fromA, float[] b, int fromB, int n) {
-        float sum = 0;
+        double sum = 0;
         for (int i = 0; i < n; i++) {
-            sum = FusedMultiplyAdd.of(a[fromA + i], b[fromB + i], sum);
+            sum += (double) a[fromA + i] * b[fromB + i];
         }
-        return sum;
+        return (float) sum;
     }
 }

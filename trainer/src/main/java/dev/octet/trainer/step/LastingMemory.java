@@ -21,8 +21,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Function;
-import java.util.function.UnaryOperator;
 import java.util.function.Predicate;
+import java.util.function.UnaryOperator;
 
 /**
  * What outlives a step on a device, by name, for checkpoints. What a checkpoint holds for values that no program has asked for yet waits
