@@ -23,7 +23,7 @@ CASTS = ["encode", "decode", "quantizePerChannel"]
 TILES = ["FP8_ROW", "FP8_BLOCK", "INT8", "MXFP8", "NVFP4"]
 PRECISIONS = ["fp32", "bf16", "fp16", "fp8", "fp8-current", "fp8-block"]
 # a step of PyTorch in BF16 takes half a minute without AVX-512
-TORCH_SECONDS = 40
+TORCH_SECONDS = 20
 
 
 class Width:
