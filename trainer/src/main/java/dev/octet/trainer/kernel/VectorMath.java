@@ -20,7 +20,7 @@ public final class VectorMath {
 
     /**
      * Whether vectors pay here. Without AVX2 Java has no instructions for comparing and choosing between their elements and for fused
-     * products: each vector becomes an object, and loops over single floats are ten times faster.
+     * products: each vector becomes an object, and loops over single floats are several times faster.
      */
     static boolean vectorsPay() {
         return moduleIsThere() && FusedMultiplyAdd.inHardware();
