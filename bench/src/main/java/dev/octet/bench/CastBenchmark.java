@@ -6,10 +6,10 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.Quantization;
 import dev.octet.quant.Quantizer;
-import dev.octet.quant.cast.Cast;
-import dev.octet.quant.cast.CastReference;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.cast.ElementCastReference;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.Granularity;
@@ -59,9 +59,9 @@ public class CastBenchmark {
 
     /** The codes. */
     @Param({"E4M3FN", "E5M2"})
-    public Minifloat format = Minifloat.E4M3FN;
+    public Float8Format format = Float8Format.E4M3FN;
 
-    private final Cast cast = Cast.best();
+    private final ElementCast cast = ElementCast.best();
     private final Arena arena = Arena.ofShared();
     private float scale = 1;
     private MemorySegment floats = MemorySegment.NULL;
@@ -91,7 +91,7 @@ public class CastBenchmark {
     }
 
     private void check(long part) {
-        Cast reference = new CastReference();
+        ElementCast reference = new ElementCastReference();
         MemorySegment expected = arena.allocate(CHECKED);
         reference.encode(type, floats.asSlice(0, part), scale, format, Overflow.SATURATE, expected);
         MemorySegment expectedFloats = arena.allocate(part);

@@ -3,7 +3,7 @@ package dev.octet.bench;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.Parallel;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -35,7 +35,7 @@ public final class GemmRate {
         }
 
         /** Seconds that the three products take. */
-        double seconds(Gemm gemm, DType type, Parallel parallel) {
+        double seconds(MatrixProducts gemm, DType type, Parallel parallel) {
             try (Arena arena = Arena.ofShared()) {
                 MemorySegment x = small(arena, (long) rows * in, type);
                 MemorySegment w = small(arena, (long) out * in, type);
@@ -43,9 +43,10 @@ public final class GemmRate {
                 MemorySegment dx = small(arena, (long) rows * in, type);
                 MemorySegment dw = small(arena, (long) out * in, DType.F32);
                 long start = System.nanoTime();
-                gemm.shared(Gemm.Call.of(false, true, rows, out, in, type, type, false), x, w, y, parallel);
-                gemm.shared(Gemm.Call.of(false, false, rows, in, out, type, type, false), y, w, dx, parallel);
-                gemm.shared(Gemm.Call.of(true, false, out, in, rows, type, DType.F32, false), y, x, dw, parallel);
+                gemm.shared(MatrixProducts.Call.of(false, true, rows, out, in, type, type, false), x, w, y, parallel);
+                gemm.shared(MatrixProducts.Call.of(false, false, rows, in, out, type, type, false), y, w, dx, parallel);
+                gemm.shared(
+                        MatrixProducts.Call.of(true, false, out, in, rows, type, DType.F32, false), y, x, dw, parallel);
                 return (System.nanoTime() - start) / 1e9;
             }
         }
@@ -63,7 +64,7 @@ public final class GemmRate {
         }
         Linear[] linears = Arrays.stream(args).skip(2).map(Linear::parse).toArray(Linear[]::new);
         try (ThreadTeam team = new ThreadTeam(Integer.parseInt(args[0]))) {
-            Gemm gemm = Gemms.best();
+            MatrixProducts gemm = Gemms.best();
             int rounds = Integer.parseInt(args[1]);
             System.out.printf(
                     Locale.ROOT,
@@ -74,7 +75,7 @@ public final class GemmRate {
         }
     }
 
-    private static double rate(Linear[] linears, Gemm gemm, DType type, int rounds, Parallel parallel) {
+    private static double rate(Linear[] linears, MatrixProducts gemm, DType type, int rounds, Parallel parallel) {
         double flops = Arrays.stream(linears).mapToDouble(Linear::flops).sum();
         double[] rates = new double[rounds];
         // the first round warms up

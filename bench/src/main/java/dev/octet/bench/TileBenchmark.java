@@ -3,7 +3,7 @@ package dev.octet.bench;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.tile.TileCast;
 import dev.octet.quant.tile.TileShape;
@@ -49,21 +49,21 @@ public class TileBenchmark {
     /** Codes and granularity, as the recipes for checkpoints have them. */
     public enum Scheme {
         /** E4M3, one scale per row. */
-        FP8_ROW(Codes.E4M3FN),
+        FP8_ROW(QuantType.E4M3FN),
         /** E4M3, blocks of 128 x 128. */
-        FP8_BLOCK(Codes.E4M3FN),
+        FP8_BLOCK(QuantType.E4M3FN),
         /** E4M3, one scale per 32 elements. */
-        MXFP8(Codes.E4M3FN),
+        MXFP8(QuantType.E4M3FN),
         /** E2M1, one scale per 16 elements. */
-        NVFP4(Codes.E2M1),
+        NVFP4(QuantType.E2M1),
         /** Symmetric integers, one scale per row. */
-        INT8(Codes.INT8),
+        INT8(QuantType.INT8),
         /** Integers with a zero point, per row. */
-        INT8_ASYMMETRIC(Codes.INT8_ASYMMETRIC);
+        INT8_ASYMMETRIC(QuantType.INT8_ASYMMETRIC);
 
-        private final Codes codes;
+        private final QuantType codes;
 
-        Scheme(Codes codes) {
+        Scheme(QuantType codes) {
             this.codes = codes;
         }
 
@@ -121,7 +121,7 @@ public class TileBenchmark {
     /** Largest magnitudes (or ranges), scales and codes. */
     @Benchmark
     public void quantize() {
-        if (scheme.codes == Codes.INT8_ASYMMETRIC) {
+        if (scheme.codes == QuantType.INT8_ASYMMETRIC) {
             cast.affine(type, floats, tile, DType.F32, scales, zeroPoints);
             cast.encodeAffine(type, floats, tile, scales, zeroPoints, codes);
             return;
@@ -142,7 +142,7 @@ public class TileBenchmark {
     /** Codes to floats. */
     @Benchmark
     public void dequantize() {
-        if (scheme.codes == Codes.INT8_ASYMMETRIC) {
+        if (scheme.codes == QuantType.INT8_ASYMMETRIC) {
             cast.decodeAffine(codes, tile, scales, zeroPoints, type, decoded);
         } else {
             cast.decode(scheme.codes, codes, tile, scales, type, decoded);

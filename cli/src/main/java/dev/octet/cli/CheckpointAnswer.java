@@ -3,8 +3,8 @@ package dev.octet.cli;
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
+import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.Exactness;
-import dev.octet.converter.checkpoint.Goal;
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.converter.checkpoint.TensorStep;
 import dev.octet.quant.layout.CacheSide;
@@ -68,7 +68,7 @@ record CheckpointAnswer(
 
     static CheckpointAnswer of(
             CheckpointConverter converter,
-            Goal goal,
+            ConversionRequest goal,
             CheckpointPlan plan,
             String output,
             @Nullable CheckpointResult result,
@@ -124,19 +124,19 @@ record CheckpointAnswer(
                 .count();
     }
 
-    private static @Nullable String recipe(Goal goal) {
+    private static @Nullable String recipe(ConversionRequest goal) {
         return switch (goal) {
-            case Goal.Quantize q -> q.recipe().name();
-            case Goal.Dequantize _ -> null;
-            case Goal.Convert c -> c.recipe().map(Recipe::name).orElse(null);
+            case ConversionRequest.Quantize q -> q.recipe().name();
+            case ConversionRequest.Dequantize _ -> null;
+            case ConversionRequest.Convert c -> c.recipe().map(Recipe::name).orElse(null);
         };
     }
 
-    private static String target(Goal goal) {
+    private static String target(ConversionRequest goal) {
         return switch (goal) {
-            case Goal.Quantize q -> q.layout().name();
-            case Goal.Dequantize d -> "plain " + d.type();
-            case Goal.Convert c -> c.layout().name();
+            case ConversionRequest.Quantize q -> q.layout().name();
+            case ConversionRequest.Dequantize d -> "plain " + d.type();
+            case ConversionRequest.Convert c -> c.layout().name();
         };
     }
 

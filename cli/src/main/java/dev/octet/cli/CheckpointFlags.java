@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
-import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.layout.Layout;
@@ -84,8 +84,8 @@ final class CheckpointFlags {
                 staticInputs);
     }
 
-    static RunOptions runOptions(Arguments arguments, String task, Progress progress) {
-        return new RunOptions(
+    static StreamOptions runOptions(Arguments arguments, String task, Progress progress) {
+        return new StreamOptions(
                 arguments.threads(),
                 arguments.has(Flags.FORCE),
                 (done, total) -> progress.update(task, done, total, "bytes"));

@@ -3,7 +3,7 @@ package dev.octet.cli;
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
-import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.ConversionRequest;
 import java.io.IOException;
 import java.nio.file.Path;
 
@@ -19,12 +19,12 @@ record CheckpointJob(Arguments arguments, Screen screen, Path output) {
     }
 
     /** Does it with activations quantised dynamically, if at all. */
-    ExitCode run(CheckpointConverter converter, Goal goal) throws IOException {
+    ExitCode run(CheckpointConverter converter, ConversionRequest goal) throws IOException {
         return run(converter, goal, StaticScales.NONE);
     }
 
     /** Does it, with static scales. */
-    ExitCode run(CheckpointConverter converter, Goal goal, StaticScales scales) throws IOException {
+    ExitCode run(CheckpointConverter converter, ConversionRequest goal, StaticScales scales) throws IOException {
         CheckpointConverter.Request request = new CheckpointConverter.Request(
                 CheckpointFlags.selection(arguments),
                 scales.byModule(),
@@ -46,11 +46,11 @@ record CheckpointJob(Arguments arguments, Screen screen, Path output) {
         return ExitCode.OK;
     }
 
-    private static String task(Goal goal) {
+    private static String task(ConversionRequest goal) {
         return switch (goal) {
-            case Goal.Quantize _ -> "quantising";
-            case Goal.Dequantize _ -> "dequantising";
-            case Goal.Convert _ -> "converting";
+            case ConversionRequest.Quantize _ -> "quantising";
+            case ConversionRequest.Dequantize _ -> "dequantising";
+            case ConversionRequest.Convert _ -> "converting";
         };
     }
 }

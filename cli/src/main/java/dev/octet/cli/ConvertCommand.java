@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.GraphWeights;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -127,7 +127,8 @@ final class ConvertCommand implements Command {
                         RECIPE,
                         CheckpointFlags.RECIPES,
                         CheckpointFlags.RECIPES.values().iterator().next()));
-        Goal goal = new Goal.Convert(layout.get(), CheckpointFlags.layoutOptions(arguments, false), recipe);
+        ConversionRequest goal =
+                new ConversionRequest.Convert(layout.get(), CheckpointFlags.layoutOptions(arguments, false), recipe);
         try (CheckpointConverter converter = CheckpointConverter.open(model)) {
             return job.run(converter, goal);
         }

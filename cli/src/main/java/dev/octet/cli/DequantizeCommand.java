@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.formats.tensor.DType;
 import java.io.IOException;
 import java.util.List;
@@ -54,7 +54,7 @@ final class DequantizeCommand implements Command {
         CheckpointJob job = CheckpointJob.of(arguments, screen);
         DType type = arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16);
         try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0))) {
-            return job.run(converter, new Goal.Dequantize(type, arguments.has(KEEP_SCALES)));
+            return job.run(converter, new ConversionRequest.Dequantize(type, arguments.has(KEEP_SCALES)));
         }
     }
 }

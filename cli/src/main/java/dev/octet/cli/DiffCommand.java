@@ -2,8 +2,8 @@ package dev.octet.cli;
 
 import dev.octet.converter.compare.Closeness;
 import dev.octet.converter.compare.CompareOptions;
-import dev.octet.converter.compare.Comparison;
 import dev.octet.converter.compare.DiffReport;
+import dev.octet.converter.compare.ModelComparison;
 import dev.octet.converter.compare.ModelDiff;
 import dev.octet.converter.compare.TensorDiff;
 import java.io.IOException;
@@ -76,7 +76,7 @@ final class DiffCommand implements Command {
         }
         ModelDiff diff;
         try (Progress progress = arguments.progress(screen)) {
-            diff = Comparison.compare(
+            diff = ModelComparison.compare(
                     arguments.operand(0),
                     arguments.operand(1),
                     options.withProgress((done, total) -> progress.update("comparing", done, total, "elements")));

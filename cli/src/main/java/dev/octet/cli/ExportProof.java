@@ -5,8 +5,8 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.ModelComparison;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.lower.StandardOps;
-import dev.octet.converter.lower.Target;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.trained.CheckpointGraph;
 import dev.octet.converter.verify.Finding;
@@ -122,7 +122,7 @@ public final class ExportProof {
             ModelComparison comparison = Evaluation.compare(
                     batch -> trainer.outputs(batch.tensors(), Arena.ofAuto()),
                     candidate,
-                    isCheckpoint || exported.target().equals(new ExportTarget.Onnx(Target.TENSORRT)),
+                    isCheckpoint || exported.target().equals(new ExportTarget.Onnx(OnnxTarget.TENSORRT)),
                     data,
                     options);
             return result(comparison, data.name(), gate, isCheckpoint ? uncovered(exported.output()) : List.of());

@@ -1,6 +1,6 @@
 package dev.octet.cli;
 
-import dev.octet.converter.lower.Target;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.recipe.Recipe;
@@ -25,7 +25,7 @@ public sealed interface ExportTarget {
     List<Recipe> recipes();
 
     /** A runtime of quantised graphs. */
-    record Onnx(Target runtime) implements ExportTarget {
+    record Onnx(OnnxTarget runtime) implements ExportTarget {
         @Override
         public String label() {
             return runtime.label();
@@ -95,7 +95,7 @@ public sealed interface ExportTarget {
 
     private static List<ExportTarget> all() {
         List<ExportTarget> all = new ArrayList<>();
-        Arrays.stream(Target.values()).map(Onnx::new).forEach(all::add);
+        Arrays.stream(OnnxTarget.values()).map(Onnx::new).forEach(all::add);
         Layouts.ALL.stream().map(Checkpoint::new).forEach(all::add);
         all.addAll(List.of(Floats.values()));
         return List.copyOf(all);

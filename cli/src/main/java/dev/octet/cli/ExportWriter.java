@@ -6,8 +6,8 @@ import dev.octet.converter.Conversion;
 import dev.octet.converter.ConversionOptions;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainedModel;
-import dev.octet.converter.checkpoint.RunOptions;
-import dev.octet.converter.lower.Target;
+import dev.octet.converter.checkpoint.StreamOptions;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.trained.HuggingFaceFolder;
 import dev.octet.converter.trained.ModuleState;
@@ -44,13 +44,13 @@ final class ExportWriter {
 
     Exported write() throws IOException {
         return switch (target) {
-            case ExportTarget.Onnx(Target runtime) -> quantized(runtime);
+            case ExportTarget.Onnx(OnnxTarget runtime) -> quantized(runtime);
             case ExportTarget.Checkpoint(Layout layout) -> quantized(layout);
             case ExportTarget.Floats floats -> plain(floats);
         };
     }
 
-    private Exported quantized(Target runtime) throws IOException {
+    private Exported quantized(OnnxTarget runtime) throws IOException {
         Recipe recipe = options.recipe().orElseGet(run.scales()::nearest);
         if (recipe.needsStatistics() && !run.scales().hasInputs()) {
             throw new UnsupportedModelException(
@@ -95,10 +95,10 @@ final class ExportWriter {
                 config,
                 type,
                 output,
-                new RunOptions(
+                new StreamOptions(
                         options.threads(),
                         options.force(),
-                        RunOptions.defaults().progress()));
+                        StreamOptions.defaults().progress()));
         notes.addAll(done.plan().notes());
         List<Exported.Kept> kept = new ArrayList<>();
         done.reasons().forEach((weight, reason) -> kept.add(new Exported.Kept(weight, reason)));

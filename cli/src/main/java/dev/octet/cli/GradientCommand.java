@@ -12,8 +12,8 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Programs;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
-import dev.octet.trainer.check.Difference;
 import dev.octet.trainer.check.Golden;
+import dev.octet.trainer.check.GoldenDifference;
 import dev.octet.trainer.check.GradientCheck;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.data.Feed;
@@ -82,7 +82,7 @@ final class GradientCommand implements Command {
             long arenaBytes,
             String programSha256,
             List<Tie> untied,
-            List<Difference> differences) {}
+            List<GoldenDifference> differences) {}
 
     @Override
     public String name() {
@@ -128,10 +128,10 @@ final class GradientCommand implements Command {
                 List<Tie> ties = Ties.find(canonical.graph());
                 boolean tie = arguments.has(TIE);
                 GradientCheck check = check(tie ? Ties.restore(canonical, ties) : canonical, golden, loss, renamed);
-                List<Difference> all = check.run(device).stream()
-                        .sorted(Comparator.comparingDouble(Difference::error)
+                List<GoldenDifference> all = check.run(device).stream()
+                        .sorted(Comparator.comparingDouble(GoldenDifference::error)
                                 .reversed()
-                                .thenComparing(Difference::tensor))
+                                .thenComparing(GoldenDifference::tensor))
                         .toList();
                 Program program = check.program();
                 Answer answer = new Answer(
@@ -211,7 +211,7 @@ final class GradientCommand implements Command {
             screen.out().print(program.text());
         }
         Table table = new Table().row("tensor", "error", "largest", "elements", "worst at", "computed", "expected");
-        for (Difference d : answer.differences()) {
+        for (GoldenDifference d : answer.differences()) {
             table.row(
                     d.tensor(),
                     number(d.error()),
@@ -227,7 +227,7 @@ final class GradientCommand implements Command {
                         .println("note: " + t.copy() + " has the elements of " + t.original()
                                 + (t.transposed() ? ", turned over" : "")
                                 + ": with --tie they are one parameter, and their gradients one sum"));
-        Difference worst = answer.differences().getFirst();
+        GoldenDifference worst = answer.differences().getFirst();
         screen.out()
                 .println("\n" + answer.steps() + " steps, " + Table.bytes(answer.arenaBytes()) + " of temporaries on "
                         + answer.device() + ", program " + answer.programSha256());

@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.recipe.Recipe;
@@ -40,7 +40,8 @@ final class QuantizeCheckpoint {
         try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0))) {
             StaticScales scales = StaticScales.of(arguments, choices, recipe, layout, converter);
             boolean staticInputs = scales.inputs().isPresent();
-            Goal goal = new Goal.Quantize(recipe, layout, CheckpointFlags.layoutOptions(arguments, staticInputs));
+            ConversionRequest goal = new ConversionRequest.Quantize(
+                    recipe, layout, CheckpointFlags.layoutOptions(arguments, staticInputs));
             return job.run(converter, goal, scales);
         }
     }

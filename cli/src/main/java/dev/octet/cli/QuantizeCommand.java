@@ -9,7 +9,7 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.inspect.Inspection;
-import dev.octet.converter.lower.Target;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
@@ -41,7 +41,8 @@ final class QuantizeCommand implements Command {
     private static final int KEPT_SHOWN = 20;
 
     private static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.GRAPH, Recipe::name);
-    private static final Map<String, Target> TARGETS = Flags.byName(Arrays.asList(Target.values()), Target::label);
+    private static final Map<String, OnnxTarget> TARGETS =
+            Flags.byName(Arrays.asList(OnnxTarget.values()), OnnxTarget::label);
 
     private static final Option RECIPE = Flags.value(
             "recipe",
@@ -56,7 +57,7 @@ final class QuantizeCommand implements Command {
     private static final Option TARGET = Flags.value(
             "target",
             "NAME",
-            "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: " + Target.ONNXRUNTIME.label()
+            "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: " + OnnxTarget.ONNXRUNTIME.label()
                     + "); checkpoints: " + String.join(", ", CheckpointFlags.LAYOUTS.keySet())
                     + " (default: compressed-tensors, for fp8-block fp8)");
     private static final Option ROUNDING = Flags.value(
@@ -140,7 +141,7 @@ final class QuantizeCommand implements Command {
         Optional<Path> report = arguments.outputFile(REPORT);
         Recipe recipe = arguments.choice(RECIPE, RECIPES, Recipes.FP8);
         ConversionOptions options = ConversionOptions.defaults()
-                .withTarget(arguments.choice(TARGET, TARGETS, Target.ONNXRUNTIME))
+                .withTarget(arguments.choice(TARGET, TARGETS, OnnxTarget.ONNXRUNTIME))
                 .withCalibrator(
                         arguments.text(CALIBRATOR).map(Calibrator::parse).orElse(new Absmax()))
                 .withThreads(arguments.threads());

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import dev.octet.converter.lower.Target;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.Shape;
@@ -152,7 +152,8 @@ class ExportCommandTest {
         Path output = folder.resolve("m.onnx");
         try (TrainedRun trained = TrainedRun.open(runs.resolve("delayed"), Optional.empty(), 0);
                 Device device = CpuDevice.of(2)) {
-            Exported file = trained.export(new ExportTarget.Onnx(Target.ONNXRUNTIME), output, ExportOptions.defaults());
+            Exported file =
+                    trained.export(new ExportTarget.Onnx(OnnxTarget.ONNXRUNTIME), output, ExportOptions.defaults());
             assertTrue(
                     trained.prove(file, device, ExportProof.Options.defaults()).passed());
             assertEquals(3, trained.step());

@@ -37,11 +37,11 @@ final class OutputRecord {
     private static final List<String> CHECKPOINT_TARGETS = List.of("compressed-tensors", "fp8", "modelopt");
     private static final List<String> CHECKPOINT_RECIPES =
             List.of("fp8-dynamic", "fp8", "fp8-block", "mxfp8", "nvfp4", "int8", "int8-asymmetric");
-    private static final List<String> TRAINING_RECIPES = List.of(
-            "deployed", "delayed", "current", "block", "mxfp8", "tensorwise", "rowwise", "rowwise_with_gw_hp");
-    private static final Pattern MEASURED = Pattern.compile(
-            "\\d[\\d,.]* ?(ms|s|min|h|us|µs|ns|[kMG]i?B|[kMG]i?B/s|GFLOP/s|samples/s|tokens/s|steps/s|MB/s|GB/s)\\b"
-                    + "|(?<=(seconds|_ms|_s|Seconds|per_second|memory|bytes_peak|_bytes|time|created|wall_time|_at|speed)\"? ?: ?)\"?[\\d.eE:TZ-]+\"?");
+    private static final List<String> TRAINING_RECIPES =
+            List.of("deployed", "delayed", "current", "block", "mxfp8", "tensorwise", "rowwise", "rowwise_with_gw_hp");
+    private static final Pattern MEASURED = Pattern.compile("\\d[\\d,.]*"
+        + " ?(ms|s|min|h|us|µs|ns|[kMG]i?B|[kMG]i?B/s|GFLOP/s|samples/s|tokens/s|steps/s|MB/s|GB/s)\\b|(?<=(seconds|_ms|_s|Seconds|per_second|memory|bytes_peak|_bytes|time|created|wall_time|_at|speed)\"?"
+        + " ?: ?)\"?[\\d.eE:TZ-]+\"?");
 
     private final Path record;
     private final Path work;
@@ -105,7 +105,14 @@ final class OutputRecord {
         for (Path model : onnxModels()) {
             String name = name(model);
             Path data = inputs(model);
-            record("calibrate-" + name, "calibrate", model.toString(), "-o", out(name + ".stats"), "--data", data.toString());
+            record(
+                    "calibrate-" + name,
+                    "calibrate",
+                    model.toString(),
+                    "-o",
+                    out(name + ".stats"),
+                    "--data",
+                    data.toString());
             for (String recipe : FP8_ONNX) {
                 for (String target : ONNX_TARGETS) {
                     String id = name + "-" + recipe + "-" + target;
@@ -120,10 +127,27 @@ final class OutputRecord {
                 }
             }
             String fp8 = out(name + "-fp8-onnxruntime.onnx");
-            record("nearest-" + name, "quantize", model.toString(), "--statistics", out(name + ".stats"), "--calibrator", "mse", "--json", "-o", out(name + ".mse.onnx"));
+            record(
+                    "nearest-" + name,
+                    "quantize",
+                    model.toString(),
+                    "--statistics",
+                    out(name + ".stats"),
+                    "--calibrator",
+                    "mse",
+                    "--json",
+                    "-o",
+                    out(name + ".mse.onnx"));
             record("evaluate-" + name, "evaluate", model.toString(), fp8, "--data", data.toString(), "--json");
             record("diff-" + name, "diff", model.toString(), fp8, "--json");
-            record("huggingface-" + name, "convert", model.toString(), "--target", "huggingface", "-o", out(name + "-hf"));
+            record(
+                    "huggingface-" + name,
+                    "convert",
+                    model.toString(),
+                    "--target",
+                    "huggingface",
+                    "-o",
+                    out(name + "-hf"));
         }
     }
 
@@ -145,19 +169,64 @@ final class OutputRecord {
                 }
             }
             record("onnx21-" + name, "convert", model.toString(), "--target", "onnx", "-o", out(name + ".21.onnx"));
-            record("onnx23-" + name, "convert", model.toString(), "--target", "onnx", "--opset", "23", "-o", out(name + ".23.onnx"));
-            record("scales-" + name, "quantize", model.toString(), "--recipe", "fp8-block", "--target", "fp8", "--scale-format", "ue8m0", "-o", out(name + ".ue8m0"));
-            record("bf16scales-" + name, "quantize", model.toString(), "--scale-type", "bf16", "--keep", "0", "-o", out(name + ".bf16s"));
+            record(
+                    "onnx23-" + name,
+                    "convert",
+                    model.toString(),
+                    "--target",
+                    "onnx",
+                    "--opset",
+                    "23",
+                    "-o",
+                    out(name + ".23.onnx"));
+            record(
+                    "scales-" + name,
+                    "quantize",
+                    model.toString(),
+                    "--recipe",
+                    "fp8-block",
+                    "--target",
+                    "fp8",
+                    "--scale-format",
+                    "ue8m0",
+                    "-o",
+                    out(name + ".ue8m0"));
+            record(
+                    "bf16scales-" + name,
+                    "quantize",
+                    model.toString(),
+                    "--scale-type",
+                    "bf16",
+                    "--keep",
+                    "0",
+                    "-o",
+                    out(name + ".bf16s"));
         }
         for (Path model : foreignCheckpoints()) {
             String name = name(model);
             record("dequantize-" + name, "dequantize", model.toString(), "--keep-scales", "-o", out(name + ".f"));
             record("requantize-" + name, "quantize", out(name + ".f"), "--keep-scales", "-o", out(name + ".again"));
             for (String target : CHECKPOINT_TARGETS) {
-                record("convert-" + name + "-" + target, "convert", model.toString(), "--target", target, "-o", out(name + "-" + target));
+                record(
+                        "convert-" + name + "-" + target,
+                        "convert",
+                        model.toString(),
+                        "--target",
+                        target,
+                        "-o",
+                        out(name + "-" + target));
                 for (String recipe : List.of("fp8-dynamic", "fp8-block", "mxfp8")) {
                     String id = name + "-" + target + "-" + recipe;
-                    record("convert-" + id, "convert", model.toString(), "--target", target, "--recipe", recipe, "-o", out(id));
+                    record(
+                            "convert-" + id,
+                            "convert",
+                            model.toString(),
+                            "--target",
+                            target,
+                            "--recipe",
+                            recipe,
+                            "-o",
+                            out(id));
                 }
             }
         }
@@ -177,29 +246,75 @@ final class OutputRecord {
         }
         Files.createDirectories(work);
         Files.write(work.resolve("tokens.bin"), tokens.array());
-        for (String model : List.of("tiny-onnx/gpt2_eager_script17.onnx", "tiny-onnx/llama_eager_dynamo23.onnx", "tiny-hf/qwen2")) {
+        for (String model :
+                List.of("tiny-onnx/gpt2_eager_script17.onnx", "tiny-onnx/llama_eager_dynamo23.onnx", "tiny-hf/qwen2")) {
             for (String mode : modes) {
-                for (String optimizer : mode.contains("fp32") || mode.contains("delayed") ? List.of("adamw", "sgd") : List.of("adamw")) {
-                    String id = model.replaceAll("[/._]", "-") + "-" + mode.replaceAll("[^a-z0-9A-Z]+", "") + "-" + optimizer;
+                for (String optimizer : mode.contains("fp32") || mode.contains("delayed")
+                        ? List.of("adamw", "sgd")
+                        : List.of("adamw")) {
+                    String id = model.replaceAll("[/._]", "-") + "-" + mode.replaceAll("[^a-z0-9A-Z]+", "") + "-"
+                            + optimizer;
                     Path config = work.resolve(id + ".yaml");
                     Files.writeString(config, """
-                            data: {train: tokens.bin, sequence: 16}
-                            loss: {type: causal-lm}
-                            batch_size: 4
-                            steps: 5
-                            eval_every: 5
-                            clip_grad_norm: 1.0
-                            optimizer: {type: %s, lr: 0.01}
-                            precision: %s
-                            """.formatted(optimizer, mode));
+                        data: {train: tokens.bin, eval: tokens.bin, sequence: 16}
+                        loss: {type: causal-lm}
+                        batch_size: 4
+                        steps: 5
+                        eval_every: 5
+                        clip_grad_norm: 1.0
+                        optimizer: {type: %s, lr: 0.01}
+                        precision: %s
+                        """.formatted(optimizer, mode));
                     String path = testdata.resolve("models").resolve(model).toString();
-                    record("dry-" + id, "train", path, "--config", config.toString(), "-o", out(id), "--dry-run", "--json");
+                    record(
+                            "dry-" + id,
+                            "train",
+                            path,
+                            "--config",
+                            config.toString(),
+                            "-o",
+                            out(id),
+                            "--dry-run",
+                            "--json");
                     record("train-" + id, "train", path, "--config", config.toString(), "-o", out(id), "--steps", "3");
-                    record("resume-" + id, "train", path, "--config", config.toString(), "-o", out(id), "--resume", "--json");
-                    for (String target : List.of("onnxruntime", "tensorrt", "onnx", "safetensors", "compressed-tensors", "fp8", "modelopt", "transformer-engine", "huggingface")) {
+                    record(
+                            "resume-" + id,
+                            "train",
+                            path,
+                            "--config",
+                            config.toString(),
+                            "-o",
+                            out(id),
+                            "--resume",
+                            "--json");
+                    for (String target : List.of(
+                            "onnxruntime",
+                            "tensorrt",
+                            "onnx",
+                            "safetensors",
+                            "compressed-tensors",
+                            "fp8",
+                            "modelopt",
+                            "transformer-engine",
+                            "huggingface")) {
                         if (optimizer.equals("adamw")) {
-                            String suffix = List.of("onnxruntime", "tensorrt", "onnx").contains(target) ? ".onnx" : target.equals("safetensors") ? ".safetensors" : "";
-                            record("export-" + id + "-" + target, "export", out(id), "--target", target, "--samples", "4", "--json", "-o", out(id + "-" + target + suffix));
+                            String suffix =
+                                    List.of("onnxruntime", "tensorrt", "onnx").contains(target)
+                                            ? ".onnx"
+                                            : target.equals("safetensors") || target.equals("transformer-engine")
+                                                    ? ".safetensors"
+                                                    : "";
+                            record(
+                                    "export-" + id + "-" + target,
+                                    "export",
+                                    out(id),
+                                    "--target",
+                                    target,
+                                    "--samples",
+                                    "4",
+                                    "--json",
+                                    "-o",
+                                    out(id + "-" + target + suffix));
                         }
                     }
                 }
@@ -269,7 +384,8 @@ final class OutputRecord {
         Files.createDirectories(work);
         Path file = work.resolve(name(model) + ".npz");
         boolean image = model.getFileName().toString().startsWith("vit");
-        try (Arena arena = Arena.ofConfined(); NpzWriter writer = NpzWriter.stored(file)) {
+        try (Arena arena = Arena.ofConfined();
+                NpzWriter writer = NpzWriter.stored(file)) {
             if (image) {
                 float[] pixels = new float[8 * 3 * 16 * 16];
                 for (int i = 0; i < pixels.length; i++) {
@@ -305,7 +421,7 @@ final class OutputRecord {
             }
             code = Octet.run(all, new Screen(o, e, false, 0));
         }
-        StringBuilder text = new StringBuilder("octet " + String.join(" ", words) + "\nexit " + code + "\n");
+        StringBuilder text = new StringBuilder("octet " + mask(String.join(" ", words)) + "\nexit " + code + "\n");
         text.append(mask(out.toString(StandardCharsets.UTF_8)))
                 .append("--- standard error\n")
                 .append(mask(err.toString(StandardCharsets.UTF_8)))
@@ -327,11 +443,12 @@ final class OutputRecord {
             }
             text.append(path.replaceAll("tfevents.*", "tfevents")).append('\n');
         }
-        Files.writeString(record.resolve(name + ".txt"), text.toString().replace(testdata.toString(), "testdata").replace(work.toString(), "out"));
+        Files.writeString(record.resolve(name + ".txt"), text);
     }
 
-    private static String mask(String text) {
-        return MEASURED.matcher(text).replaceAll("#");
+    private String mask(String text) {
+        return MEASURED.matcher(text.replace(testdata.toString(), "testdata").replace(work.toString(), "out"))
+                .replaceAll("#");
     }
 
     private List<Path> files() throws IOException {
@@ -339,7 +456,9 @@ final class OutputRecord {
             return List.of();
         }
         try (Stream<Path> all = Files.walk(work)) {
-            return all.filter(Files::isRegularFile).sorted(Comparator.naturalOrder()).toList();
+            return all.filter(Files::isRegularFile)
+                    .sorted(Comparator.naturalOrder())
+                    .toList();
         }
     }
 

@@ -7,14 +7,14 @@ import dev.octet.converter.checkpoint.CheckpointPlanner;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.CheckpointRun;
 import dev.octet.converter.checkpoint.ConsumersGraph;
+import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.Exactness;
-import dev.octet.converter.checkpoint.Goal;
 import dev.octet.converter.checkpoint.GraphWeights;
 import dev.octet.converter.checkpoint.InputScales;
 import dev.octet.converter.checkpoint.KeptScales;
 import dev.octet.converter.checkpoint.NonFiniteScan;
-import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.converter.checkpoint.TensorStep;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.trained.CheckpointGraph;
@@ -69,7 +69,7 @@ public final class CheckpointConverter implements AutoCloseable {
      * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
      * @param cacheScales scales of the KV cache, which engines then keep in FP8; none to leave it as the checkpoint has it
      * @param allowNonFinite weights that hold a NaN or an infinity stay as they are instead of stopping the run; costs one more reading
-     * @param keepScales the scales that {@link Goal.Dequantize} kept beside this checkpoint are used again
+     * @param keepScales the scales that {@link ConversionRequest.Dequantize} kept beside this checkpoint are used again
      * @param exactOnly refuse whatever changes a value
      */
     public record Request(
@@ -162,8 +162,8 @@ public final class CheckpointConverter implements AutoCloseable {
      * @throws UnsupportedModelException when nothing can be done, or {@code exactOnly} forbids it, naming the weights
      * @throws IOException when scales or weights cannot be read
      */
-    public CheckpointPlan plan(Goal goal, Request request, RunOptions options) throws IOException {
-        if (request.keepScales() && goal instanceof Goal.Quantize && keptScales == null) {
+    public CheckpointPlan plan(ConversionRequest goal, Request request, StreamOptions options) throws IOException {
+        if (request.keepScales() && goal instanceof ConversionRequest.Quantize && keptScales == null) {
             keptScales = KeptScales.open(checkpoint);
         }
         Map<String, String> nonFinite =
@@ -209,9 +209,10 @@ public final class CheckpointConverter implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
      * @throws IOException when reading or writing fails
      */
-    public CheckpointResult run(Goal goal, Request request, CheckpointPlan plan, Path output, RunOptions options)
+    public CheckpointResult run(
+            ConversionRequest goal, Request request, CheckpointPlan plan, Path output, StreamOptions options)
             throws IOException {
-        boolean keepScales = goal instanceof Goal.Dequantize d && d.keepScales();
+        boolean keepScales = goal instanceof ConversionRequest.Dequantize d && d.keepScales();
         return CheckpointRun.run(
                 checkpoint, stored, plan, output, describe(goal, request), keptScales, keepScales, options);
     }
@@ -261,22 +262,22 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /** What distinguishes this run from others of the same checkpoint. */
-    private static Map<String, String> describe(Goal goal, Request request) {
+    private static Map<String, String> describe(ConversionRequest goal, Request request) {
         Map<String, String> what = new LinkedHashMap<>();
         what.put("octet", OctetVersion.current());
         switch (goal) {
-            case Goal.Quantize(var recipe, var layout, var options) -> {
+            case ConversionRequest.Quantize(var recipe, var layout, var options) -> {
                 what.put("goal", "quantize");
                 what.put("recipe", recipe.name());
                 what.put("target", layout.name());
                 what.put("layout options", options.toString());
             }
-            case Goal.Dequantize(var type, boolean keep) -> {
+            case ConversionRequest.Dequantize(var type, boolean keep) -> {
                 what.put("goal", "dequantize");
                 what.put("type", type.name());
                 what.put("kept scales", Boolean.toString(keep));
             }
-            case Goal.Convert(var layout, var options, var recipe) -> {
+            case ConversionRequest.Convert(var layout, var options, var recipe) -> {
                 what.put("goal", "convert");
                 what.put("target", layout.name());
                 what.put("layout options", options.toString());

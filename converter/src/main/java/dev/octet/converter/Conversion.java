@@ -1,7 +1,7 @@
 package dev.octet.converter;
 
 import dev.octet.converter.evaluate.LayerComparison;
-import dev.octet.converter.lower.Target;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.plan.ActivationScale;
 import dev.octet.converter.plan.LayerResult;
@@ -29,7 +29,7 @@ import java.util.stream.Collectors;
  */
 public record Conversion(
         GraphModel model,
-        Target target,
+        OnnxTarget target,
         Plan plan,
         Map<String, ActivationScale> activations,
         List<LayerResult> layers,

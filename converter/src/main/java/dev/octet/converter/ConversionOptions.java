@@ -1,6 +1,6 @@
 package dev.octet.converter;
 
-import dev.octet.converter.lower.Target;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.gptq.SecondMoment;
@@ -16,7 +16,8 @@ import java.util.Map;
  *     with compensation (GPTQ), all others to nearest
  * @param threads threads for casting weights; the result does not depend on it
  */
-public record ConversionOptions(Target target, Calibrator calibrator, Map<String, SecondMoment> moments, int threads) {
+public record ConversionOptions(
+        OnnxTarget target, Calibrator calibrator, Map<String, SecondMoment> moments, int threads) {
     public ConversionOptions {
         moments = Map.copyOf(moments);
         if (threads < 1) {
@@ -27,11 +28,14 @@ public record ConversionOptions(Target target, Calibrator calibrator, Map<String
     /** For ONNX Runtime, absmax, weights rounded to nearest, all cores. */
     public static ConversionOptions defaults() {
         return new ConversionOptions(
-                Target.ONNXRUNTIME, new Absmax(), Map.of(), Runtime.getRuntime().availableProcessors());
+                OnnxTarget.ONNXRUNTIME,
+                new Absmax(),
+                Map.of(),
+                Runtime.getRuntime().availableProcessors());
     }
 
     /** The same with another target. */
-    public ConversionOptions withTarget(Target newTarget) {
+    public ConversionOptions withTarget(OnnxTarget newTarget) {
         return new ConversionOptions(newTarget, calibrator, moments, threads);
     }
 

@@ -5,8 +5,8 @@ import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.lower.Lowering;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.lower.StandardOps;
-import dev.octet.converter.lower.Target;
 import dev.octet.converter.pass.ImportPasses;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.pass.UniqueNodeNames;
@@ -291,7 +291,7 @@ public final class Converter implements AutoCloseable {
     private Conversion rewrite(
             ActivationScales solved,
             WeightQuantizer rounding,
-            Target target,
+            OnnxTarget target,
             Map<String, String> metadata,
             PassLog lowering) {
         Fp8Rewrite.Result rewritten = Fp8Rewrite.apply(canonical, solved.plan(), solved.scales(), rounding, arena);

@@ -2,14 +2,14 @@ package dev.octet.converter;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.ModelSource.HuggingFace;
-import dev.octet.converter.checkpoint.CarriedFiles;
+import dev.octet.converter.checkpoint.AuxiliaryFiles;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
-import dev.octet.converter.checkpoint.Goal;
+import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.InputScales;
 import dev.octet.converter.checkpoint.MastersFolder;
-import dev.octet.converter.checkpoint.RunOptions;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.converter.checkpoint.WeightDecision;
 import dev.octet.converter.checkpoint.WholeFolder;
 import dev.octet.converter.lower.StandardOps;
@@ -230,13 +230,14 @@ public final class TrainedModel implements AutoCloseable {
      * @throws IOException when writing fails; nothing is left then
      */
     public Checkpointed quantized(
-            Recipe recipe, Layout layout, ObjectNode config, DType type, Path output, RunOptions options)
+            Recipe recipe, Layout layout, ObjectNode config, DType type, Path output, StreamOptions options)
             throws IOException {
         boolean staticInputs = recipe.fprop().input() != null
                 && scales.values().stream().anyMatch(s -> s.inputScale() != null)
                 && layout.scheme(recipe, LayoutOptions.defaults().withInputs(true))
                         .isPresent();
-        Goal goal = new Goal.Quantize(recipe, layout, LayoutOptions.defaults().withInputs(staticInputs));
+        ConversionRequest goal = new ConversionRequest.Quantize(
+                recipe, layout, LayoutOptions.defaults().withInputs(staticInputs));
         WholeFolder.requireFree(output, options.force());
         Path to = output.toAbsolutePath().normalize();
         try (MastersFolder folder = MastersFolder.beside(to)) {
@@ -273,7 +274,7 @@ public final class TrainedModel implements AutoCloseable {
         if (origin != null) {
             try (Checkpoint source = Checkpoint.open(origin.folder())) {
                 Set<String> shards = source.shards().stream().map(Shard::name).collect(Collectors.toSet());
-                CarriedFiles.of(source.folder(), shards).copyTo(output);
+                AuxiliaryFiles.of(source.folder(), shards).copyTo(output);
             }
         }
     }

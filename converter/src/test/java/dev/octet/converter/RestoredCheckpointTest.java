@@ -10,9 +10,9 @@ import com.fasterxml.jackson.databind.node.DoubleNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.data.Batch;
 import dev.octet.converter.hf.HfImporter;
+import dev.octet.converter.runtime.InstrumentedModel;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
-import dev.octet.converter.runtime.TappedModel;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.MalformedModelException;
@@ -324,7 +324,8 @@ class RestoredCheckpointTest {
     private static float[] logits(GraphModel model, Model golden) throws IOException {
         Map<String, Tensor> inputs = new LinkedHashMap<>();
         try (Arena arena = Arena.ofShared();
-                TappedModel runnable = TappedModel.open(model, List.of("logits"), SessionSettings.defaults())) {
+                InstrumentedModel runnable =
+                        InstrumentedModel.open(model, List.of("logits"), SessionSettings.defaults())) {
             for (ValueInfo input : model.graph().inputs()) {
                 Tensor fed = golden.tensors().get("in." + input.name());
                 Tensor t = fed == null ? golden.tensor("in.input_ids") : fed;

@@ -2,7 +2,7 @@ package dev.octet.quant;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.ScaleGrid;
@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * stripe by stripe and then over the stripes in order: the same sums on any number of threads.
  */
 final class MseSearch {
-    private final Cast cast;
+    private final ElementCast cast;
     private final Tensor source;
     private final ScaleGrid grid;
     private final CastSpec spec;
@@ -39,7 +39,7 @@ final class MseSearch {
         }
     }
 
-    MseSearch(Cast cast, Tensor source, ScaleGrid grid, CastSpec spec, MseRule rule, int threads) {
+    MseSearch(ElementCast cast, Tensor source, ScaleGrid grid, CastSpec spec, MseRule rule, int threads) {
         this.cast = cast;
         this.source = source;
         this.grid = grid;

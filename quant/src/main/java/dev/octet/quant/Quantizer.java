@@ -3,10 +3,10 @@ package dev.octet.quant;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.cast.Nibbles;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.Granularity;
@@ -20,7 +20,7 @@ import java.lang.foreign.MemorySegment;
 /**
  * Turns float tensors into codes with scales and back.
  *
- * <p>Same tensor, same {@link CastSpec}: same bytes, whatever twin of {@link Cast} runs and on however many threads. Channels may lie
+ * <p>Same tensor, same {@link CastSpec}: same bytes, whatever twin of {@link ElementCast} runs and on however many threads. Channels may lie
  * on any axis; nothing is transposed or copied on the way. Instances have no state and may be shared by threads.
  *
  * <p>Tensors must be F32, BF16 or F16, else {@link IllegalArgumentException}. Where a segment is confined to one thread, the calling
@@ -30,17 +30,17 @@ public final class Quantizer {
     /** Never started; stands for the workers when asking whether they may touch a segment. */
     private static final Thread SOME_OTHER_THREAD = new Thread(() -> {}, "octet-quantizer");
 
-    private final Cast cast;
+    private final ElementCast cast;
     private final int threads;
 
-    private Quantizer(Cast cast, int threads) {
+    private Quantizer(ElementCast cast, int threads) {
         this.cast = cast;
         this.threads = threads;
     }
 
     /** A quantiser that works in the calling thread. */
     public static Quantizer sequential() {
-        return new Quantizer(Cast.best(), 1);
+        return new Quantizer(ElementCast.best(), 1);
     }
 
     /**
@@ -52,11 +52,11 @@ public final class Quantizer {
         if (threads < 1) {
             throw new IllegalArgumentException(threads + " threads");
         }
-        return new Quantizer(Cast.best(), threads);
+        return new Quantizer(ElementCast.best(), threads);
     }
 
     /** The same quantiser with a chosen twin of the casts, for tests and measurements. */
-    public Quantizer with(Cast otherCast) {
+    public Quantizer with(ElementCast otherCast) {
         return new Quantizer(otherCast, threads);
     }
 
@@ -100,7 +100,7 @@ public final class Quantizer {
      *     one that is not positive and finite
      */
     public QuantizedTensor quantize(
-            Tensor source, Tensor scale, Granularity granularity, Minifloat format, Overflow overflow, Arena arena) {
+            Tensor source, Tensor scale, Granularity granularity, Float8Format format, Overflow overflow, Arena arena) {
         Tensor codes = allocateCodes(source, format, arena);
         QuantizedTensor result = new QuantizedTensor(codes.spec(), codes.bytes(), scale, granularity, format);
         ScaleGrid grid = ScaleGrid.of(source.shape(), granularity);
@@ -183,7 +183,7 @@ public final class Quantizer {
         }
     }
 
-    private static Tensor allocateCodes(Tensor source, Minifloat format, Arena arena) {
+    private static Tensor allocateCodes(Tensor source, Float8Format format, Arena arena) {
         return Tensor.allocate(arena, new TensorSpec(source.name(), format.dtype(), source.shape()));
     }
 
@@ -215,12 +215,12 @@ public final class Quantizer {
             Tensor source,
             ScaleGrid grid,
             MemorySegment scales,
-            Minifloat format,
+            Float8Format format,
             Overflow overflow,
             MemorySegment codes) {
         RunEncoder encoder = new RunEncoder(cast, source, grid, format, overflow);
         Stripes.run(grid.elementCount(), threadsFor(source.bytes(), codes), (from, to) -> {
-            if (format == Minifloat.E2M1) {
+            if (format == Float8Format.E2M1) {
                 try (Arena scratch = Arena.ofConfined()) {
                     MemorySegment unpacked = scratch.allocate(to - from, 64);
                     encoder.encode(scales, from, to, unpacked);
@@ -261,7 +261,7 @@ public final class Quantizer {
     }
 
     private static MemorySegment unpackedCodes(QuantizedTensor tensor, long from, long to, Arena scratch) {
-        if (tensor.format() != Minifloat.E2M1) {
+        if (tensor.format() != Float8Format.E2M1) {
             return tensor.codes().asSlice(from, to - from);
         }
         MemorySegment unpacked = scratch.allocate(to - from, 64);

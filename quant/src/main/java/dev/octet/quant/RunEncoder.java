@@ -1,14 +1,14 @@
 package dev.octet.quant;
 
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.ScaleGrid;
 import java.lang.foreign.MemorySegment;
 
 /** Encodes ranges of one tensor, run by run, with the scales of its grid. */
-record RunEncoder(Cast cast, Tensor source, ScaleGrid grid, Minifloat format, Overflow overflow) {
+record RunEncoder(ElementCast cast, Tensor source, ScaleGrid grid, Float8Format format, Overflow overflow) {
     /**
      * Encodes elements {@code from .. to - 1}.
      *

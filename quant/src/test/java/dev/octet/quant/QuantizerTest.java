@@ -11,10 +11,10 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.cast.CastReference;
+import dev.octet.quant.cast.ElementCastReference;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.cast.Nibbles;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.Granularity;
@@ -63,7 +63,7 @@ class QuantizerTest {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = random(arena, type, Shape.of(5, 9, 13), 1);
             for (Granularity granularity : GRANULARITIES) {
-                for (Minifloat format : List.of(Minifloat.E4M3FN, Minifloat.E5M2, Minifloat.E2M1)) {
+                for (Float8Format format : List.of(Float8Format.E4M3FN, Float8Format.E5M2, Float8Format.E2M1)) {
                     CastSpec spec =
                             new CastSpec(format, granularity, new ScaleRule.AmaxRule(), Overflow.SATURATE, DType.BF16);
                     checkByDefinition(source, spec, arena);
@@ -95,7 +95,7 @@ class QuantizerTest {
                     spec.format().decode(code) * scale, Floats.get(DType.F32, decoded.bytes(), i), spec.toString());
         }
         MemorySegment expected = codes;
-        if (spec.format() == Minifloat.E2M1) {
+        if (spec.format() == Float8Format.E2M1) {
             expected = MemorySegment.ofArray(new byte[(int) actual.codes().byteSize()]);
             Nibbles.pack(codes, expected);
         }
@@ -112,11 +112,11 @@ class QuantizerTest {
                     new Granularity.PerChannel(1),
                     new Granularity.PerBlock(128, 128))) {
                 for (ScaleRule rule : List.of(new ScaleRule.AmaxRule(), new ScaleRule.MseRule(0.5f, 1.5f, 3))) {
-                    CastSpec spec = new CastSpec(Minifloat.E4M3FN, granularity, rule, Overflow.SATURATE, DType.F32);
+                    CastSpec spec = new CastSpec(Float8Format.E4M3FN, granularity, rule, Overflow.SATURATE, DType.F32);
                     QuantizedTensor one =
                             Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
                     QuantizedTensor three = Quantizer.parallel(3)
-                            .with(new CastReference())
+                            .with(new ElementCastReference())
                             .quantize(source, spec, arena)
                             .orElseThrow();
                     assertEquals(-1, one.codes().mismatch(three.codes()), spec.toString());
@@ -130,7 +130,7 @@ class QuantizerTest {
     void confined_memory_is_quantised_by_the_calling_thread() {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = random(arena, DType.F32, Shape.of(2100, 1024), 3);
-            CastSpec spec = new CastSpec(Minifloat.E4M3FN, new Granularity.PerTensor());
+            CastSpec spec = new CastSpec(Float8Format.E4M3FN, new Granularity.PerTensor());
             assertInstanceOf(Quantization.Done.class, Quantizer.parallel(4).quantize(source, spec, arena));
         }
     }
@@ -140,7 +140,7 @@ class QuantizerTest {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = Tensor.ofFloats(arena, "w", Shape.of(2, 2), 0, -0f, 3, 4);
             CastSpec spec = new CastSpec(
-                    Minifloat.E4M3FN,
+                    Float8Format.E4M3FN,
                     new Granularity.PerChannel(0),
                     new ScaleRule.MseRule(),
                     Overflow.SATURATE,
@@ -157,7 +157,7 @@ class QuantizerTest {
     void a_tensor_with_a_nan_is_refused_with_its_place() {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = Tensor.ofFloats(arena, "w", Shape.of(2, 2), 0, 1, Float.NaN, Float.POSITIVE_INFINITY);
-            CastSpec spec = new CastSpec(Minifloat.E4M3FN, new Granularity.PerToken());
+            CastSpec spec = new CastSpec(Float8Format.E4M3FN, new Granularity.PerToken());
             Quantization result = Quantizer.sequential().quantize(source, spec, arena);
             assertEquals(new Quantization.Refused("w", 2, Float.NaN), result);
             InvalidDataException e = assertThrows(InvalidDataException.class, result::orElseThrow);
@@ -169,7 +169,7 @@ class QuantizerTest {
     void an_infinity_is_refused_too() {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = Tensor.ofFloats(arena, "w", Shape.of(2), 5, Float.NEGATIVE_INFINITY);
-            CastSpec spec = new CastSpec(Minifloat.E5M2, new Granularity.PerTensor());
+            CastSpec spec = new CastSpec(Float8Format.E5M2, new Granularity.PerTensor());
             assertEquals(
                     new Quantization.Refused("w", 1, Float.NEGATIVE_INFINITY),
                     Quantizer.sequential().quantize(source, spec, arena));
@@ -188,7 +188,7 @@ class QuantizerTest {
     }
 
     private static double squaredError(Tensor source, ScaleRule rule, Granularity granularity, Arena arena) {
-        CastSpec spec = new CastSpec(Minifloat.E4M3FN, granularity, rule, Overflow.SATURATE, DType.F32);
+        CastSpec spec = new CastSpec(Float8Format.E4M3FN, granularity, rule, Overflow.SATURATE, DType.F32);
         QuantizedTensor q = Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
         float[] values = Quantizer.sequential().dequantize(q, DType.F32, arena).toFloats();
         float[] expected = source.toFloats();
@@ -205,7 +205,13 @@ class QuantizerTest {
             Tensor source = Tensor.ofFloats(arena, "w", Shape.of(2, 2), 1, 2, 3, 1000);
             Tensor scale = Tensor.ofFloats(arena, "s", Shape.of(2), 2, 1);
             QuantizedTensor q = Quantizer.sequential()
-                    .quantize(source, scale, new Granularity.PerChannel(0), Minifloat.E4M3FN, Overflow.SATURATE, arena);
+                    .quantize(
+                            source,
+                            scale,
+                            new Granularity.PerChannel(0),
+                            Float8Format.E4M3FN,
+                            Overflow.SATURATE,
+                            arena);
             assertArrayEquals(
                     new float[] {1, 2, 3, 448},
                     Quantizer.sequential().dequantize(q, DType.F32, arena).toFloats());
@@ -225,7 +231,7 @@ class QuantizerTest {
                                         source,
                                         scale,
                                         new Granularity.PerTensor(),
-                                        Minifloat.E4M3FN,
+                                        Float8Format.E4M3FN,
                                         Overflow.SATURATE,
                                         arena));
             }
@@ -239,13 +245,13 @@ class QuantizerTest {
                     List.of(new Granularity.PerTensor(), new Granularity.PerChannel(0), new Granularity.PerToken())) {
                 Tensor empty = Tensor.ofFloats(arena, "w", Shape.of(3, 0));
                 QuantizedTensor q = Quantizer.sequential()
-                        .quantize(empty, new CastSpec(Minifloat.E4M3FN, granularity), arena)
+                        .quantize(empty, new CastSpec(Float8Format.E4M3FN, granularity), arena)
                         .orElseThrow();
                 assertEquals(0, q.codes().byteSize());
             }
             Tensor scalar = Tensor.ofFloats(arena, "w", Shape.SCALAR, 448);
             QuantizedTensor q = Quantizer.sequential()
-                    .quantize(scalar, new CastSpec(Minifloat.E4M3FN, new Granularity.PerTensor()), arena)
+                    .quantize(scalar, new CastSpec(Float8Format.E4M3FN, new Granularity.PerTensor()), arena)
                     .orElseThrow();
             assertEquals(0x7E, q.codes().get(ValueLayout.JAVA_BYTE, 0));
         }

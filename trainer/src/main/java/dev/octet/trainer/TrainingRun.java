@@ -5,7 +5,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
-import dev.octet.trainer.checkpoint.Sameness;
+import dev.octet.trainer.checkpoint.ResumeCheck;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.NonFinitePolicy;
 import dev.octet.trainer.config.ScheduleConfig;
@@ -231,7 +231,7 @@ final class TrainingRun implements RunControl {
 
     private void requireFits(TrainingState state) {
         String where = checkpoints.path(state.step()).toString();
-        Sameness.require(state.settings(), settings, this::isFree, where);
+        ResumeCheck.require(state.settings(), settings, this::isFree, where);
         if (state.step() >= config.steps()) {
             throw new InvalidOptionException(
                     "all " + config.steps() + " steps are done",

@@ -112,7 +112,7 @@ public final class GpuBench {
         List<Map<String, Object>> all = new ArrayList<>();
         for (String shape : shapes) {
             int[] dims = sizes(shape, 3);
-            for (Product p : Product.ofLinear(dims[0], dims[1], dims[2])) {
+            for (MeasuredProduct p : MeasuredProduct.ofLinear(dims[0], dims[1], dims[2])) {
                 double micros = p.micros(gpu, timing);
                 Map<String, Object> row = new LinkedHashMap<>();
                 row.put("shape", shape);

@@ -24,9 +24,10 @@ record Limits(double copyGigabytes, double bf16Teraflops, double fp8Teraflops) {
         gpu.release(from);
         gpu.release(to);
         int n = size.matrix();
-        double bf16 = new Product("limit", n, n, n, DType.BF16, DType.BF16, DType.BF16).teraflops(gpu, timing);
+        double bf16 = new MeasuredProduct("limit", n, n, n, DType.BF16, DType.BF16, DType.BF16).teraflops(gpu, timing);
         double fp8 = gpu.info().hasFp8()
-                ? new Product("limit", n, n, n, DType.F8_E4M3FN, DType.F8_E4M3FN, DType.BF16).teraflops(gpu, timing)
+                ? new MeasuredProduct("limit", n, n, n, DType.F8_E4M3FN, DType.F8_E4M3FN, DType.BF16)
+                        .teraflops(gpu, timing)
                 : bf16;
         return new Limits(2.0 * size.bytes() / micros / 1e3, bf16, fp8);
     }

@@ -2,7 +2,7 @@ package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.quant.layout.CacheSide;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.util.ArrayList;
@@ -127,6 +127,6 @@ public record CacheScales(Map<String, Pair> byAttention) {
     }
 
     private static float scale(TensorStatistics t) {
-        return Math.max(t.amax() / Minifloat.E4M3FN.maxValue(), Float.MIN_NORMAL);
+        return Math.max(t.amax() / Float8Format.E4M3FN.maxValue(), Float.MIN_NORMAL);
     }
 }

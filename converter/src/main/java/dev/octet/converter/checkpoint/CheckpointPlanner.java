@@ -18,7 +18,7 @@ import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.layout.WeightScheme;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -44,9 +44,9 @@ public final class CheckpointPlanner {
 
     private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
-    private final Goal goal;
+    private final ConversionRequest goal;
     private final Inputs inputs;
-    private final Exactnesses exactnesses;
+    private final ExactnessCheck exactnesses;
     private final DType plainType;
     private final List<String> notes = new ArrayList<>();
     private final TargetConfig targetConfig;
@@ -74,12 +74,12 @@ public final class CheckpointPlanner {
         }
     }
 
-    private CheckpointPlanner(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs) {
+    private CheckpointPlanner(Checkpoint checkpoint, StoredCheckpoint stored, ConversionRequest goal, Inputs inputs) {
         this.checkpoint = checkpoint;
         this.stored = stored;
         this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32), stored);
         this.inputs = inputs;
-        this.exactnesses = new Exactnesses(checkpoint);
+        this.exactnesses = new ExactnessCheck(checkpoint);
         this.plainType = plainType(goal, checkpoint);
         this.cache = new CacheScaleSteps(checkpoint, stored, goal.layout(), inputs.cacheScales());
         this.targetConfig = new TargetConfig(checkpoint, goal.layout(), plainType);
@@ -93,14 +93,14 @@ public final class CheckpointPlanner {
      * @throws MalformedModelException when configuration and tensors contradict each other
      * @throws IOException when scales cannot be read
      */
-    public static CheckpointPlan plan(Checkpoint checkpoint, StoredCheckpoint stored, Goal goal, Inputs inputs)
-            throws IOException {
+    public static CheckpointPlan plan(
+            Checkpoint checkpoint, StoredCheckpoint stored, ConversionRequest goal, Inputs inputs) throws IOException {
         return new CheckpointPlanner(checkpoint, stored, goal, inputs).plan();
     }
 
     /** What a quantised weight that does not stay quantised becomes: the type of the goal, else of the configuration, else BF16. */
-    private static DType plainType(Goal goal, Checkpoint checkpoint) {
-        if (goal instanceof Goal.Dequantize(DType type, boolean _)) {
+    private static DType plainType(ConversionRequest goal, Checkpoint checkpoint) {
+        if (goal instanceof ConversionRequest.Dequantize(DType type, boolean _)) {
             return type;
         }
         return modelType(checkpoint).orElse(DType.BF16);
@@ -130,13 +130,14 @@ public final class CheckpointPlanner {
                 .reduce((a, b) -> a == b ? a : DType.F32);
     }
 
-    private static Goal withScaleType(Goal goal, DType model, StoredCheckpoint stored) {
+    private static ConversionRequest withScaleType(ConversionRequest goal, DType model, StoredCheckpoint stored) {
         return switch (goal) {
-            case Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options) ->
-                new Goal.Quantize(recipe, layout, options.of(layout, model));
-            case Goal.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
-                new Goal.Convert(layout, options.of(layout, typeOfScales(stored).orElse(model)), recipe);
-            case Goal.Dequantize _ -> goal;
+            case ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options) ->
+                new ConversionRequest.Quantize(recipe, layout, options.of(layout, model));
+            case ConversionRequest.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
+                new ConversionRequest.Convert(
+                        layout, options.of(layout, typeOfScales(stored).orElse(model)), recipe);
+            case ConversionRequest.Dequantize _ -> goal;
         };
     }
 
@@ -199,7 +200,7 @@ public final class CheckpointPlanner {
     }
 
     private void decide() {
-        if (!(goal instanceof Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options))) {
+        if (!(goal instanceof ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options))) {
             return;
         }
         WeightScheme scheme = LayoutRecipes.scheme(layout, recipe, options);
@@ -270,7 +271,7 @@ public final class CheckpointPlanner {
         WeightDecision decision = decisions.get(spec.name());
         if (decision != null
                 && decision.quantized()
-                && goal instanceof Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options)) {
+                && goal instanceof ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options)) {
             steps.add(quantize(
                     spec.name(),
                     spec.shape(),
@@ -290,8 +291,8 @@ public final class CheckpointPlanner {
         WeightReader.requireScale(weight);
         requireStreamable(weight);
         switch (goal) {
-            case Goal.Dequantize _ -> steps.add(dequantize(weight));
-            case Goal.Quantize(Recipe recipe, Layout layout, LayoutOptions options) -> {
+            case ConversionRequest.Dequantize _ -> steps.add(dequantize(weight));
+            case ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options) -> {
                 WeightDecision decision = decisions.get(weight.name());
                 if (decision != null && decision.quantized()) {
                     steps.add(quantize(
@@ -308,7 +309,7 @@ public final class CheckpointPlanner {
                     steps.add(dequantize(weight));
                 }
             }
-            case Goal.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
+            case ConversionRequest.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
                 steps.add(convert(weight, layout, options, recipe));
         }
     }
@@ -393,7 +394,7 @@ public final class CheckpointPlanner {
             throws IOException {
         boolean staticInput = weight.inputScale() != null;
         LayoutOptions own = options.withInputs(staticInput);
-        boolean fnuz = weight.codes() == Codes.E4M3FNUZ;
+        boolean fnuz = weight.codes() == QuantType.E4M3FNUZ;
         for (Recipe candidate : LayoutRecipes.alike(recipe, layout, own, weight)) {
             WeightScheme scheme = LayoutRecipes.scheme(layout, candidate, own);
             StoredWeight target = layout.place(weight.name(), weight.shape(), scheme, own);
@@ -466,7 +467,7 @@ public final class CheckpointPlanner {
         if (!none) {
             return;
         }
-        if (goal instanceof Goal.Quantize) {
+        if (goal instanceof ConversionRequest.Quantize) {
             Map<String, Long> reasons = new TreeMap<>();
             decisions.values().forEach(d -> reasons.merge(d.reason(), 1L, Long::sum));
             throw new UnsupportedModelException(

@@ -42,10 +42,14 @@ public final class CheckpointRun {
     private final StoredCheckpoint stored;
     private final CheckpointPlan plan;
     private final boolean keepScales;
-    private final RunOptions options;
+    private final StreamOptions options;
 
     private CheckpointRun(
-            Checkpoint source, StoredCheckpoint stored, CheckpointPlan plan, boolean keepScales, RunOptions options) {
+            Checkpoint source,
+            StoredCheckpoint stored,
+            CheckpointPlan plan,
+            boolean keepScales,
+            StreamOptions options) {
         this.source = source;
         this.stored = stored;
         this.plan = plan;
@@ -73,7 +77,7 @@ public final class CheckpointRun {
             Map<String, String> what,
             @Nullable Checkpoint keptScales,
             boolean keepScales,
-            RunOptions options)
+            StreamOptions options)
             throws IOException {
         return new CheckpointRun(source, stored, plan, keepScales, options).write(output, what, keptScales);
     }
@@ -84,12 +88,12 @@ public final class CheckpointRun {
         boolean single = isSingle(output);
         requireApart(output, single);
         ByteCounter counter = new ByteCounter(options.progress(), plan.sourceBytes());
-        try (Scratch.Pool pool = new Scratch.Pool()) {
+        try (TileScratch.Pool pool = new TileScratch.Pool()) {
             TileMover mover = new TileMover(source, stored, pool).withKeptScales(keptScales);
-            WholeScales whole = new WholeScales(plan, mover);
+            TensorAmax whole = new TensorAmax(plan, mover);
             ShardWriter writer = new ShardWriter(mover, whole, options.threads(), counter);
             int resumed = 0;
-            CarriedFiles carried = CarriedFiles.of(
+            AuxiliaryFiles carried = AuxiliaryFiles.of(
                     source.folder(), source.shards().stream().map(Shard::name).collect(Collectors.toSet()));
             if (single) {
                 writeFile(output.toAbsolutePath(), writer);
@@ -144,7 +148,7 @@ public final class CheckpointRun {
     }
 
     private int writeFolder(
-            Path folder, Map<String, String> what, ShardWriter writer, ByteCounter counter, CarriedFiles carried)
+            Path folder, Map<String, String> what, ShardWriter writer, ByteCounter counter, AuxiliaryFiles carried)
             throws IOException {
         boolean made = !Files.exists(folder);
         requireUsable(folder);
@@ -288,7 +292,7 @@ public final class CheckpointRun {
         return fingerprint;
     }
 
-    private void writeRest(Path folder, CarriedFiles carried) throws IOException {
+    private void writeRest(Path folder, AuxiliaryFiles carried) throws IOException {
         carried.copyTo(folder);
         if (keepScales) {
             KeptScales.write(source, stored, folder);

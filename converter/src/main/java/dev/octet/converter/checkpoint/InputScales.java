@@ -3,8 +3,8 @@ package dev.octet.converter.checkpoint;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.statistics.Statistics;
@@ -44,7 +44,7 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
      */
     public static InputScales of(Statistics statistics, Calibrator calibrator, Recipe recipe, List<String> weights) {
         Operand input = recipe.fprop().input();
-        Codes codes = input == null ? Codes.E4M3FN : input.codes();
+        QuantType codes = input == null ? QuantType.E4M3FN : input.codes();
         Map<String, Float> scales = new LinkedHashMap<>();
         List<String> unreached = new ArrayList<>();
         for (String weight : weights) {
@@ -112,10 +112,10 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
     }
 
     /** The multiplier that brings the clip to the largest code; NVFP4's second level has a largest block scale of its own above it. */
-    private static float scale(Calibrator calibrator, TensorStatistics t, Codes codes) {
-        Minifloat format = codes.minifloat().orElse(Minifloat.E4M3FN);
+    private static float scale(Calibrator calibrator, TensorStatistics t, QuantType codes) {
+        Float8Format format = codes.minifloat().orElse(Float8Format.E4M3FN);
         double clip = calibrator.clip(t, format);
-        double top = codes.maxValue() * (codes == Codes.E2M1 ? Minifloat.E4M3FN.maxValue() : 1.0);
+        double top = codes.maxValue() * (codes == QuantType.E2M1 ? Float8Format.E4M3FN.maxValue() : 1.0);
         return Math.max((float) (clip / top), Float.MIN_NORMAL);
     }
 

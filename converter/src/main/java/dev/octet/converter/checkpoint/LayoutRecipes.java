@@ -7,7 +7,7 @@ import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.layout.WeightScheme;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.util.Comparator;
@@ -65,12 +65,13 @@ final class LayoutRecipes {
     static List<Recipe> alike(Optional<Recipe> recipe, Layout layout, LayoutOptions options, StoredWeight weight) {
         MatrixShape m = MatrixShape.of(weight.shape());
         Shape matrix = Shape.of(m.rows(), m.cols());
-        Codes codes = weight.codes() == Codes.E4M3FNUZ ? Codes.E4M3FN : weight.codes(); // transcoded on the way
+        QuantType codes =
+                weight.codes() == QuantType.E4M3FNUZ ? QuantType.E4M3FN : weight.codes(); // transcoded on the way
         return recipe.map(List::of).orElse(Recipes.CHECKPOINT).stream()
                 .filter(r -> layout.scheme(r, options)
                         .filter(s -> s.codes() == codes
                                 && s.twoLevels() == (weight.globalScale() != null)
-                                && Exactnesses.same(s.granularity(), weight.granularity(), matrix)
+                                && ExactnessCheck.same(s.granularity(), weight.granularity(), matrix)
                                 && layout.refusal(s, weight.shape()).isEmpty())
                         .isPresent())
                 .sorted(Comparator.comparing(

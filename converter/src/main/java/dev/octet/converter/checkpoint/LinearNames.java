@@ -63,8 +63,8 @@ public final class LinearNames {
     private static final List<String> OTHERS =
             List.of("conv1d", "conv", "A_log", "lora_A", "lora_B", "rotary_emb", "objective");
 
-    /** Roles by one part of a path, whichever it is; the earlier in {@link Role} wins. */
-    private static final Map<String, Role> PARTS = parts();
+    /** Roles by one part of a path, whichever it is; the earlier in {@link TensorRole} wins. */
+    private static final Map<String, TensorRole> PARTS = parts();
 
     /** Last parts of module paths that inference engines fuse into one product, and the name of the product. */
     private static final Map<String, String> FUSED = Map.ofEntries(
@@ -98,36 +98,36 @@ public final class LinearNames {
      * @param name as in the checkpoint
      * @param shape its own shape, not that of its codes
      */
-    public static Role role(String name, Shape shape) {
+    public static TensorRole role(String name, Shape shape) {
         String module = module(name);
         String last = last(module);
         boolean weight = name.endsWith(".weight");
         if (isNorm(module)) {
-            return Role.NORM;
+            return TensorRole.NORM;
         }
         if (shape.rank() == 3 && (weight || !name.endsWith("bias")) && module.contains("expert")) {
-            return Role.FUSED_EXPERTS;
+            return TensorRole.FUSED_EXPERTS;
         }
         if (shape.rank() != 2 || name.endsWith("bias") || name.endsWith("_bias")) {
-            return Role.OTHER;
+            return TensorRole.OTHER;
         }
-        Role part = roleOfParts(module);
-        if (part == Role.EMBEDDING) {
-            return Role.EMBEDDING;
+        TensorRole part = roleOfParts(module);
+        if (part == TensorRole.EMBEDDING) {
+            return TensorRole.EMBEDDING;
         }
-        if (ROUTERS.contains(last) || part == Role.ROUTER) {
-            return Role.ROUTER;
+        if (ROUTERS.contains(last) || part == TensorRole.ROUTER) {
+            return TensorRole.ROUTER;
         }
-        if (part == Role.HEAD) {
-            return Role.HEAD;
+        if (part == TensorRole.HEAD) {
+            return TensorRole.HEAD;
         }
         if (isTable(lastWord(module))) {
-            return Role.EMBEDDING;
+            return TensorRole.EMBEDDING;
         }
         if (OTHERS.contains(last) || (!weight && !module.contains("expert"))) {
-            return Role.OTHER;
+            return TensorRole.OTHER;
         }
-        return Role.LINEAR;
+        return TensorRole.LINEAR;
     }
 
     /**
@@ -228,21 +228,22 @@ public final class LinearNames {
         return false;
     }
 
-    private static Map<String, Role> parts() {
-        Map<String, Role> parts = new HashMap<>();
-        HEADS.forEach(p -> parts.put(p, Role.HEAD));
-        parts.put("router", Role.ROUTER);
-        EMBEDDINGS.forEach(p -> parts.put(p, Role.EMBEDDING));
+    private static Map<String, TensorRole> parts() {
+        Map<String, TensorRole> parts = new HashMap<>();
+        HEADS.forEach(p -> parts.put(p, TensorRole.HEAD));
+        parts.put("router", TensorRole.ROUTER);
+        EMBEDDINGS.forEach(p -> parts.put(p, TensorRole.EMBEDDING));
         return Map.copyOf(parts);
     }
 
     /** What the parts of a path say: embedding before router before head; null when they say none of these. */
-    private static @Nullable Role roleOfParts(String module) {
-        Role found = null;
+    private static @Nullable TensorRole roleOfParts(String module) {
+        TensorRole found = null;
         for (int from = 0, dot; from <= module.length(); from = dot + 1) {
             dot = module.indexOf('.', from);
             dot = dot < 0 ? module.length() : dot;
-            Role role = dot == from || isDigit(module.charAt(from)) ? null : PARTS.get(module.substring(from, dot));
+            TensorRole role =
+                    dot == from || isDigit(module.charAt(from)) ? null : PARTS.get(module.substring(from, dot));
             if (role != null && (found == null || role.compareTo(found) < 0)) {
                 found = role;
             }

@@ -60,7 +60,7 @@ final class MatrixOrders {
         if (held == null || inCheckpoint.rank() != 2 || inCheckpoint.dim(0) == inCheckpoint.dim(1)) {
             return;
         }
-        if (LinearNames.role(name, inCheckpoint) == Role.LINEAR) {
+        if (LinearNames.role(name, inCheckpoint) == TensorRole.LINEAR) {
             seen.put(name, inCheckpoint.equals(inModel) ? held : held.other());
         }
     }

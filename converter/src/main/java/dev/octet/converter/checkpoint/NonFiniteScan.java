@@ -5,7 +5,7 @@ import dev.octet.formats.checkpoint.Shard;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.work.Workers;
 import java.io.IOException;
@@ -25,7 +25,7 @@ public final class NonFiniteScan {
     private NonFiniteScan() {}
 
     /** What was found ({@code holds NaN}, {@code holds Infinity}) by name of the tensor. */
-    public static Map<String, String> of(Checkpoint checkpoint, StoredCheckpoint stored, RunOptions options)
+    public static Map<String, String> of(Checkpoint checkpoint, StoredCheckpoint stored, StreamOptions options)
             throws IOException {
         record Piece(TensorSpec spec, long from, long bytes) {}
         List<Piece> pieces = new ArrayList<>();
@@ -47,10 +47,10 @@ public final class NonFiniteScan {
         }
         ByteCounter counter = new ByteCounter(options.progress(), total);
         Map<String, String> found = Collections.synchronizedMap(new TreeMap<>());
-        try (Scratch.Pool pool = new Scratch.Pool()) {
+        try (TileScratch.Pool pool = new TileScratch.Pool()) {
             Workers.run(pieces.size(), options.threads(), i -> {
                 Piece piece = pieces.get(i);
-                Scratch scratch = pool.take();
+                TileScratch scratch = pool.take();
                 try {
                     MemorySegment bytes = scratch.buffer(Buffers.Use.SOURCE, piece.bytes());
                     checkpoint.read(
@@ -58,7 +58,7 @@ public final class NonFiniteScan {
                                     checkpoint.tensor(piece.spec().name())),
                             piece.from(),
                             bytes);
-                    float amax = Cast.best().amax(piece.spec().dtype(), bytes);
+                    float amax = ElementCast.best().amax(piece.spec().dtype(), bytes);
                     if (!Float.isFinite(amax)) {
                         // of both kinds in one tensor, NaN is told: the larger in the order of amax, whoever finds it
                         // first

@@ -8,7 +8,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.Arena;
 import java.util.List;
 
@@ -89,7 +89,8 @@ public final class QuantizedValues {
         List<String> inputs = axes.isEmpty() ? List.of(magnitude) : List.of(magnitude, axes.getFirst());
         String amax = node(anchor, name, "ReduceMax", inputs, Attribute.of("keepdims", 1));
         String positive = node(anchor, name, "Max", List.of(amax, number(name + "_least", LEAST_AMAX)));
-        String scale = node(anchor, name, "Div", List.of(positive, number(name + "_max", Minifloat.E4M3FN.maxValue())));
+        String scale =
+                node(anchor, name, "Div", List.of(positive, number(name + "_max", Float8Format.E4M3FN.maxValue())));
         String scaled = node(anchor, name, "Div", List.of(value, scale));
         String codes = node(anchor, name, "Cast", List.of(scaled), Attribute.of("to", CODES.onnxId()));
         String values = node(anchor, name, "Cast", List.of(codes), Attribute.of("to", DType.F32.onnxId()));

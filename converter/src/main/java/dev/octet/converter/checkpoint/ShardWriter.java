@@ -20,11 +20,11 @@ final class ShardWriter {
     private static final long COPY_BYTES = 1L << 20;
 
     private final TileMover mover;
-    private final WholeScales whole;
+    private final TensorAmax whole;
     private final int threads;
     private final ByteCounter counter;
 
-    ShardWriter(TileMover mover, WholeScales whole, int threads, ByteCounter counter) {
+    ShardWriter(TileMover mover, TensorAmax whole, int threads, ByteCounter counter) {
         this.mover = mover;
         this.whole = whole;
         this.threads = threads;

@@ -69,7 +69,7 @@ final class TargetConfig {
 
     /** Remembers a matrix that stays plain, if a consumer may take it for a Linear: the configuration names it as not quantised. */
     void keep(String name, Shape shape) {
-        if (LinearNames.role(name, shape) == Role.FUSED_EXPERTS || LinearNames.mayBeLinear(name, shape)) {
+        if (LinearNames.role(name, shape) == TensorRole.FUSED_EXPERTS || LinearNames.mayBeLinear(name, shape)) {
             keptLinears.add(StoredWeight.moduleOf(name));
         }
     }

@@ -14,9 +14,9 @@ import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.layout.WeightScheme;
-import dev.octet.quant.measure.Difference;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.measure.CastError;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.StoredScale;
@@ -39,10 +39,10 @@ final class TileMover {
     private final StoredCheckpoint stored;
     private final WeightReader reader;
     private final TileCast cast = new TileCast();
-    private final Scratch.Pool pool;
+    private final TileScratch.Pool pool;
     private @Nullable Checkpoint keptSource;
 
-    TileMover(Checkpoint source, StoredCheckpoint stored, Scratch.Pool pool) {
+    TileMover(Checkpoint source, StoredCheckpoint stored, TileScratch.Pool pool) {
         this.source = source;
         this.stored = stored;
         this.reader = WeightReader.of(source, stored);
@@ -92,7 +92,7 @@ final class TileMover {
     }
 
     /** Memory for the steps of one tile, and the file it goes to. */
-    private record Output(Scratch scratch, TargetFile file) {
+    private record Output(TileScratch scratch, TargetFile file) {
         MemorySegment buffer(Buffers.Use use, long bytes) {
             return scratch.buffer(use, bytes);
         }
@@ -131,7 +131,7 @@ final class TileMover {
     }
 
     /** The values of a tile as {@code step.type()}. */
-    private MemorySegment read(TensorStep.Quantize step, Tile tile, Scratch scratch) throws IOException {
+    private MemorySegment read(TensorStep.Quantize step, Tile tile, TileScratch scratch) throws IOException {
         long cols = MatrixShape.of(step.target().shape()).cols();
         long width = step.type().bits() / 8;
         MemorySegment floats = scratch.buffer(Buffers.Use.SOURCE, tile.rows() * cols * width);
@@ -190,7 +190,7 @@ final class TileMover {
     }
 
     /** Quantises a tile and writes its codes and scales. */
-    void quantize(TensorStep.Quantize step, Tile tile, WholeScales whole, TargetFile target) {
+    void quantize(TensorStep.Quantize step, Tile tile, TensorAmax whole, TargetFile target) {
         with(scratch -> {
             StoredWeight weight = step.target();
             TileShape shape = shape(weight, tile, step.scheme().granularity());
@@ -273,7 +273,7 @@ final class TileMover {
     }
 
     /** Fills the scales with the multipliers a reader will see, and writes them. */
-    private void findScales(Encoding e, WholeScales whole) throws IOException {
+    private void findScales(Encoding e, TensorAmax whole) throws IOException {
         WeightScheme scheme = e.scheme();
         if (e.step().keptScales() != null) {
             readKept(e);
@@ -356,13 +356,13 @@ final class TileMover {
             float scale = amax == 0 ? 1 : Math.max(amax / INT8_MAX, Float.MIN_VALUE);
             return StoredScale.round(scale, scheme.scaleNumber());
         }
-        Minifloat format = scheme.codes().minifloat().orElseThrow();
+        Float8Format format = scheme.codes().minifloat().orElseThrow();
         return StoredScale.round(scheme.rule().scale(amax, format), scheme.scaleNumber());
     }
 
     /** NVFP4: one scale for the whole weight brings its largest block scale to the largest E4M3 number. */
     private static void twoLevels(Encoding e, float amax) throws IOException {
-        Minifloat format = e.weight().codes().minifloat().orElseThrow();
+        Float8Format format = e.weight().codes().minifloat().orElseThrow();
         ScaleTensor global = Objects.requireNonNull(e.weight().globalScale());
         GlobalScale second = GlobalScale.of(amax, format, ScaleForms.direction(global));
         if (e.startsMatrix()) {
@@ -384,7 +384,7 @@ final class TileMover {
 
     private static long codeOffset(StoredWeight weight, Tile tile) {
         long first = tile.fromRow() * MatrixShape.of(weight.shape()).cols();
-        return weight.codes() == Codes.E2M1 ? first / 2 : first;
+        return weight.codes() == QuantType.E2M1 ? first / 2 : first;
     }
 
     /** Dequantises a tile and writes its values. */
@@ -477,25 +477,25 @@ final class TileMover {
         });
     }
 
-    private double sqnr(TensorStep.Quantize step, Tile tile, MemorySegment floats, float scale, Scratch scratch) {
+    private double sqnr(TensorStep.Quantize step, Tile tile, MemorySegment floats, float scale, TileScratch scratch) {
         TileShape shape = shape(step.target(), tile, new Granularity.PerTensor());
         MemorySegment one = scratch.buffer(Buffers.Use.SCALES, Float.BYTES);
         one.set(Tensor.F32_LE, 0, scale);
-        Codes format = step.target().codes();
+        QuantType format = step.target().codes();
         MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(format));
         MemorySegment back = scratch.buffer(Buffers.Use.FLOATS, shape.elements() * Float.BYTES);
         cast.encode(format, step.type(), floats, shape, one, codes);
         cast.decode(format, codes, shape, one, DType.F32, back);
-        return Difference.between(step.type(), floats, DType.F32, back, shape.elements())
+        return CastError.between(step.type(), floats, DType.F32, back, shape.elements())
                 .sqnrDb();
     }
 
     private interface Body {
-        float run(Scratch scratch) throws IOException;
+        float run(TileScratch scratch) throws IOException;
     }
 
     private float with(Body body) {
-        Scratch scratch = pool.take();
+        TileScratch scratch = pool.take();
         try {
             return body.run(scratch);
         } catch (IOException e) {

@@ -11,4 +11,4 @@ import dev.octet.formats.tensor.Shape;
  * @param quantized whether it is quantised in the target
  * @param reason why it is not; empty when it is
  */
-public record WeightDecision(String name, Shape shape, Role role, boolean quantized, String reason) {}
+public record WeightDecision(String name, Shape shape, TensorRole role, boolean quantized, String reason) {}

@@ -15,7 +15,7 @@ import dev.octet.quant.cast.Words;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleGrid;
 import dev.octet.quant.scale.ScaleNumbers;
@@ -160,13 +160,13 @@ public final class WeightReader {
             return;
         }
         long first = fromRow * cols;
-        if (weight.codes() == Codes.E2M1 && first % 2 != 0) {
+        if (weight.codes() == QuantType.E2M1 && first % 2 != 0) {
             throw new UnsupportedModelException(
                     "rows of " + cols + " four-bit codes do not end at a byte border",
                     "tensor '" + weight.data().name() + "'",
                     "pad the rows to an even number of columns");
         }
-        checkpoint.read(tensor(weight.data()), weight.codes() == Codes.E2M1 ? first / 2 : first, codes);
+        checkpoint.read(tensor(weight.data()), weight.codes() == QuantType.E2M1 ? first / 2 : first, codes);
     }
 
     private static long firstScale(StoredWeight weight, long fromRow) {

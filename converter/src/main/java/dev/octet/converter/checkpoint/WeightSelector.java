@@ -56,7 +56,7 @@ final class WeightSelector {
         selection.requireMatches(candidates.stream().map(Candidate::name).toList());
         Map<String, WeightDecision> decisions = new LinkedHashMap<>();
         for (Candidate c : candidates) {
-            Role role = LinearNames.role(c.name(), c.shape());
+            TensorRole role = LinearNames.role(c.name(), c.shape());
             String reason = reasonToKeep(c, role).orElse("");
             decisions.put(c.name(), new WeightDecision(c.name(), c.shape(), role, reason.isEmpty(), reason));
         }
@@ -64,7 +64,7 @@ final class WeightSelector {
         return Collections.unmodifiableMap(decisions);
     }
 
-    private Optional<String> reasonToKeep(Candidate c, Role role) {
+    private Optional<String> reasonToKeep(Candidate c, TensorRole role) {
         if (selection.kept().containsKey(c.name())) {
             return Optional.ofNullable(selection.kept().get(c.name()));
         }
@@ -106,7 +106,7 @@ final class WeightSelector {
                 : Optional.empty();
     }
 
-    private Optional<String> reasonOfRole(Candidate c, Role role, boolean included) {
+    private Optional<String> reasonOfRole(Candidate c, TensorRole role, boolean included) {
         return switch (role) {
             case LINEAR -> {
                 if (LinearNames.isConv1d(modelType, c.name())) {

@@ -11,7 +11,7 @@ import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -201,7 +201,7 @@ final class CheckpointSource implements WeightSource {
             if (weight.granularity() instanceof Granularity.PerBlock(int rows, int _)) {
                 return rows;
             }
-            return weight.codes() == Codes.E2M1 ? 2 : 1; // two codes to a byte
+            return weight.codes() == QuantType.E2M1 ? 2 : 1; // two codes to a byte
         }
 
         @Override

@@ -2,8 +2,8 @@ package dev.octet.converter.compare;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Codes;
 import dev.octet.quant.number.Half;
+import dev.octet.quant.number.QuantType;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -106,23 +106,23 @@ final class Intermediates {
         float[] rows = from.rowAmax();
         float[] groups = from.boxAmax(1, GROUP);
         float[] tiles = from.boxAmax(TILE, TILE);
-        add(all, "E4M3FN per tensor", Codes.E4M3FN, whole, false);
-        add(all, "E4M3FN per channel", Codes.E4M3FN, rows, false);
-        add(all, "E4M3FN per 128 x 128", Codes.E4M3FN, tiles, false);
-        add(all, "E4M3FN per 128 x 128 with powers of two", Codes.E4M3FN, tiles, true);
-        add(all, "MXFP8", Codes.E4M3FN, groups, true);
-        all.add(new Quantiser("MXFP8 (rounded down)", number(Codes.E4M3FN), mxScales(groups)));
-        add(all, "E5M2 per tensor", Codes.E5M2, whole, false);
-        add(all, "INT8 per tensor", Codes.INT8, whole, false);
-        add(all, "INT8 per channel", Codes.INT8, rows, false);
+        add(all, "E4M3FN per tensor", QuantType.E4M3FN, whole, false);
+        add(all, "E4M3FN per channel", QuantType.E4M3FN, rows, false);
+        add(all, "E4M3FN per 128 x 128", QuantType.E4M3FN, tiles, false);
+        add(all, "E4M3FN per 128 x 128 with powers of two", QuantType.E4M3FN, tiles, true);
+        add(all, "MXFP8", QuantType.E4M3FN, groups, true);
+        all.add(new Quantiser("MXFP8 (rounded down)", number(QuantType.E4M3FN), mxScales(groups)));
+        add(all, "E5M2 per tensor", QuantType.E5M2, whole, false);
+        add(all, "INT8 per tensor", QuantType.INT8, whole, false);
+        add(all, "INT8 per channel", QuantType.INT8, rows, false);
         return all;
     }
 
-    private static NumberGrid number(Codes codes) {
+    private static NumberGrid number(QuantType codes) {
         return NumberGrid.quantized(codes, DType.F32);
     }
 
-    private static void add(List<Quantiser> all, String name, Codes codes, float[] amax, boolean powersOfTwo) {
+    private static void add(List<Quantiser> all, String name, QuantType codes, float[] amax, boolean powersOfTwo) {
         float[] scales = new float[amax.length];
         for (int i = 0; i < amax.length; i++) {
             float scale = amax[i] == 0 ? 1 : Math.max(Float.MIN_NORMAL, amax[i] / codes.maxValue());
@@ -138,7 +138,7 @@ final class Intermediates {
     /** OCP MX v1.0 section 6.3: the exponent of the largest magnitude less that of the format's largest number. */
     private static float[] mxScales(float[] amax) {
         float[] scales = new float[amax.length];
-        int top = Codes.E4M3FN.minifloat().orElseThrow().maxExponent();
+        int top = QuantType.E4M3FN.minifloat().orElseThrow().maxExponent();
         for (int i = 0; i < amax.length; i++) {
             scales[i] = amax[i] == 0 ? 1 : Math.scalb(1f, Math.max(-126, Math.getExponent(amax[i]) - top));
         }

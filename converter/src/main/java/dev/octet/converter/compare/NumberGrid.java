@@ -1,8 +1,8 @@
 package dev.octet.converter.compare;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 
 /**
  * Which numbers a weight can hold: those of a float format or integers, times a multiplier for each element (1 when it is not quantised).
@@ -73,12 +73,12 @@ record NumberGrid(
      *
      * @param scaleNumber what the scales are stored as
      */
-    static NumberGrid quantized(Codes codes, DType scaleNumber) {
+    static NumberGrid quantized(QuantType codes, DType scaleNumber) {
         if (codes.isInteger()) {
             double max = codes.hasZeroPoint() ? Double.MAX_VALUE : codes.maxValue();
             return new NumberGrid(0, 0, 0, max, true, true, slack(codes.maxValue(), scaleNumber));
         }
-        Minifloat format = codes.minifloat().orElseThrow();
+        Float8Format format = codes.minifloat().orElseThrow();
         return new NumberGrid(
                 format.mantissaBits(),
                 1 - format.bias(),

@@ -2,8 +2,8 @@ package dev.octet.converter.compare;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleGrid;
 import java.lang.foreign.MemorySegment;
@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class OnnxElements implements Elements {
     private final Tensor codes;
-    private final @Nullable Codes kind;
+    private final @Nullable QuantType kind;
     private final Granularity granularity;
     private final @Nullable Tensor scale;
     private final @Nullable Tensor zeroPoint;
@@ -35,7 +35,7 @@ final class OnnxElements implements Elements {
      */
     OnnxElements(
             Tensor codes,
-            @Nullable Codes kind,
+            @Nullable QuantType kind,
             Granularity granularity,
             @Nullable Tensor scale,
             @Nullable Tensor zeroPoint) {
@@ -85,7 +85,7 @@ final class OnnxElements implements Elements {
             PlainNumbers.widen(codes.dtype(), codes.bytes().asSlice(from * width), to - from, values);
             return;
         }
-        Minifloat format = kind.minifloat().orElse(null);
+        Float8Format format = kind.minifloat().orElse(null);
         eachScale(from, to, (element, block) -> {
             byte code = codes.bytes().get(ValueLayout.JAVA_BYTE, element);
             float number = format != null ? format.decode(code & 0xFF) : integer(code) - zeroPoint(block);

@@ -9,8 +9,8 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -135,14 +135,14 @@ final class OnnxSource implements WeightSource {
     private void addQuantized(String name, Tensor codes, Node dequantizer) {
         Tensor scale = tensor(dequantizer.input(1)).orElseThrow();
         Optional<Tensor> zeroPoint = tensor(dequantizer.input(2));
-        Codes kind;
+        QuantType kind;
         if (codes.dtype() == DType.I8 || codes.dtype() == DType.U8) {
             boolean shifted = codes.dtype() == DType.U8
                     || zeroPoint.filter(OnnxElements::notZero).isPresent();
-            kind = shifted ? Codes.INT8_ASYMMETRIC : Codes.INT8;
+            kind = shifted ? QuantType.INT8_ASYMMETRIC : QuantType.INT8;
         } else {
-            Optional<Codes> float8 = Minifloat.of(codes.dtype())
-                    .flatMap(Codes::of)
+            Optional<QuantType> float8 = Float8Format.of(codes.dtype())
+                    .flatMap(QuantType::of)
                     .filter(c -> codes.dtype().bits() == 8);
             if (float8.isEmpty()) {
                 problems.put(name, codes.dtype() + " codes, which Octet does not dequantise in ONNX");

@@ -1,6 +1,6 @@
 package dev.octet.converter.compare;
 
-import dev.octet.quant.measure.Difference;
+import dev.octet.quant.measure.CastError;
 
 /**
  * Sums over pairs of elements, gathered tile by tile and added in the order of the tiles. Pairs in which a number is not finite count in
@@ -469,8 +469,8 @@ final class PairSums {
     }
 
     /** The usual measures of the finite pairs, the first side being the exact one. */
-    Difference measures() {
-        return new Difference(count, signal, noise, squares, product, maxError, 0);
+    CastError measures() {
+        return new CastError(count, signal, noise, squares, product, maxError, 0);
     }
 
     /** Pairs beyond half a unit (and slack) of the coarser grid. */

@@ -2,7 +2,7 @@ package dev.octet.converter.compare;
 
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.measure.Difference;
+import dev.octet.quant.measure.CastError;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -158,7 +158,7 @@ final class PairWork {
     private TensorDiff diff(PairSums all) throws IOException {
         Weight a = pair.a();
         Weight b = pair.b();
-        Difference measures = all.measures();
+        CastError measures = all.measures();
         List<String> notes = new ArrayList<>();
         ScaleChanges scales = scaleChanges(a.scales(), b.scales());
         RoundingSignature rounding = SignatureSearch.search(a, b, all, notes);

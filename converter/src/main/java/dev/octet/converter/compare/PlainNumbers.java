@@ -3,7 +3,7 @@ package dev.octet.converter.compare;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
@@ -66,7 +66,7 @@ final class PlainNumbers {
         return switch (type) {
             case BF16, F16, F32 -> Floats.get(type, raw, i);
             case F64 -> (float) raw.get(Tensor.F64_LE, i * 8);
-            case F8_E8M0 -> Minifloat.E8M0.decode(raw.get(ValueLayout.JAVA_BYTE, i) & 0xFF);
+            case F8_E8M0 -> Float8Format.E8M0.decode(raw.get(ValueLayout.JAVA_BYTE, i) & 0xFF);
             case BOOL, U8 -> raw.get(ValueLayout.JAVA_BYTE, i) & 0xFF;
             case I8 -> raw.get(ValueLayout.JAVA_BYTE, i);
             case I16 -> raw.get(Tensor.I16_LE, i * 2);

@@ -2,7 +2,7 @@ package dev.octet.converter.compare;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 
 /** How weights are stored, in words, and what their shapes are as matrices. */
@@ -10,7 +10,7 @@ final class StoredForm {
     private StoredForm() {}
 
     /** As {@code E4M3FN per 128 x 128, scale F32}. */
-    static String text(Codes codes, Granularity granularity, DType scaleNumber, boolean twoLevels) {
+    static String text(QuantType codes, Granularity granularity, DType scaleNumber, boolean twoLevels) {
         return codes + " " + text(granularity) + ", scale " + scaleNumber + (twoLevels ? " x F32" : "");
     }
 

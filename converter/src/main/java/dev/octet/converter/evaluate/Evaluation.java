@@ -4,10 +4,10 @@ import dev.octet.converter.data.Batch;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.data.TokenMask;
+import dev.octet.converter.runtime.InstrumentedModel;
 import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
-import dev.octet.converter.runtime.TappedModel;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.Tensor;
@@ -212,9 +212,9 @@ public final class Evaluation {
         }
         SessionSettings settings = new SessionSettings(options.threads(), false);
         List<Pair> sums = new ArrayList<>();
-        pairs.forEach((r, c) -> sums.add(new Pair(r, c, new Difference())));
-        try (TappedModel a = TappedModel.open(reference, pairs.keySet(), settings);
-                TappedModel b = TappedModel.open(candidate, pairs.values(), settings)) {
+        pairs.forEach((r, c) -> sums.add(new Pair(r, c, new OutputDifference())));
+        try (InstrumentedModel a = InstrumentedModel.open(reference, pairs.keySet(), settings);
+                InstrumentedModel b = InstrumentedModel.open(candidate, pairs.values(), settings)) {
             int size = Math.toIntExact(InputSpec.fixedBatch(InputSpec.of(reference))
                     .orElse(Math.min(options.batchSize(), data.largestBatch())));
             for (int first = 0; first < data.count(); first += size) {
@@ -231,14 +231,14 @@ public final class Evaluation {
     }
 
     /** Two values and what is known so far of their difference. */
-    private record Pair(String reference, String candidate, Difference sum) {
+    private record Pair(String reference, String candidate, OutputDifference sum) {
         LayerComparison result() {
             return new LayerComparison(reference, candidate, sum.elements(), sum.sqnrDb(), sum.maxAbs());
         }
     }
 
-    private static void addLayer(Pair pair, TappedModel model, Tensor x, Tensor y, @Nullable TokenMask mask) {
-        Difference sum = pair.sum();
+    private static void addLayer(Pair pair, InstrumentedModel model, Tensor x, Tensor y, @Nullable TokenMask mask) {
+        OutputDifference sum = pair.sum();
         long n = x.shape().elementCount();
         // shapes may differ in how tokens are laid out (the FP8 form flattens), not in elements
         if (n != y.shape().elementCount()) {

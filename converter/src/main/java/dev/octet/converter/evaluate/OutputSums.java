@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 /** What is known so far of one output. */
 final class OutputSums {
     private final String output;
-    private final Difference difference = new Difference();
+    private final OutputDifference difference = new OutputDifference();
     private long samples;
     private double cosineSum;
     private double cosineMin = Double.POSITIVE_INFINITY;

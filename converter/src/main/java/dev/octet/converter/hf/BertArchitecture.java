@@ -191,7 +191,7 @@ final class BertArchitecture implements Architecture {
     }
 
     /** The bias is tied as the weight is; files of transformers before 5 have one of both names where nothing is tied. */
-    private static String bias(HfConfig config, Parameters parameters, String module) {
+    private static String bias(HfConfig config, CheckpointParameters parameters, String module) {
         String own = module + ".decoder.bias";
         String shared = module + ".bias";
         boolean tied = config.flag(true, "tie_word_embeddings");

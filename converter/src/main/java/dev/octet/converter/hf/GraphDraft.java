@@ -28,7 +28,7 @@ import org.jspecify.annotations.Nullable;
  * Behind all others stands a Cast.
  */
 final class GraphDraft {
-    private final Parameters parameters;
+    private final CheckpointParameters parameters;
     private final Arena arena;
     private final List<Node> nodes = new ArrayList<>();
     private final Map<String, Initializer> initializers = new LinkedHashMap<>();
@@ -40,13 +40,13 @@ final class GraphDraft {
     private final Map<String, Integer> used = new HashMap<>();
 
     /** @param arena owns the small constants */
-    GraphDraft(Parameters parameters, Arena arena) {
+    GraphDraft(CheckpointParameters parameters, Arena arena) {
         this.parameters = parameters;
         this.arena = arena;
     }
 
     /** The checkpoint's tensors. */
-    Parameters parameters() {
+    CheckpointParameters parameters() {
         return parameters;
     }
 

@@ -94,7 +94,7 @@ public final class HfImporter {
         Architecture architecture = architecture(hf);
         String modelClass = modelClass(hf, architecture);
         Arena arena = Arena.ofAuto(); // small constants live as long as the graph
-        Parameters parameters = new Parameters(tensors, architecture.prefix(), where, arena);
+        CheckpointParameters parameters = new CheckpointParameters(tensors, architecture.prefix(), where, arena);
         GraphDraft draft = new GraphDraft(parameters, arena);
         architecture.build(hf, modelClass, draft);
         List<String> unread = parameters.check(architecture.ignored());
@@ -126,7 +126,7 @@ public final class HfImporter {
                     .forEach(name ->
                             present.put(name, Tensor.allocate(arena, new TensorSpec(name, DType.F32, Shape.of(0)))));
         }
-        Parameters parameters = new Parameters(present, architecture.prefix(), where, arena);
+        CheckpointParameters parameters = new CheckpointParameters(present, architecture.prefix(), where, arena);
         GraphDraft draft = new GraphDraft(parameters, arena);
         architecture.build(hf, modelClass, draft);
         Graph graph = draft.build(modelClass);

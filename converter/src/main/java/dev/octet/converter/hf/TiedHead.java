@@ -26,7 +26,7 @@ final class TiedHead {
             String embedding,
             int vocabulary,
             int hidden) {
-        Parameters parameters = draft.parameters();
+        CheckpointParameters parameters = draft.parameters();
         if (!tied) {
             return draft.stored(head, vocabulary, hidden);
         }

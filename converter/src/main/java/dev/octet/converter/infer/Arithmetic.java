@@ -19,12 +19,12 @@ final class Arithmetic {
     // -------------------------------------------------------------------------------------------------
 
     static @Nullable KnownValue binary(String op, boolean fmod, KnownValue a, KnownValue b) {
-        Shape shape = Broadcast.join(a.shape(), b.shape()).orElse(null);
+        Shape shape = BroadcastShape.join(a.shape(), b.shape()).orElse(null);
         if (shape == null || a.dtype() != b.dtype() || a.dtype() == DType.U64) {
             return null;
         }
-        int[] ia = Broadcast.indices(a.shape(), shape);
-        int[] ib = Broadcast.indices(b.shape(), shape);
+        int[] ia = BroadcastShape.indices(a.shape(), shape);
+        int[] ib = BroadcastShape.indices(b.shape(), shape);
         if (!a.isComplete() || !b.isComplete()) {
             return dims(op, shape, a, ia, b, ib);
         }
@@ -309,7 +309,7 @@ final class Arithmetic {
             return null; // the minimum of nothing is the runtime's affair
         }
         Shape keptShape = Shape.of(kept);
-        int[] to = Broadcast.indices(keptShape, x.shape());
+        int[] to = BroadcastShape.indices(keptShape, x.shape());
         long[] out = new long[(int) keptShape.elementCount()];
         Arrays.fill(
                 out,

@@ -141,7 +141,7 @@ final class ElementwiseTypes {
             if (next == null) {
                 return null;
             }
-            List<Dim> wider = Broadcast.join(joined, next);
+            List<Dim> wider = BroadcastShape.join(joined, next);
             if (wider == null) {
                 throw t.contradiction("shapes " + joined + " and " + next + " do not broadcast");
             }

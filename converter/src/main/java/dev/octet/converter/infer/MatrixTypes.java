@@ -38,7 +38,7 @@ final class MatrixTypes {
         }
         ShapeTypes.agreed(t, a.getLast(), b.size() == 1 ? b.getFirst() : b.get(b.size() - 2));
         List<Dim> batch =
-                Broadcast.join(a.subList(0, Math.max(0, a.size() - 2)), b.subList(0, Math.max(0, b.size() - 2)));
+                BroadcastShape.join(a.subList(0, Math.max(0, a.size() - 2)), b.subList(0, Math.max(0, b.size() - 2)));
         if (batch == null) {
             throw t.contradiction("shapes " + a + " and " + b + " do not broadcast");
         }
@@ -106,7 +106,7 @@ final class MatrixTypes {
             for (int k = 0; k < x.size(); k++) {
                 Dim d = x.get(k);
                 letters.merge(terms[i].charAt(k), d, (p, q) -> {
-                    Dim joined = Broadcast.join(p, q);
+                    Dim joined = BroadcastShape.join(p, q);
                     return joined == null ? Dim.UNKNOWN : joined;
                 });
             }

@@ -314,8 +314,9 @@ final class Movement {
 
     static @Nullable KnownValue expand(KnownValue x, long @Nullable [] target) {
         Shape wanted = target == null ? null : Shapes.small(target).orElse(null);
-        Shape shape = wanted == null ? null : Broadcast.join(x.shape(), wanted).orElse(null);
-        return shape == null ? null : KnownValue.pick(shape, Broadcast.indices(x.shape(), shape), x);
+        Shape shape =
+                wanted == null ? null : BroadcastShape.join(x.shape(), wanted).orElse(null);
+        return shape == null ? null : KnownValue.pick(shape, BroadcastShape.indices(x.shape(), shape), x);
     }
 
     static @Nullable KnownValue tile(KnownValue x, long @Nullable [] repeats) {
@@ -375,15 +376,15 @@ final class Movement {
                 || !condition.isComplete()) {
             return null;
         }
-        Shape shape = Broadcast.join(x.shape(), y.shape())
-                .flatMap(s -> Broadcast.join(s, condition.shape()))
+        Shape shape = BroadcastShape.join(x.shape(), y.shape())
+                .flatMap(s -> BroadcastShape.join(s, condition.shape()))
                 .orElse(null);
         if (shape == null) {
             return null;
         }
-        int[] fromCondition = Broadcast.indices(condition.shape(), shape);
-        int[] fromX = Broadcast.indices(x.shape(), shape);
-        int[] fromY = Broadcast.indices(y.shape(), shape);
+        int[] fromCondition = BroadcastShape.indices(condition.shape(), shape);
+        int[] fromX = BroadcastShape.indices(x.shape(), shape);
+        int[] fromY = BroadcastShape.indices(y.shape(), shape);
         int[] from = new int[fromX.length];
         for (int e = 0; e < from.length; e++) {
             from[e] = condition.raw(fromCondition[e]) != 0 ? fromX[e] : x.size() + fromY[e];

@@ -319,7 +319,7 @@ final class ShapeTypes {
             t.set(0, t.dtype(0), null);
             return;
         }
-        List<Dim> dims = Broadcast.join(x, target);
+        List<Dim> dims = BroadcastShape.join(x, target);
         if (dims == null) {
             throw t.contradiction("shape " + x + " does not expand to " + target);
         }

@@ -29,7 +29,7 @@ import java.util.Map;
  * </ol>
  */
 final class FlattenGemmForm implements LinearForm {
-    private final Emitter emit;
+    private final NodeEmitter emit;
     private final Map<String, Activation> activations = new HashMap<>();
     private final MatMulForm weightOnly;
 
@@ -41,7 +41,7 @@ final class FlattenGemmForm implements LinearForm {
      */
     private record Activation(String dequantized, String leading) {}
 
-    FlattenGemmForm(Emitter emit) {
+    FlattenGemmForm(NodeEmitter emit) {
         this.emit = emit;
         this.weightOnly = new MatMulForm(emit);
     }

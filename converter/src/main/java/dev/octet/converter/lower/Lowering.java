@@ -30,10 +30,10 @@ public final class Lowering {
      * @param arena owns the few new constants (zero points, transposed codes)
      * @throws dev.octet.formats.error.UnsupportedModelException when a model with Attention has a node with no form at that opset
      */
-    public static GraphModel lower(GraphModel rewritten, Target target, Arena arena, PassLog log) {
+    public static GraphModel lower(GraphModel rewritten, OnnxTarget target, Arena arena, PassLog log) {
         GraphModel model = withoutAttention(rewritten);
         GraphEdit edit = GraphEdit.of(model.graph());
-        Emitter emit = new Emitter(edit, arena);
+        NodeEmitter emit = new NodeEmitter(edit, arena);
         LinearForm form = switch (target) {
             case ONNXRUNTIME -> new FlattenGemmForm(emit);
             case TENSORRT -> new MatMulForm(emit);

@@ -16,10 +16,10 @@ import java.util.Map;
  * build-time constant; Cast to FP8 is not accepted.
  */
 final class MatMulForm implements LinearForm {
-    private final Emitter emit;
+    private final NodeEmitter emit;
     private final Map<String, String> dequantized = new HashMap<>();
 
-    MatMulForm(Emitter emit) {
+    MatMulForm(NodeEmitter emit) {
         this.emit = emit;
     }
 

@@ -7,8 +7,8 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
@@ -104,7 +104,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         return Optional.empty();
     }
 
-    private static ActivationScale scale(String tap, TensorStatistics t, Calibrator calibrator, Minifloat format) {
+    private static ActivationScale scale(String tap, TensorStatistics t, Calibrator calibrator, Float8Format format) {
         double clip = calibrator.clip(t, format);
         return new ActivationScale(tap, t.amax(), clip, (float) (clip / format.maxValue()), t.shareAbove(clip));
     }

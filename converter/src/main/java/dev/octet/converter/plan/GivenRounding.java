@@ -5,7 +5,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.scale.Granularity;
@@ -32,7 +32,7 @@ public record GivenRounding(Map<String, Float> quantScales, RoundToNearest neare
         if (quantScale == null || !(operand.granularity() instanceof Granularity.PerTensor)) {
             return nearest.quantize(linear, weight, operand, scaleType);
         }
-        Minifloat format = operand.minifloat();
+        Float8Format format = operand.minifloat();
         Tensor codes = Tensor.allocate(nearest.arena(), new TensorSpec(weight.name(), format.dtype(), weight.shape()));
         for (long i = 0; i < weight.shape().elementCount(); i++) {
             float x = Floats.get(weight.dtype(), weight.bytes(), i) * quantScale;

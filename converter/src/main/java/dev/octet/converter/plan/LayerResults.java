@@ -3,7 +3,7 @@ package dev.octet.converter.plan;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleGrid;
 import java.lang.foreign.ValueLayout;
@@ -58,7 +58,7 @@ final class LayerResults {
     }
 
     private void add(long element, long scaleIndex) {
-        Minifloat format = quantized.format();
+        Float8Format format = quantized.format();
         float scale = quantized.scaleAt(scaleIndex);
         float x = Floats.get(original.dtype(), original.bytes(), element);
         int code = quantized.codes().get(ValueLayout.JAVA_BYTE, element) & 0xFF;

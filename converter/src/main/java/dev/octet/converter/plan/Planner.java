@@ -6,7 +6,7 @@ import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.recipe.Recipe;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -146,7 +146,7 @@ public final class Planner {
         if (w.shape().elementCount() == 0) {
             return Optional.of("its weight is empty " + w.shape());
         }
-        float amax = Cast.best().amax(w.dtype(), w.bytes());
+        float amax = ElementCast.best().amax(w.dtype(), w.bytes());
         if (!Float.isFinite(amax)) {
             return Optional.of("its weight has " + (Float.isNaN(amax) ? "NaN" : "infinite") + " elements");
         }

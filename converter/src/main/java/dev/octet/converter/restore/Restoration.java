@@ -59,21 +59,21 @@ public record Restoration(
             Arena arena) {
         FixedGraph graph = FixedGraph.of(fixed);
         List<ObjectNode> candidates = given.map(List::of).orElseGet(() -> candidates(graph, window, notes, where));
-        List<TwinWalk.Mismatch> mismatches = new ArrayList<>();
+        List<GraphMatcher.Mismatch> mismatches = new ArrayList<>();
         for (ObjectNode config : candidates) {
             Blueprint blueprint = HfImporter.blueprint(config, graph.outputs().size() > 1, where);
-            switch (TwinWalk.of(graph, blueprint, stored)) {
-                case TwinWalk.Mismatch m ->
+            switch (GraphMatcher.of(graph, blueprint, stored)) {
+                case GraphMatcher.Mismatch m ->
                     mismatches.add(
-                            new TwinWalk.Mismatch("as " + blueprint.modelClass() + ": " + m.reason(), m.matched()));
-                case TwinWalk.Match m -> {
+                            new GraphMatcher.Mismatch("as " + blueprint.modelClass() + ": " + m.reason(), m.matched()));
+                case GraphMatcher.Match m -> {
                     return restoration(config, given.isPresent(), blueprint, m, arena);
                 }
             }
         }
         throw Refusal.of(
                 mismatches.stream()
-                        .max(Comparator.comparingInt(TwinWalk.Mismatch::matched))
+                        .max(Comparator.comparingInt(GraphMatcher.Mismatch::matched))
                         .orElseThrow()
                         .reason(),
                 where);
@@ -96,7 +96,7 @@ public record Restoration(
     }
 
     private static Restoration restoration(
-            ObjectNode config, boolean given, Blueprint blueprint, TwinWalk.Match match, Arena arena) {
+            ObjectNode config, boolean given, Blueprint blueprint, GraphMatcher.Match match, Arena arena) {
         Map<String, Tensor> tensors = RestoredTensors.of(blueprint, match.bindings(), arena);
         ObjectNode full = config.deepCopy();
         if (!given) {

@@ -2,9 +2,9 @@ package dev.octet.converter.restore;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.data.Batch;
+import dev.octet.converter.runtime.InstrumentedModel;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
-import dev.octet.converter.runtime.TappedModel;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Graph;
@@ -62,8 +62,8 @@ public record RestorationProof(double error, int runs, double tolerance) {
         SessionSettings settings = SessionSettings.defaults();
         double error = 0;
         List<Integer> lengths = lengths(source.graph(), config);
-        try (TappedModel a = TappedModel.open(source, outputs.values(), settings);
-                TappedModel b = TappedModel.open(twin, outputs.keySet(), settings)) {
+        try (InstrumentedModel a = InstrumentedModel.open(source, outputs.values(), settings);
+                InstrumentedModel b = InstrumentedModel.open(twin, outputs.keySet(), settings)) {
             for (int run = 0; run < lengths.size(); run++) {
                 try (Arena arena = Arena.ofShared()) {
                     Inputs inputs = new Inputs(source.graph(), config, lengths.get(run), run > 0, arena);

@@ -18,7 +18,7 @@ final class RestoredTensors {
      *
      * @param arena owns the copies
      */
-    static Map<String, Tensor> of(Blueprint blueprint, Map<String, TwinWalk.Binding> bindings, Arena arena) {
+    static Map<String, Tensor> of(Blueprint blueprint, Map<String, GraphMatcher.Binding> bindings, Arena arena) {
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         bindings.forEach((parameter, binding) -> {
             String name = blueprint.fileName(parameter);

@@ -43,7 +43,7 @@ public final class FusePatterns implements Pass {
 
     /** The patterns that every import looks for. */
     public FusePatterns() {
-        this(Fusions.ALL);
+        this(FusionRules.ALL);
     }
 
     private FusePatterns(List<FusionRule> rules) {
@@ -55,7 +55,7 @@ public final class FusePatterns implements Pass {
      * operators it has then.
      */
     public static FusePatterns forTraining() {
-        return new FusePatterns(Fusions.FOR_TRAINING);
+        return new FusePatterns(FusionRules.FOR_TRAINING);
     }
 
     @Override

@@ -124,11 +124,11 @@ public final class CalibrationRun implements TapObserver {
 
     private void run(GraphModel model) throws IOException {
         ModelCut cut = ModelCut.of(model, accumulators.keySet());
-        int batchSize = TappedModel.batchSize(model, data, options.batchSize());
+        int batchSize = InstrumentedModel.batchSize(model, data, options.batchSize());
         try (PieceState state = PieceState.open(options.checkpoint(), identity(batchSize))) {
             List<Integer> ends = cut.ends(state.position(), options.memory());
             if (state.position() == 0 && ends.size() == 1) {
-                try (TappedModel whole = open(model, cut, 0, cut.end(), Map.of())) {
+                try (InstrumentedModel whole = open(model, cut, 0, cut.end(), Map.of())) {
                     whole.run(data, done, batchSize, this, Carrier.NONE);
                 }
             } else {
@@ -151,11 +151,11 @@ public final class CalibrationRun implements TapObserver {
         return Sha256.of(parts.toArray(String[]::new));
     }
 
-    private TappedModel open(GraphModel model, ModelCut cut, int from, int to, Map<String, DType> types)
+    private InstrumentedModel open(GraphModel model, ModelCut cut, int from, int to, Map<String, DType> types)
             throws IOException {
         Set<String> heads = new LinkedHashSet<>();
         taps.stream().filter(t -> t.rows() == Tap.Rows.OF_HEADS).forEach(t -> heads.add(t.value()));
-        return TappedModel.overWeights(
+        return InstrumentedModel.overWeights(
                 cut.piece(from, to, types),
                 cut.wanted(from, to),
                 heads,
@@ -178,11 +178,11 @@ public final class CalibrationRun implements TapObserver {
             int start = state.position();
             int end = ends.get(i);
             options.progress().piece(i + 1, ends.size());
-            Spool in = state.values();
+            ActivationSpill in = state.values();
             boolean last = end == cut.end();
-            Spool out = last ? null : state.create();
+            ActivationSpill out = last ? null : state.create();
             boolean handedOver = false;
-            try (TappedModel piece = open(model, cut, start, end, SpoolCarrier.types(in, cut.carried(start)))) {
+            try (InstrumentedModel piece = open(model, cut, start, end, SpoolCarrier.types(in, cut.carried(start)))) {
                 piece.run(data, from, batchSize, this, new SpoolCarrier(in, cut.carried(start), out, cut.carried(end)));
                 if (out != null) {
                     state.reached(end, out, byValue(state.identity()));

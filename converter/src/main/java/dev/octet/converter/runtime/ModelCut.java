@@ -64,7 +64,7 @@ final class ModelCut {
      * @throws InvalidDataException when the model has no such value
      */
     static ModelCut of(GraphModel model, Collection<String> wanted) {
-        GraphModel pruned = TappedModel.withOutputs(model, wanted);
+        GraphModel pruned = InstrumentedModel.withOutputs(model, wanted);
         GraphEdit edit = GraphEdit.of(pruned.graph());
         edit.removeUnreachable();
         ModelCut cut = new ModelCut(pruned.withGraph(edit.build()), new LinkedHashSet<>(wanted));
@@ -77,11 +77,11 @@ final class ModelCut {
         Graph g = model.graph();
         Map<String, Set<String>> weightsOf = new HashMap<>();
         for (Initializer i : g.initializers().values()) {
-            boolean weight = FedWeights.isWeight(i);
+            boolean weight = WeightInputs.isWeight(i);
             weightsOf.put(i.name(), weight ? Set.of(i.name()) : Set.of());
             if (weight) {
                 Tensor t = i.tensor().orElseThrow();
-                weightBytes.put(i.name(), FedWeights.bytes(t, edit.consumers(i.name())));
+                weightBytes.put(i.name(), WeightInputs.bytes(t, edit.consumers(i.name())));
             }
         }
         for (Node n : g.nodes()) {

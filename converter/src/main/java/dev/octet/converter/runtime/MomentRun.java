@@ -39,7 +39,7 @@ public final class MomentRun implements TapObserver {
         MomentRun run = new MomentRun(channels, options.progress(), data.count());
         if (!channels.isEmpty()) {
             SessionSettings settings = new SessionSettings(options.threads(), false);
-            try (TappedModel tapped = TappedModel.open(model, channels.keySet(), settings)) {
+            try (InstrumentedModel tapped = InstrumentedModel.open(model, channels.keySet(), settings)) {
                 tapped.run(data, 0, options.batchSize(), run);
             }
         }

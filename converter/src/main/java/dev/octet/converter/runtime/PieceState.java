@@ -30,7 +30,7 @@ final class PieceState implements AutoCloseable {
     private final String identity;
     private int position;
     private @Nullable Statistics statistics;
-    private @Nullable Spool values;
+    private @Nullable ActivationSpill values;
 
     private PieceState(@Nullable Path folder, String identity) {
         this.folder = folder;
@@ -68,7 +68,7 @@ final class PieceState implements AutoCloseable {
             if (s.modelDigest().equals(identity)) {
                 position = latest.getAsInt();
                 statistics = s;
-                values = Spool.open(file(position, "values"));
+                values = ActivationSpill.open(file(position, "values"));
             }
         }
         removeOthers();
@@ -121,7 +121,7 @@ final class PieceState implements AutoCloseable {
 
     /** What crosses the cut at {@link #position()}, at its beginning; null at the model's beginning. */
     @Nullable
-    Spool values() throws IOException {
+    ActivationSpill values() throws IOException {
         if (values != null) {
             values.rewind();
         }
@@ -129,16 +129,16 @@ final class PieceState implements AutoCloseable {
     }
 
     /** For what crosses the next cut. To be given back to {@link #reached}, or closed. */
-    Spool create() throws IOException {
+    ActivationSpill create() throws IOException {
         if (folder == null) {
-            return Spool.temporary(Path.of(System.getProperty("java.io.tmpdir")));
+            return ActivationSpill.temporary(Path.of(System.getProperty("java.io.tmpdir")));
         }
         Files.createDirectories(folder);
-        return Spool.create(folder.resolve(PART));
+        return ActivationSpill.create(folder.resolve(PART));
     }
 
     /** A piece is done; what lay before it goes. */
-    void reached(int newPosition, Spool next, Statistics soFar) throws IOException {
+    void reached(int newPosition, ActivationSpill next, Statistics soFar) throws IOException {
         if (folder != null) {
             next.publish(file(newPosition, "values"));
             StatisticsFile.write(soFar, file(newPosition, "statistics"));

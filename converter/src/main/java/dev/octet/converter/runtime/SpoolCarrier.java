@@ -11,16 +11,16 @@ import org.jspecify.annotations.Nullable;
 
 /** Reads what the piece before left in a spool, and writes what this one leaves to another. */
 final class SpoolCarrier implements Carrier {
-    private final @Nullable Spool from;
+    private final @Nullable ActivationSpill from;
     private final List<String> in;
-    private final @Nullable Spool to;
+    private final @Nullable ActivationSpill to;
     private final List<String> out;
 
     /**
      * @param from null for the first piece
      * @param to null for the last piece
      */
-    SpoolCarrier(@Nullable Spool from, List<String> in, @Nullable Spool to, List<String> out) {
+    SpoolCarrier(@Nullable ActivationSpill from, List<String> in, @Nullable ActivationSpill to, List<String> out) {
         this.from = from;
         this.in = in;
         this.to = to;
@@ -28,7 +28,7 @@ final class SpoolCarrier implements Carrier {
     }
 
     /** Element types of what comes in, from the first batch; reading then begins with that batch again. */
-    static Map<String, DType> types(@Nullable Spool from, List<String> in) throws IOException {
+    static Map<String, DType> types(@Nullable ActivationSpill from, List<String> in) throws IOException {
         Map<String, DType> types = new LinkedHashMap<>();
         if (from != null) {
             from.rewind();

@@ -3,7 +3,7 @@ package dev.octet.converter.runtime;
 import dev.octet.formats.tensor.Tensor;
 import java.util.BitSet;
 
-/** Looks at the values that flow past the taps of a {@link TappedModel}. */
+/** Looks at the values that flow past the taps of a {@link InstrumentedModel}. */
 public interface TapObserver {
     /**
      * A tapped value of one batch. Calls for different taps may come on different threads at once; for one tap they come one after

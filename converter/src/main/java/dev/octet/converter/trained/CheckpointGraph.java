@@ -10,10 +10,10 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -107,8 +107,8 @@ public final class CheckpointGraph {
     private static void round(Tensor values, float scale) {
         try (Arena scratch = Arena.ofConfined()) {
             MemorySegment codes = scratch.allocate(values.shape().elementCount());
-            Cast.best().encode(DType.F32, values.bytes(), scale, Minifloat.E4M3FN, Overflow.SATURATE, codes);
-            Cast.best().decode(Minifloat.E4M3FN, codes, scale, DType.F32, values.bytes());
+            ElementCast.best().encode(DType.F32, values.bytes(), scale, Float8Format.E4M3FN, Overflow.SATURATE, codes);
+            ElementCast.best().decode(Float8Format.E4M3FN, codes, scale, DType.F32, values.bytes());
         }
     }
 

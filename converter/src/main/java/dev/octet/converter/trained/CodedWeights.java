@@ -9,7 +9,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.Arena;
 import java.lang.foreign.ValueLayout;
 import java.util.LinkedHashMap;
@@ -52,7 +52,7 @@ public final class CodedWeights {
     private static Tensor decoded(Tensor codes, Tensor scale, boolean outLast, Arena arena) {
         Shape shape = codes.shape();
         Tensor values = Tensor.allocate(arena, new TensorSpec(codes.name(), DType.F32, shape));
-        float[] table = Minifloat.E4M3FN.decodeTable();
+        float[] table = Float8Format.E4M3FN.decodeTable();
         long cols = shape.dim(1);
         boolean one = scale.shape().elementCount() == 1;
         for (long i = 0; i < shape.elementCount(); i++) {

@@ -1,7 +1,7 @@
 package dev.octet.converter.trained;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.octet.converter.checkpoint.CarriedFiles;
+import dev.octet.converter.checkpoint.AuxiliaryFiles;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.checkpoint.WholeFolder;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -127,7 +127,7 @@ public final class HuggingFaceFolder {
         WholeFolder.write(output, made -> {
             SafetensorsWriter.writeFolder(
                     made, specs(new ArrayList<>()), Map.of("format", "pt"), shardBytes, this::content);
-            CarriedFiles.of(
+            AuxiliaryFiles.of(
                             source.folder(),
                             source.shards().stream().map(Shard::name).collect(Collectors.toSet()))
                     .copyTo(made);

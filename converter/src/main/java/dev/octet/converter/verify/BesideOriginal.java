@@ -1,7 +1,7 @@
 package dev.octet.converter.verify;
 
 import dev.octet.converter.compare.CompareOptions;
-import dev.octet.converter.compare.Comparison;
+import dev.octet.converter.compare.ModelComparison;
 import dev.octet.converter.compare.ModelDiff;
 import dev.octet.converter.compare.Nearness;
 import dev.octet.converter.compare.TensorDiff;
@@ -60,7 +60,7 @@ final class BesideOriginal {
             throws IOException {
         CompareOptions options = CompareOptions.defaults().withThreads(threads);
         return new BesideOriginal(
-                Comparison.compare(original, model, stored, options),
+                ModelComparison.compare(original, model, stored, options),
                 stored.weights().keySet());
     }
 

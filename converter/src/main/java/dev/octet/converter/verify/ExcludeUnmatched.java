@@ -2,7 +2,7 @@ package dev.octet.converter.verify;
 
 import dev.octet.converter.checkpoint.LinearModules;
 import dev.octet.converter.checkpoint.LinearNames;
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 import java.util.LinkedHashSet;
 import java.util.Set;
 
@@ -33,7 +33,7 @@ final class ExcludeUnmatched extends CheckpointRule {
             }
         }
         subject.checkpoint().tensors().values().stream()
-                .filter(t -> t.shape().rank() == 3 && LinearNames.role(t.name(), t.shape()) == Role.FUSED_EXPERTS)
+                .filter(t -> t.shape().rank() == 3 && LinearNames.role(t.name(), t.shape()) == TensorRole.FUSED_EXPERTS)
                 .forEach(t -> modules.add(t.name()));
         // consumers have names of their own for some modules, and modules without a tensor
         LinearModules known = LinearModules.of(subject.config());

@@ -2,7 +2,7 @@ package dev.octet.converter.verify;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.checkpoint.LinearNames;
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 import java.util.EnumSet;
 import org.jspecify.annotations.Nullable;
 
@@ -26,7 +26,7 @@ final class ExpertsFused extends CheckpointRule {
     void check(CheckpointSubject subject, Findings findings) {
         if (subject.settings().method() == QuantSettings.Method.COMPRESSED_TENSORS && isLlama4(subject.config())) {
             subject.checkpoint().tensors().values().stream()
-                    .filter(t -> LinearNames.role(t.name(), t.shape()) == Role.FUSED_EXPERTS)
+                    .filter(t -> LinearNames.role(t.name(), t.shape()) == TensorRole.FUSED_EXPERTS)
                     .forEach(t -> findings.add(
                             this,
                             Severity.ERROR,
@@ -41,7 +41,7 @@ final class ExpertsFused extends CheckpointRule {
             return;
         }
         subject.quantized()
-                .filter(l -> l.isParameter() && l.role() == Role.FUSED_EXPERTS)
+                .filter(l -> l.isParameter() && l.role() == TensorRole.FUSED_EXPERTS)
                 .forEach(l -> findings.add(
                         this,
                         "experts are in one tensor",

@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 
 /** A quantised head. */
 final class HeadQuantized extends CheckpointRule {
@@ -17,7 +17,7 @@ final class HeadQuantized extends CheckpointRule {
     @Override
     void check(CheckpointSubject subject, Findings findings) {
         subject.quantized()
-                .filter(l -> l.role() == Role.HEAD)
+                .filter(l -> l.role() == TensorRole.HEAD)
                 .forEach(l -> findings.add(this, "a head is quantised", l.module(), ""));
     }
 }

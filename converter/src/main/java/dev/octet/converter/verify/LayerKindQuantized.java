@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 
 /** Norms, embeddings and routers that are quantised. */
 final class LayerKindQuantized extends CheckpointRule {
@@ -19,7 +19,7 @@ final class LayerKindQuantized extends CheckpointRule {
     @Override
     void check(CheckpointSubject subject, Findings findings) {
         subject.quantized().forEach(layer -> {
-            Role role = layer.role();
+            TensorRole role = layer.role();
             String what = switch (role) {
                 case NORM -> "a norm is quantised";
                 case EMBEDDING -> "an embedding is quantised";

@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
@@ -32,7 +32,7 @@ final class LayerSupported extends CheckpointRule {
     private static final List<Unloaded> UNLOADED = List.of(
             new Unloaded(
                     Set.of("gpt_oss"),
-                    (l, _) -> l.role() == Role.FUSED_EXPERTS,
+                    (l, _) -> l.role() == TensorRole.FUSED_EXPERTS,
                     "vLLM loads the experts of gpt-oss as MXFP4 or not quantised: their scales stay unset"),
             new Unloaded(
                     Set.of("gpt_neox", "bloom"),

@@ -1,7 +1,7 @@
 package dev.octet.converter.verify;
 
 import dev.octet.converter.checkpoint.LinearNames;
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -57,7 +57,7 @@ final class LayerTensors {
     private final Shape shape;
 
     /** Found when a rule first asks; rules in several threads find the same. */
-    private @Nullable Role role;
+    private @Nullable TensorRole role;
 
     private LayerTensors(String module, List<Part> parts, Map<String, StoredWeight> stored) {
         this.module = module;
@@ -157,8 +157,8 @@ final class LayerTensors {
     }
 
     /** What the module is for. */
-    Role role() {
-        Role known = role;
+    TensorRole role() {
+        TensorRole known = role;
         if (known == null) {
             known = LinearNames.role(weightName(), shape);
             role = known;
@@ -189,8 +189,8 @@ final class LayerTensors {
 
     /** Whether this is a product that quantisation is for: a Linear or the fused matrices of experts. */
     boolean isLinear() {
-        Role role = role();
-        return role == Role.LINEAR || role == Role.FUSED_EXPERTS;
+        TensorRole role = role();
+        return role == TensorRole.LINEAR || role == TensorRole.FUSED_EXPERTS;
     }
 
     /**

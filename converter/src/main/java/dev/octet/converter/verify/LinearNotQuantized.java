@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 import dev.octet.formats.checkpoint.StoredTensor;
 import java.util.EnumSet;
 import java.util.Set;
@@ -35,11 +35,11 @@ final class LinearNotQuantized extends CheckpointRule {
     }
 
     private void check(LayerTensors layer, QuantSettings settings, Findings findings) {
-        Role role = layer.role();
+        TensorRole role = layer.role();
         StoredTensor weight = layer.weight();
         String detail = weight == null ? "" : weight.dtype() + " " + weight.shape();
-        if (role == Role.LINEAR || role == Role.FUSED_EXPERTS) {
-            boolean known = Projections.of(layer.last()) != Projections.UNKNOWN || role == Role.FUSED_EXPERTS;
+        if (role == TensorRole.LINEAR || role == TensorRole.FUSED_EXPERTS) {
+            boolean known = Projections.of(layer.last()) != Projections.UNKNOWN || role == TensorRole.FUSED_EXPERTS;
             findings.add(
                     this,
                     known ? Severity.ERROR : Severity.WARNING,
@@ -49,13 +49,13 @@ final class LinearNotQuantized extends CheckpointRule {
                             : "a matrix that the configuration may cover is not quantised",
                     layer.module(),
                     detail);
-        } else if ((role == Role.HEAD || role == Role.ROUTER)
+        } else if ((role == TensorRole.HEAD || role == TensorRole.ROUTER)
                 && settings.method() == QuantSettings.Method.COMPRESSED_TENSORS) {
             findings.add(
                     this,
                     Severity.ERROR,
                     BY_CLASS,
-                    role == Role.HEAD
+                    role == TensorRole.HEAD
                             ? "the head is not quantised and not left out"
                             : "a router is not quantised and not left out",
                     layer.module(),

@@ -1,7 +1,7 @@
 package dev.octet.converter.verify;
 
 import dev.octet.converter.checkpoint.LinearModules;
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
@@ -48,7 +48,9 @@ final class LinearUnstored extends CheckpointRule {
         if (byClass) {
             subject.layers().values().stream()
                     .filter(l -> l.isPlain() && isLeftOut(subject, l.module()))
-                    .filter(l -> l.role() == Role.LINEAR || l.role() == Role.HEAD || l.role() == Role.ROUTER)
+                    .filter(l -> l.role() == TensorRole.LINEAR
+                            || l.role() == TensorRole.HEAD
+                            || l.role() == TensorRole.ROUTER)
                     .forEach(l -> checkRenamed(l.module(), modules.renamed(l.module()), subject, findings));
         }
     }

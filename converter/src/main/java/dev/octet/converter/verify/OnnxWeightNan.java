@@ -1,7 +1,7 @@
 package dev.octet.converter.verify;
 
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.ValueLayout;
 
 /** Codes of constants that are NaN. */
@@ -38,7 +38,7 @@ final class OnnxWeightNan extends GraphRule {
     }
 
     private static long count(Tensor tensor) {
-        float[] values = Minifloat.of(tensor.dtype()).orElseThrow().decodeTable();
+        float[] values = Float8Format.of(tensor.dtype()).orElseThrow().decodeTable();
         long found = 0;
         for (long i = 0; i < tensor.bytes().byteSize(); i++) {
             found += Float.isFinite(values[tensor.bytes().get(ValueLayout.JAVA_BYTE, i) & 0xFF]) ? 0 : 1;

@@ -3,8 +3,8 @@ package dev.octet.converter.verify;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
@@ -111,8 +111,8 @@ final class ScaleFacts {
             case F32 -> bytes.get(Tensor.F32_LE, index * Float.BYTES);
             case BF16 -> BFloat16.toFloat(bytes.get(Tensor.I16_LE, index * Short.BYTES));
             case F16 -> Half.toFloat(bytes.get(Tensor.I16_LE, index * Short.BYTES));
-            case U8, F8_E8M0 -> Minifloat.E8M0.decode(bytes.get(ValueLayout.JAVA_BYTE, index) & 0xFF);
-            case F8_E4M3FN -> Minifloat.E4M3FN.decode(bytes.get(ValueLayout.JAVA_BYTE, index) & 0xFF);
+            case U8, F8_E8M0 -> Float8Format.E8M0.decode(bytes.get(ValueLayout.JAVA_BYTE, index) & 0xFF);
+            case F8_E4M3FN -> Float8Format.E4M3FN.decode(bytes.get(ValueLayout.JAVA_BYTE, index) & 0xFF);
             default -> throw new IllegalArgumentException("scales of type " + dtype);
         };
     }

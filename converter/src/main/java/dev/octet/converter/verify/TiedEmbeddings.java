@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import dev.octet.converter.checkpoint.Role;
+import dev.octet.converter.checkpoint.TensorRole;
 
 /** Tied embeddings that are quantised, or stored twice. */
 final class TiedEmbeddings extends CheckpointRule {
@@ -22,7 +22,7 @@ final class TiedEmbeddings extends CheckpointRule {
         }
         for (LayerTensors layer : subject.layers().values()) {
             boolean head = layer.last().equals("lm_head") && layer.weight() != null;
-            boolean tied = head || (layer.last().equals("embed_tokens") && layer.role() == Role.EMBEDDING);
+            boolean tied = head || (layer.last().equals("embed_tokens") && layer.role() == TensorRole.EMBEDDING);
             if (tied && subject.isQuantized(layer)) {
                 findings.add(this, "a tied embedding or head is quantised", layer.module(), "");
             } else if (head) {

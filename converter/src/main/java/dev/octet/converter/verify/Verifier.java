@@ -46,7 +46,7 @@ public final class Verifier {
             new FileUnlisted(),
             new TotalSize(),
             new FormatMetadata(),
-            new TrainingState(),
+            new TrainingLeftovers(),
             new OriginalTensors(),
             new ConfigMissing(),
             new ConfigDivergence(),

@@ -1,8 +1,8 @@
 package dev.octet.converter.verify;
 
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -82,7 +82,7 @@ record WeightFacts(
 
     /** How many codes are NaN or infinite. */
     long notFinite() {
-        Minifloat format = weight.codes().minifloat().orElse(null);
+        Float8Format format = weight.codes().minifloat().orElse(null);
         if (format == null) {
             return 0;
         }
@@ -95,7 +95,7 @@ record WeightFacts(
 
     /** How many codes have the largest magnitude there is. */
     long atLimit() {
-        Minifloat format = weight.codes().minifloat().orElse(null);
+        Float8Format format = weight.codes().minifloat().orElse(null);
         if (format == null) {
             return histogram.count(127) + histogram.count(129);
         }
@@ -105,7 +105,7 @@ record WeightFacts(
     /** The largest finite magnitude of the codes that occur. */
     float largest() {
         float largest = 0;
-        for (int code = 0; code < (weight.codes() == Codes.E2M1 ? 16 : 256); code++) {
+        for (int code = 0; code < (weight.codes() == QuantType.E2M1 ? 16 : 256); code++) {
             float value = Math.abs(value(weight.codes(), code));
             if (histogram.count(code) > 0 && Float.isFinite(value)) {
                 largest = Math.max(largest, value);
@@ -120,7 +120,7 @@ record WeightFacts(
     }
 
     /** The number that a code stands for, before its scale. */
-    static float value(Codes codes, int code) {
+    static float value(QuantType codes, int code) {
         return codes.minifloat().map(f -> f.decode(code)).orElse((float) (byte) code);
     }
 }

@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 
 /** Codes that are NaN for FNUZ readers. */
 final class WeightNegativeZero extends WeightRule {
@@ -22,7 +22,7 @@ final class WeightNegativeZero extends WeightRule {
     @Override
     void check(WeightFacts weight, CheckpointSubject subject, Findings findings) {
         long count =
-                weight.weight().codes() == Codes.E4M3FN ? weight.histogram().count(0x80) : 0;
+                weight.weight().codes() == QuantType.E4M3FN ? weight.histogram().count(0x80) : 0;
         if (count > NORMAL_SHARE * weight.histogram().total()) {
             findings.add(
                     this,

@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 
 /** Codes at the end of their range. */
 final class WeightSaturated extends WeightRule {
@@ -21,7 +21,7 @@ final class WeightSaturated extends WeightRule {
 
     @Override
     void check(WeightFacts weight, CheckpointSubject subject, Findings findings) {
-        boolean eightBits = weight.weight().codes() != Codes.E2M1; // of sixteen numbers, the last is a common one
+        boolean eightBits = weight.weight().codes() != QuantType.E2M1; // of sixteen numbers, the last is a common one
         long limit = Math.max(
                 PER_BLOCK * weight.blocks(), (long) (MANY * weight.histogram().total()));
         if (eightBits && weight.blocks() > 0 && weight.atLimit() > limit) {

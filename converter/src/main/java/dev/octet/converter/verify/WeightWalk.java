@@ -9,7 +9,7 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleGrid;
 import java.io.IOException;
@@ -68,7 +68,7 @@ final class WeightWalk {
         StoredTensor same = from == null ? null : from.tensor(weight.name());
         this.original =
                 same != null && same.shape().equals(weight.shape()) && FLOATS.contains(same.dtype()) ? same : null;
-        this.fourBits = weight.codes() == Codes.E2M1;
+        this.fourBits = weight.codes() == QuantType.E2M1;
         this.unpacking = weight.inWords() ? reader : null;
         this.values = new float[fourBits ? 16 : 256];
         for (int code = 0; code < values.length; code++) {

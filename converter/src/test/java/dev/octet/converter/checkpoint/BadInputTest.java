@@ -46,7 +46,7 @@ class BadInputTest {
     private static final String Q = "model.layers.0.self_attn.q_proj.weight";
     private static final String K = "model.layers.0.self_attn.k_proj.weight";
     private static final String V = "model.layers.0.self_attn.v_proj.weight";
-    private static final Goal DYNAMIC = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
+    private static final ConversionRequest DYNAMIC = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
 
     @TempDir
     Path folder;
@@ -66,7 +66,7 @@ class BadInputTest {
         return refusal;
     }
 
-    private OctetException refused(Goal goal) {
+    private OctetException refused(ConversionRequest goal) {
         return refused(OctetException.class, () -> MadeCheckpoint.run(source, goal, out));
     }
 
@@ -92,7 +92,7 @@ class BadInputTest {
         }
     }
 
-    private String reason(Goal goal, String name) throws IOException {
+    private String reason(ConversionRequest goal, String name) throws IOException {
         return MadeCheckpoint.plan(source, goal).decisions().stream()
                 .filter(d -> d.name().equals(name))
                 .findFirst()
@@ -119,7 +119,7 @@ class BadInputTest {
     void integers_of_a_width_that_is_not_read_are_refused_without_advice_to_forget_that_they_are_codes()
             throws IOException {
         packed(2, false);
-        OctetException refusal = refused(new Goal.Dequantize(DType.BF16, false));
+        OctetException refusal = refused(new ConversionRequest.Dequantize(DType.BF16, false));
         assertTrue(refusal.what().contains("4 or 8 bits"), refusal.what());
         assertFalse(refusal.fix().contains("quantization_config"), refusal.fix());
     }
@@ -127,7 +127,7 @@ class BadInputTest {
     @Test
     void columns_in_the_order_of_their_groups_are_refused_with_that_reason() throws IOException {
         packed(4, true);
-        OctetException refusal = refused(new Goal.Dequantize(DType.BF16, false));
+        OctetException refusal = refused(new ConversionRequest.Dequantize(DType.BF16, false));
         assertTrue(refusal.what().contains("weight_g_idx"), refusal.what());
     }
 
@@ -195,7 +195,7 @@ class BadInputTest {
                 .with(B, MadeCheckpoint.set(MadeCheckpoint.noise(DType.BF16, V, 0.01, 128, 128), 128 * 77 + 5, value))
                 .write();
         for (String recipe : List.of("fp8-dynamic", "fp8", "fp8-block", "mxfp8", "nvfp4", "int8", "int8-asymmetric")) {
-            Goal goal = MadeCheckpoint.goal(
+            ConversionRequest goal = MadeCheckpoint.goal(
                     Recipes.CHECKPOINT.stream()
                             .filter(r -> r.name().equals(recipe))
                             .findFirst()
@@ -278,7 +278,7 @@ class BadInputTest {
                 innerLink.resolve("../new"),
                 home.resolve(A))) {
             for (boolean force : new boolean[] {false, true}) {
-                RunOptions options = new RunOptions(1, force, ByteProgress.silent());
+                StreamOptions options = new StreamOptions(1, force, ByteProgress.silent());
                 assertThrows(
                         InvalidOptionException.class,
                         () -> MadeCheckpoint.run(home, DYNAMIC, CheckpointConverter.Request.all(), to, options),
@@ -414,7 +414,7 @@ class BadInputTest {
             Path to = folder.resolve("out" + vanishes);
             try (CheckpointConverter converter = CheckpointConverter.open(home)) {
                 CheckpointConverter.Request request = CheckpointConverter.Request.all();
-                RunOptions options = MadeCheckpoint.threads(2);
+                StreamOptions options = MadeCheckpoint.threads(2);
                 CheckpointPlan plan = converter.plan(DYNAMIC, request, options);
                 Path victim = home.resolve(B);
                 if (vanishes) {
@@ -465,7 +465,7 @@ class BadInputTest {
                 DYNAMIC,
                 CheckpointConverter.Request.all(),
                 out,
-                new RunOptions(2, true, ByteProgress.silent()));
+                new StreamOptions(2, true, ByteProgress.silent()));
         assertEquals(
                 List.of("config.json", A, B, "model.safetensors.index.json", "notes.txt"),
                 List.copyOf(MadeCheckpoint.sums(out).keySet()));
@@ -500,7 +500,7 @@ class BadInputTest {
     @Test
     void codes_without_a_scale_and_scales_that_are_no_scales_are_refused() throws IOException {
         Tensor codes = MadeCheckpoint.bytes(DType.F8_E4M3FN, Q, new byte[128 * 128], 128, 128);
-        Goal plain = new Goal.Dequantize(DType.BF16, false);
+        ConversionRequest plain = new ConversionRequest.Dequantize(DType.BF16, false);
         MadeCheckpoint.in(source).with("model.safetensors", codes).write();
         assertThrows(OctetException.class, () -> MadeCheckpoint.run(source, plain, out));
         for (float bad : new float[] {0, -1, Float.NaN, Float.POSITIVE_INFINITY}) {
@@ -530,7 +530,7 @@ class BadInputTest {
                             MadeCheckpoint.set(MadeCheckpoint.noise(DType.F32, Q + "_scale", 1, 1), 0, 1))
                     .write();
             try {
-                MadeCheckpoint.run(home, new Goal.Dequantize(DType.BF16, false), to);
+                MadeCheckpoint.run(home, new ConversionRequest.Dequantize(DType.BF16, false), to);
                 assertEquals(List.of(Q), MadeCheckpoint.names(to));
             } catch (MalformedModelException | UnsupportedModelException refusal) {
                 assertFalse(Files.exists(to), refusal.toString());

@@ -114,9 +114,9 @@ class CacheScalesTest {
                     false,
                     false,
                     false);
-            Goal goal = new Goal.Quantize(
+            ConversionRequest goal = new ConversionRequest.Quantize(
                     recipe, MadeCheckpoint.layout(target), new LayoutOptions(DType.F32, false, staticInputs));
-            RunOptions options = MadeCheckpoint.threads(2);
+            StreamOptions options = MadeCheckpoint.threads(2);
             converter.run(goal, request, converter.plan(goal, request, options), out, options);
         }
     }
@@ -361,8 +361,8 @@ class CacheScalesTest {
         try (CheckpointConverter converter = CheckpointConverter.open(out)) {
             CheckpointConverter.Request request = new CheckpointConverter.Request(
                     Selection.ALL_LINEARS, Map.of(), converter.cacheScales(statistics(others)), false, false, false);
-            Goal goal = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
-            RunOptions options = MadeCheckpoint.threads(1);
+            ConversionRequest goal = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
+            StreamOptions options = MadeCheckpoint.threads(1);
             converter.run(goal, request, converter.plan(goal, request, options), again, options);
         }
         assertEquals(10f, MadeCheckpoint.floats(again, LAYER + ".k_scale")[0]);

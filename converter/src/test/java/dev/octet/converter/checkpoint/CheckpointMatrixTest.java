@@ -70,7 +70,7 @@ class CheckpointMatrixTest {
         for (Recipe recipe : Recipes.CHECKPOINT) {
             for (Layout layout : Layouts.ALL) {
                 Path out = folder.resolve(recipe.name() + "-" + layout.name());
-                Goal goal = MadeCheckpoint.goal(recipe, layout.name());
+                ConversionRequest goal = MadeCheckpoint.goal(recipe, layout.name());
                 try {
                     MadeCheckpoint.run(source, goal, out);
                 } catch (InvalidOptionException | UnsupportedModelException | MalformedModelException refusal) {
@@ -244,7 +244,7 @@ class CheckpointMatrixTest {
                 .write();
         for (Recipe recipe :
                 List.of(Recipes.CHECKPOINT_FP8, Recipes.FP8_BLOCK, Recipes.NVFP4, Recipes.INT8_ASYMMETRIC)) {
-            Goal goal = MadeCheckpoint.goal(recipe, "compressed-tensors");
+            ConversionRequest goal = MadeCheckpoint.goal(recipe, "compressed-tensors");
             Map<String, String> one = Map.of();
             for (int threads : new int[] {1, 2, 3, 7}) {
                 Path out = folder.resolve(recipe.name() + threads);

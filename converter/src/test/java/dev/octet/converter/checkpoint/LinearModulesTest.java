@@ -111,7 +111,7 @@ class LinearModulesTest {
                 "model.embed_tokens_per_layer.weight"
             })
     void tables_are_no_Linears_whatever_they_are_called(String name) {
-        assertEquals(Role.EMBEDDING, LinearNames.role(name, Shape.of(64, 64)));
+        assertEquals(TensorRole.EMBEDDING, LinearNames.role(name, Shape.of(64, 64)));
     }
 
     @Test
@@ -132,7 +132,7 @@ class LinearModulesTest {
                     continue;
                 }
                 Path out = folder.resolve(recipe.name() + "-" + layout.name());
-                MadeCheckpoint.run(source, new Goal.Quantize(recipe, layout, options), out);
+                MadeCheckpoint.run(source, new ConversionRequest.Quantize(recipe, layout, options), out);
                 String quantization = MadeCheckpoint.json(out.resolve("config.json"))
                         .path("quantization_config")
                         .toString();

@@ -130,36 +130,40 @@ final class MadeCheckpoint {
     }
 
     /** A goal for {@code recipe} in the layout called {@code target}. */
-    static Goal.Quantize goal(Recipe recipe, String target) {
-        return new Goal.Quantize(recipe, layout(target), LayoutOptions.defaults());
+    static ConversionRequest.Quantize goal(Recipe recipe, String target) {
+        return new ConversionRequest.Quantize(recipe, layout(target), LayoutOptions.defaults());
     }
 
     static Layout layout(String name) {
         return Layouts.named(name).orElseThrow();
     }
 
-    static Goal.Convert convert(String target, Optional<Recipe> recipe) {
-        return new Goal.Convert(layout(target), LayoutOptions.defaults(), recipe);
+    static ConversionRequest.Convert convert(String target, Optional<Recipe> recipe) {
+        return new ConversionRequest.Convert(layout(target), LayoutOptions.defaults(), recipe);
     }
 
-    static RunOptions threads(int threads) {
-        return new RunOptions(threads, false, ByteProgress.silent());
+    static StreamOptions threads(int threads) {
+        return new StreamOptions(threads, false, ByteProgress.silent());
     }
 
     /** Plans and runs. */
-    static CheckpointResult run(Path source, Goal goal, Path output) throws IOException {
+    static CheckpointResult run(Path source, ConversionRequest goal, Path output) throws IOException {
         return run(source, goal, CheckpointConverter.Request.all(), output, threads(2));
     }
 
     static CheckpointResult run(
-            Path source, Goal goal, CheckpointConverter.Request request, Path output, RunOptions options)
+            Path source,
+            ConversionRequest goal,
+            CheckpointConverter.Request request,
+            Path output,
+            StreamOptions options)
             throws IOException {
         try (CheckpointConverter converter = CheckpointConverter.open(source)) {
             return converter.run(goal, request, converter.plan(goal, request, options), output, options);
         }
     }
 
-    static CheckpointPlan plan(Path source, Goal goal) throws IOException {
+    static CheckpointPlan plan(Path source, ConversionRequest goal) throws IOException {
         try (CheckpointConverter converter = CheckpointConverter.open(source)) {
             return converter.plan(goal, CheckpointConverter.Request.all(), threads(1));
         }

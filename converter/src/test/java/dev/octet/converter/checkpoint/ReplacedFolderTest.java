@@ -22,8 +22,8 @@ import org.junit.jupiter.api.io.TempDir;
 /** A model that takes the place of another one. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class ReplacedFolderTest {
-    private static final Goal OLD = MadeCheckpoint.goal(Recipes.MXFP8, "compressed-tensors");
-    private static final Goal NEW = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
+    private static final ConversionRequest OLD = MadeCheckpoint.goal(Recipes.MXFP8, "compressed-tensors");
+    private static final ConversionRequest NEW = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
     private static final String HIDDEN = WholeFolder.NEW + "/";
 
     @TempDir
@@ -44,14 +44,14 @@ class ReplacedFolderTest {
     }
 
     private CheckpointResult forced(Path output, ByteProgress progress) throws IOException {
-        return MadeCheckpoint.run(source, NEW, Request.all(), output, new RunOptions(1, true, progress));
+        return MadeCheckpoint.run(source, NEW, Request.all(), output, new StreamOptions(1, true, progress));
     }
 
     /** Ends as a kill does, with one of two files finished: nobody cleans up. */
-    private void killed(Goal goal) {
+    private void killed(ConversionRequest goal) {
         assertThrows(
                 IllegalStateException.class,
-                () -> MadeCheckpoint.run(source, goal, Request.all(), out, new RunOptions(1, true, (done, total) -> {
+                () -> MadeCheckpoint.run(source, goal, Request.all(), out, new StreamOptions(1, true, (done, total) -> {
                     if (done > 0.8 * total) {
                         throw new IllegalStateException("killed");
                     }

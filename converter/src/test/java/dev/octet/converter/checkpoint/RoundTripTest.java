@@ -19,7 +19,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
@@ -42,7 +42,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class RoundTripTest {
     private static final String Q = "model.layers.0.self_attn.q_proj.weight";
-    private static final Goal KEEPING = new Goal.Dequantize(DType.BF16, true);
+    private static final ConversionRequest KEEPING = new ConversionRequest.Dequantize(DType.BF16, true);
     private static final CheckpointConverter.Request WITH_KEPT =
             new CheckpointConverter.Request(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, false, true, false);
     private static final CheckpointConverter.Request EXACT_ONLY =
@@ -55,7 +55,7 @@ class RoundTripTest {
         return MadeCheckpoint.small(folder.resolve("source")).write();
     }
 
-    private Path run(Path source, Goal goal, String name) throws IOException {
+    private Path run(Path source, ConversionRequest goal, String name) throws IOException {
         Path out = folder.resolve(name);
         MadeCheckpoint.run(source, goal, out);
         return out;
@@ -68,7 +68,7 @@ class RoundTripTest {
     @ParameterizedTest
     @MethodSource("symmetric")
     void floats_with_kept_scales_become_the_codes_they_came_from(Recipe recipe) throws IOException {
-        Goal goal = MadeCheckpoint.goal(recipe, "compressed-tensors");
+        ConversionRequest goal = MadeCheckpoint.goal(recipe, "compressed-tensors");
         Path first = run(made(), goal, "first");
         Path floats = run(first, KEEPING, "floats");
         Path again = folder.resolve("again");
@@ -80,7 +80,7 @@ class RoundTripTest {
 
     @Test
     void without_kept_scales_mxfp8_can_become_other_codes() throws IOException {
-        Goal goal = MadeCheckpoint.goal(Recipes.MXFP8, "compressed-tensors");
+        ConversionRequest goal = MadeCheckpoint.goal(Recipes.MXFP8, "compressed-tensors");
         Path first = run(made(), goal, "first");
         Path again = run(run(first, KEEPING, "floats"), goal, "again");
         assertNotEquals(MadeCheckpoint.tensorSums(first), MadeCheckpoint.tensorSums(again));
@@ -90,7 +90,7 @@ class RoundTripTest {
     void kept_scales_of_another_form_are_refused() throws IOException {
         Path first = run(made(), MadeCheckpoint.goal(Recipes.FP8_BLOCK, "fp8"), "first");
         Path floats = run(first, KEEPING, "floats");
-        for (Goal other : List.of(
+        for (ConversionRequest other : List.of(
                 MadeCheckpoint.goal(Recipes.FP8_BLOCK, "compressed-tensors"),
                 MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors"),
                 MadeCheckpoint.goal(Recipes.INT8_ASYMMETRIC, "compressed-tensors"))) {
@@ -152,7 +152,7 @@ class RoundTripTest {
         assertEquals(
                 MadeCheckpoint.sums(run(
                         made(),
-                        new Goal.Quantize(
+                        new ConversionRequest.Quantize(
                                 Recipes.FP8_BLOCK,
                                 MadeCheckpoint.layout("compressed-tensors"),
                                 new LayoutOptions(DType.F32, false, false)),
@@ -177,7 +177,7 @@ class RoundTripTest {
     void checkpoints_of_other_tools_change_layout_without_changing_a_value(String name, String target)
             throws IOException {
         Path source = TESTDATA.resolve("foreign").resolve(name);
-        Goal goal = MadeCheckpoint.convert(target, Optional.empty());
+        ConversionRequest goal = MadeCheckpoint.convert(target, Optional.empty());
         CheckpointPlan plan = MadeCheckpoint.plan(source, goal);
         Path out = run(source, goal, "out");
         try (CheckpointConverter before = CheckpointConverter.open(source);
@@ -222,8 +222,8 @@ class RoundTripTest {
                 EXACT_ONLY,
                 folder.resolve("ct"),
                 MadeCheckpoint.threads(1));
-        for (Goal inexact : List.of(
-                new Goal.Dequantize(DType.BF16, false),
+        for (ConversionRequest inexact : List.of(
+                new ConversionRequest.Dequantize(DType.BF16, false),
                 MadeCheckpoint.goal(Recipes.MXFP8, "compressed-tensors"),
                 MadeCheckpoint.convert("compressed-tensors", Optional.of(Recipes.MXFP8)))) {
             Path out = folder.resolve("out");
@@ -237,11 +237,11 @@ class RoundTripTest {
 
     @Test
     void powers_of_two_dequantise_exactly_value_by_value() throws IOException {
-        Goal goal = new Goal.Quantize(
+        ConversionRequest goal = new ConversionRequest.Quantize(
                 Recipes.FP8_BLOCK, MadeCheckpoint.layout("fp8"), new LayoutOptions(DType.F32, true, false));
         Path start = run(made(), goal, "start");
         for (DType type : List.of(DType.BF16, DType.F32)) {
-            Goal floats = new Goal.Dequantize(type, false);
+            ConversionRequest floats = new ConversionRequest.Dequantize(type, false);
             assertEquals(7, MadeCheckpoint.plan(start, floats).count(Exactness.EXACT));
             requireSameValues(start, run(start, floats, "floats" + type));
         }
@@ -257,7 +257,7 @@ class RoundTripTest {
                 int cols = (int) weight.shape().dim(1);
                 for (int i = 0; i < codes.length; i++) {
                     int block = i / cols / 128 * (cols / 128) + i % cols / 128;
-                    double exact = (double) Minifloat.E4M3FN.decode(codes[i] & 0xFF) * scales[block];
+                    double exact = (double) Float8Format.E4M3FN.decode(codes[i] & 0xFF) * scales[block];
                     assertEquals(exact, values[i], weight.name() + "[" + i + "]");
                 }
             }
@@ -267,7 +267,7 @@ class RoundTripTest {
     @Test
     void scales_of_any_number_round_each_value_once() throws IOException {
         Path start = run(made(), MadeCheckpoint.goal(Recipes.FP8_BLOCK, "fp8"), "start");
-        Goal floats = new Goal.Dequantize(DType.BF16, false);
+        ConversionRequest floats = new ConversionRequest.Dequantize(DType.BF16, false);
         assertTrue(MadeCheckpoint.plan(start, floats).shards().stream()
                 .flatMap(s -> s.steps().stream())
                 .anyMatch(s -> s.name().equals(Q) && s.exactness() == Exactness.ONE_ROUNDING));
@@ -280,7 +280,7 @@ class RoundTripTest {
         float[] values = MadeCheckpoint.floats(out, Q);
         for (int i = 0; i < codes.length; i++) {
             // the product in F32 as every reader computes it, then its nearest BF16
-            float product = Minifloat.E4M3FN.decode(codes[i] & 0xFF) * scale;
+            float product = Float8Format.E4M3FN.decode(codes[i] & 0xFF) * scale;
             assertEquals(BFloat16.toFloat(BFloat16.fromFloat(product)), values[i], "value " + i);
         }
     }
@@ -298,12 +298,12 @@ class RoundTripTest {
                 .with("model.safetensors", MadeCheckpoint.bytes(DType.F8_E4M3FN, Q, codes, 16, 16))
                 .with("model.safetensors", scaleTensor)
                 .write();
-        Goal floats = new Goal.Dequantize(DType.BF16, false);
+        ConversionRequest floats = new ConversionRequest.Dequantize(DType.BF16, false);
         assertEquals(1, MadeCheckpoint.plan(source, floats).count(expected));
         float[] values = MadeCheckpoint.floats(run(source, floats, "floats"), Q);
         boolean same = true;
         for (int i = 0; i < codes.length; i++) {
-            same &= (double) Minifloat.E4M3FN.decode(codes[i] & 0xFF) * scale == values[i];
+            same &= (double) Float8Format.E4M3FN.decode(codes[i] & 0xFF) * scale == values[i];
         }
         assertEquals(expected == Exactness.EXACT, same);
     }
@@ -311,7 +311,7 @@ class RoundTripTest {
     @Test
     void a_recipe_rounds_what_the_target_cannot_hold_and_keeps_static_input_scales() throws IOException {
         Path source = TESTDATA.resolve("foreign/ct-fp8-static");
-        Goal goal = MadeCheckpoint.convert("compressed-tensors", Optional.of(Recipes.FP8_DYNAMIC));
+        ConversionRequest goal = MadeCheckpoint.convert("compressed-tensors", Optional.of(Recipes.FP8_DYNAMIC));
         CheckpointPlan plan = MadeCheckpoint.plan(source, goal);
         assertEquals(7, plan.count(Exactness.DOUBLE_ROUNDING));
         Path out = run(source, goal, "out");

@@ -36,7 +36,7 @@ class ScaleTypeTest {
         return source;
     }
 
-    private DType scaleType(Path source, Goal goal) throws IOException {
+    private DType scaleType(Path source, ConversionRequest goal) throws IOException {
         Path out = folder.resolve("out");
         MadeCheckpoint.run(source, goal, out);
         try (CheckpointConverter read = CheckpointConverter.open(out)) {
@@ -64,7 +64,7 @@ class ScaleTypeTest {
     @Test
     void a_type_that_is_asked_for_counts() throws IOException {
         Path source = model("{\"dtype\": \"bfloat16\"}");
-        Goal goal = new Goal.Quantize(
+        ConversionRequest goal = new ConversionRequest.Quantize(
                 Recipes.FP8_DYNAMIC,
                 MadeCheckpoint.layout("compressed-tensors"),
                 new LayoutOptions(DType.F32, false, false));
@@ -102,7 +102,7 @@ class ScaleTypeTest {
     @Test
     void scales_do_not_depend_on_the_number_of_threads() throws IOException {
         Path source = model("{\"dtype\": \"bfloat16\"}");
-        Goal goal = MadeCheckpoint.goal(Recipes.INT8_ASYMMETRIC, "compressed-tensors");
+        ConversionRequest goal = MadeCheckpoint.goal(Recipes.INT8_ASYMMETRIC, "compressed-tensors");
         Path one = folder.resolve("one");
         Path many = folder.resolve("many");
         MadeCheckpoint.run(source, goal, CheckpointConverter.Request.all(), one, MadeCheckpoint.threads(1));

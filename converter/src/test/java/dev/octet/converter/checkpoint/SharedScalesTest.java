@@ -12,7 +12,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.Layouts;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -64,7 +64,7 @@ class SharedScalesTest {
 
     @Test
     void fused_weights_share_one_scale_even_from_different_files() throws IOException {
-        Goal goal = new Goal.Quantize(
+        ConversionRequest goal = new ConversionRequest.Quantize(
                 Recipes.CHECKPOINT_FP8,
                 MadeCheckpoint.layout("compressed-tensors"),
                 new LayoutOptions(DType.F32, false, false));
@@ -109,8 +109,8 @@ class SharedScalesTest {
     private static double noise(float[] x, float scale) {
         double noise = 0;
         for (float v : x) {
-            double back =
-                    (double) Minifloat.E4M3FN.decode(Minifloat.E4M3FN.encode(v / scale, Overflow.SATURATE)) * scale;
+            double back = (double) Float8Format.E4M3FN.decode(Float8Format.E4M3FN.encode(v / scale, Overflow.SATURATE))
+                    * scale;
             noise += (v - back) * (v - back);
         }
         return 10 * Math.log10(noise);
@@ -186,7 +186,7 @@ class SharedScalesTest {
         Recipe recipe = recipeName.equals("fp8") ? Recipes.CHECKPOINT_FP8 : Recipes.NVFP4;
         Map<String, Float> largest = inputs();
         InputScales scales = InputScales.of(statistics(largest), new Absmax(), recipe, weights());
-        Goal goal = new Goal.Quantize(
+        ConversionRequest goal = new ConversionRequest.Quantize(
                 recipe, Layouts.named(target).orElseThrow(), new LayoutOptions(DType.F32, false, true));
         CheckpointConverter.Request request = CheckpointConverter.Request.of(Selection.ALL_LINEARS, scales.byModule());
         MadeCheckpoint.run(source, goal, request, out, MadeCheckpoint.threads(2));
@@ -249,7 +249,7 @@ class SharedScalesTest {
         Map<String, Float> largest = inputs();
         largest.remove(MLP + "down_proj");
         InputScales scales = InputScales.of(statistics(largest), new Absmax(), Recipes.CHECKPOINT_FP8, weights());
-        Goal goal = new Goal.Quantize(
+        ConversionRequest goal = new ConversionRequest.Quantize(
                 Recipes.CHECKPOINT_FP8, Layouts.named("fp8").orElseThrow(), new LayoutOptions(DType.F32, false, true));
         CheckpointConverter.Request request = CheckpointConverter.Request.of(Selection.ALL_LINEARS, scales.byModule());
         InvalidDataException refusal = assertThrows(

@@ -3,7 +3,7 @@ package dev.octet.converter.compare;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -75,7 +75,13 @@ final class ArrayWeights implements WeightSource {
 
     /** A quantised weight: its dequantised values and the multiplier of each. */
     static Weight quantized(
-            String name, Codes codes, String scheme, int alignment, Shape shape, float[] values, float[] multipliers) {
+            String name,
+            QuantType codes,
+            String scheme,
+            int alignment,
+            Shape shape,
+            float[] values,
+            float[] multipliers) {
         ArrayElements elements = new ArrayElements(shape, values, multipliers, alignment);
         return new Weight(
                 name, List.of(), shape, scheme, NumberGrid.quantized(codes, DType.F32), elements, null, Double.NaN);

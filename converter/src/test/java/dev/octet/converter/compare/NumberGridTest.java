@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -18,12 +18,14 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class NumberGridTest {
-    private static final Codes[] FLOATS = {Codes.E4M3FN, Codes.E5M2, Codes.E4M3FNUZ, Codes.E5M2FNUZ, Codes.E2M1};
+    private static final QuantType[] FLOATS = {
+        QuantType.E4M3FN, QuantType.E5M2, QuantType.E4M3FNUZ, QuantType.E5M2FNUZ, QuantType.E2M1
+    };
 
     @Test
     void the_unit_of_a_code_is_the_distance_to_the_next_code() {
-        for (Codes codes : FLOATS) {
-            Minifloat format = codes.minifloat().orElseThrow();
+        for (QuantType codes : FLOATS) {
+            Float8Format format = codes.minifloat().orElseThrow();
             NumberGrid grid = NumberGrid.quantized(codes, DType.F32);
             for (int code = 0; code < format.maxCode(); code++) {
                 double distance = (double) format.decode(code + 1) - format.decode(code);
@@ -39,7 +41,7 @@ class NumberGridTest {
 
     @Test
     void beyond_the_largest_number_counts_the_unit_of_the_top_binade() {
-        NumberGrid grid = NumberGrid.quantized(Codes.E4M3FN, DType.F32);
+        NumberGrid grid = NumberGrid.quantized(QuantType.E4M3FN, DType.F32);
         assertEquals(32, grid.ulp(448, 1));
         assertEquals(32, grid.ulp(1e6f, 1));
     }
@@ -68,7 +70,7 @@ class NumberGridTest {
 
     @Test
     void integers_are_one_scale_apart() {
-        NumberGrid grid = NumberGrid.quantized(Codes.INT8, DType.F32);
+        NumberGrid grid = NumberGrid.quantized(QuantType.INT8, DType.F32);
         assertEquals(0.25, grid.ulp(3, 0.25f));
         assertEquals(0.25, grid.ulp(0, 0.25f));
     }
@@ -76,9 +78,9 @@ class NumberGridTest {
     @Test
     void an_honest_rounding_is_never_more_than_half_a_unit() {
         SplittableRandom random = new SplittableRandom(4);
-        for (Codes codes : FLOATS) {
+        for (QuantType codes : FLOATS) {
             NumberGrid grid = NumberGrid.quantized(codes, DType.F32);
-            Minifloat format = codes.minifloat().orElseThrow();
+            Float8Format format = codes.minifloat().orElseThrow();
             for (int i = 0; i < 200_000; i++) {
                 float scale = (float) Math.exp(random.nextDouble(-9, 2));
                 float x = (float) (random.nextGaussian() * scale * format.maxValue() / 6);
@@ -94,17 +96,17 @@ class NumberGridTest {
 
     @Test
     void the_distance_of_numbers_of_different_size_is_told_in_units_of_the_larger() {
-        NumberGrid grid = NumberGrid.quantized(Codes.E4M3FN, DType.F32);
+        NumberGrid grid = NumberGrid.quantized(QuantType.E4M3FN, DType.F32);
         assertEquals(grid.ulp(16, 1) / 2, grid.ulpBetween(0.01f, -16, 1));
         assertEquals(0.125, grid.ulpBetween(1.9f, 2, 1), "over one border between binades the smaller unit counts");
     }
 
     @ParameterizedTest
     @EnumSource(
-            value = Codes.class,
+            value = QuantType.class,
             names = {"E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ", "E2M1"})
-    void rounding_is_that_of_the_casts(Codes codes) {
-        Minifloat format = codes.minifloat().orElseThrow();
+    void rounding_is_that_of_the_casts(QuantType codes) {
+        Float8Format format = codes.minifloat().orElseThrow();
         NumberGrid grid = NumberGrid.quantized(codes, DType.F32);
         SplittableRandom random = new SplittableRandom(5);
         for (int i = 0; i < 100_000; i++) {

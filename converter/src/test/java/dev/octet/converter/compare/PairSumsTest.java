@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import java.util.List;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -22,10 +22,10 @@ class PairSumsTest {
             NumberGrid.plain(DType.BF16),
             NumberGrid.plain(DType.F16),
             NumberGrid.plain(DType.I8),
-            NumberGrid.quantized(Codes.E4M3FN, DType.F32),
-            NumberGrid.quantized(Codes.E4M3FN, DType.BF16),
-            NumberGrid.quantized(Codes.E2M1, DType.F8_E4M3FN),
-            NumberGrid.quantized(Codes.E5M2, DType.F32));
+            NumberGrid.quantized(QuantType.E4M3FN, DType.F32),
+            NumberGrid.quantized(QuantType.E4M3FN, DType.BF16),
+            NumberGrid.quantized(QuantType.E2M1, DType.F8_E4M3FN),
+            NumberGrid.quantized(QuantType.E5M2, DType.F32));
 
     @ParameterizedTest
     @CsvSource({"1e-3, 0", "0.3, 0", "0.02, 1", "1e-7, 2", "40, 3"})

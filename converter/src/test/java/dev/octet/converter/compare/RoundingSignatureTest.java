@@ -7,9 +7,9 @@ import dev.octet.converter.compare.RoundingSignature.Verdict;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.SplittableRandom;
@@ -93,14 +93,14 @@ class RoundingSignatureTest {
     private static float[] round(float[] x, float[] scales) {
         float[] y = new float[x.length];
         for (int i = 0; i < x.length; i++) {
-            int code = Minifloat.E4M3FN.encode(x[i] / scales[i], Overflow.SATURATE);
-            y[i] = Minifloat.E4M3FN.decode(code) * scales[i];
+            int code = Float8Format.E4M3FN.encode(x[i] / scales[i], Overflow.SATURATE);
+            y[i] = Float8Format.E4M3FN.decode(code) * scales[i];
         }
         return y;
     }
 
     private static Weight fp8(float[] x, float[] scales) {
-        return ArrayWeights.quantized("w", Codes.E4M3FN, "E4M3FN", 1, SHAPE, round(x, scales), scales);
+        return ArrayWeights.quantized("w", QuantType.E4M3FN, "E4M3FN", 1, SHAPE, round(x, scales), scales);
     }
 
     private static Weight plain(DType type, float[] x) {
@@ -108,7 +108,7 @@ class RoundingSignatureTest {
     }
 
     private static TensorDiff diff(Weight a, Weight b) throws IOException {
-        ModelDiff diff = Comparison.compare(
+        ModelDiff diff = ModelComparison.compare(
                 "a",
                 "b",
                 ArrayWeights.of(a),
@@ -257,7 +257,7 @@ class RoundingSignatureTest {
         float[] scales = scales(x, Sharing.ROW, false, 1.1f);
         SplittableRandom random = new SplittableRandom(13);
         float[] shaken = x.clone();
-        NumberGrid grid = NumberGrid.quantized(Codes.E4M3FN, DType.F32);
+        NumberGrid grid = NumberGrid.quantized(QuantType.E4M3FN, DType.F32);
         for (int i = 0; i < x.length; i++) {
             shaken[i] += (float) ((random.nextDouble() - 0.5) * grid.ulp(Math.abs(x[i]), scales[i]));
         }

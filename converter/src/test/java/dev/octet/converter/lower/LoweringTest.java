@@ -27,7 +27,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -173,9 +173,9 @@ class LoweringTest {
                 for (int k = 0; k < IN; k++) {
                     int at = transB ? o * IN + k : k * OUT + o;
                     int w = codes.bytes().get(ValueLayout.JAVA_BYTE, at) & 0xFF;
-                    int x = Minifloat.E4M3FN.encode(h[r * IN + k] / INPUT_SCALE, Overflow.SATURATE);
-                    sum += (double) (Minifloat.E4M3FN.decode(x) * INPUT_SCALE)
-                            * (Minifloat.E4M3FN.decode(w) * scale[o]);
+                    int x = Float8Format.E4M3FN.encode(h[r * IN + k] / INPUT_SCALE, Overflow.SATURATE);
+                    sum += (double) (Float8Format.E4M3FN.decode(x) * INPUT_SCALE)
+                            * (Float8Format.E4M3FN.decode(w) * scale[o]);
                 }
                 y[r * OUT + o] = sum;
             }
@@ -193,7 +193,7 @@ class LoweringTest {
             throws Exception {
         GraphModel model = block(rank, 3, transB, false);
         Fp8Rewrite.Result rewritten = rewrite(model, Recipes.FP8);
-        GraphModel lowered = Lowering.lower(rewritten.model(), Target.ONNXRUNTIME, arena, new PassLog());
+        GraphModel lowered = Lowering.lower(rewritten.model(), OnnxTarget.ONNXRUNTIME, arena, new PassLog());
         long[] shape = {2, 3, 5, 7};
         shape = Arrays.copyOfRange(shape, 4 - rank, 4);
         shape[rank - 1] = IN;
@@ -241,7 +241,7 @@ class LoweringTest {
         assertTrue(rewritten.graph().nodes().stream()
                 .filter(n -> n.isOctet("Fp8Linear"))
                 .allMatch(n -> n.input(0).equals(norms.getFirst().output(0))));
-        GraphModel lowered = Lowering.lower(rewritten, Target.ONNXRUNTIME, arena, new PassLog());
+        GraphModel lowered = Lowering.lower(rewritten, OnnxTarget.ONNXRUNTIME, arena, new PassLog());
         assertEquals(1, count(lowered, "QuantizeLinear"));
         assertEquals(
                 1,
@@ -253,7 +253,7 @@ class LoweringTest {
     @Test
     void the_tensorrt_form_has_quantize_and_dequantize_right_at_the_product_and_no_cast() {
         GraphModel rewritten = rewrite(block(3, 2, true, false), Recipes.FP8).model();
-        GraphModel lowered = Lowering.lower(rewritten, Target.TENSORRT, arena, new PassLog());
+        GraphModel lowered = Lowering.lower(rewritten, OnnxTarget.TENSORRT, arena, new PassLog());
         for (Node n : lowered.graph().nodes()) {
             if (n.is("MatMul")) {
                 for (String side : n.inputs()) {
@@ -276,7 +276,7 @@ class LoweringTest {
     void a_weight_only_model_keeps_its_activations_and_runs() throws Exception {
         GraphModel rewritten =
                 rewrite(block(3, 2, false, false), Recipes.FP8_WEIGHT_ONLY).model();
-        GraphModel lowered = Lowering.lower(rewritten, Target.ONNXRUNTIME, arena, new PassLog());
+        GraphModel lowered = Lowering.lower(rewritten, OnnxTarget.ONNXRUNTIME, arena, new PassLog());
         assertEquals(0, count(lowered, "QuantizeLinear"));
         assertEquals(2, count(lowered, "DequantizeLinear"));
         assertEquals(2 * 3 * OUT, get(run(lowered, normal(6 * IN, 1), 2, 3, IN), "y1").length);

@@ -6,7 +6,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.QuantizedTensor;
@@ -28,7 +28,7 @@ class LayerResultsTest {
                             w,
                             Tensor.ofFloats(arena, "w_scale", Shape.SCALAR, 1),
                             new Granularity.PerTensor(),
-                            Minifloat.E4M3FN,
+                            Float8Format.E4M3FN,
                             Overflow.SATURATE,
                             arena);
             LayerResult r = LayerResults.of(Node.of("n", "Linear", List.of("x", "w"), List.of("y")), "w", w, q);

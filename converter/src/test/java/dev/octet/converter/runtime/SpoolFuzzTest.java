@@ -24,7 +24,7 @@ class SpoolFuzzTest {
     @FuzzTest(maxDuration = "30m")
     void arbitrary_bytes_are_tensors_or_refused(byte[] bytes) throws IOException {
         Path file = Files.write(folder.resolve("fuzz.values"), bytes);
-        try (Spool spool = Spool.open(file)) {
+        try (ActivationSpill spool = ActivationSpill.open(file)) {
             for (int i = 0; i < 8; i++) {
                 Tensor tensor = spool.read("x");
                 assertEquals(tensor.spec().byteSize(), tensor.bytes().byteSize());

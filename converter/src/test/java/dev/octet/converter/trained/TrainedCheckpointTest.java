@@ -11,7 +11,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.TinyModels;
 import dev.octet.converter.TrainedModel;
-import dev.octet.converter.checkpoint.RunOptions;
+import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.converter.lower.StandardOps;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.plan.LinearScales;
@@ -67,7 +67,7 @@ class TrainedCheckpointTest {
 
     private Path write(TrainedModel trained, Recipe recipe, String layout) throws IOException {
         Path out = folder.resolve("out");
-        trained.quantized(recipe, layout(layout), config(), DType.F32, out, RunOptions.defaults());
+        trained.quantized(recipe, layout(layout), config(), DType.F32, out, StreamOptions.defaults());
         return out;
     }
 
@@ -206,7 +206,7 @@ class TrainedCheckpointTest {
                         config(),
                         out.equals(wide) ? DType.F32 : DType.BF16,
                         out,
-                        RunOptions.defaults());
+                        StreamOptions.defaults());
             }
             try (ModelFile a = ModelFile.open(wide.resolve("model.safetensors"));
                     ModelFile b = ModelFile.open(narrow.resolve("model.safetensors"))) {
@@ -234,7 +234,7 @@ class TrainedCheckpointTest {
                         config(),
                         DType.F32,
                         folder.resolve("out"),
-                        RunOptions.defaults());
+                        StreamOptions.defaults());
                 assertEquals(
                         "the run computed it in high precision", done.reasons().get(down));
                 assertEquals("never reached", done.reasons().get(up));

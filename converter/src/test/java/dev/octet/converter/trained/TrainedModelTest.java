@@ -12,7 +12,7 @@ import dev.octet.converter.ConversionOptions;
 import dev.octet.converter.Converter;
 import dev.octet.converter.TinyModels;
 import dev.octet.converter.TrainedModel;
-import dev.octet.converter.lower.Target;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LinearScales;
@@ -23,7 +23,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -87,15 +87,15 @@ class TrainedModelTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Target.class)
-    void both_targets_compute_nearly_what_the_trained_floats_give(Target target) throws IOException, OrtException {
+    @EnumSource(OnnxTarget.class)
+    void both_targets_compute_nearly_what_the_trained_floats_give(OnnxTarget target) throws IOException, OrtException {
         try (MadeRun run = new MadeRun(BERT);
                 TrainedModel trained = run.trained()) {
             Conversion fp8 = trained.quantized(
                     Recipes.FP8_PER_TENSOR, ConversionOptions.defaults().withTarget(target), Map.of());
             assertEquals(
                     run.linears().size(), fp8.plan().converted(LayerKind.LINEAR).size());
-            if (target == Target.ONNXRUNTIME) {
+            if (target == OnnxTarget.ONNXRUNTIME) {
                 float[] wide = logits(trained.plain(DType.F32), BERT);
                 assertEquals(0, TinyModels.relativeError(logits(fp8.model(), BERT), wide), 0.1);
             }
@@ -112,14 +112,14 @@ class TrainedModelTest {
             try (TrainedModel trained = run.trained()) {
                 GraphModel fp8 = trained.quantized(
                                 Recipes.FP8_PER_TENSOR,
-                                ConversionOptions.defaults().withTarget(Target.TENSORRT),
+                                ConversionOptions.defaults().withTarget(OnnxTarget.TENSORRT),
                                 Map.of())
                         .model();
                 Tensor codes = constant(fp8, QUERY);
                 float[] w = requireNonNull(run.weights.get(QUERY)).toFloats();
                 for (int i = 0; i < w.length; i++) {
                     assertEquals(
-                            Minifloat.E4M3FN.encode(w[i] * quantScale, Overflow.SATURATE),
+                            Float8Format.E4M3FN.encode(w[i] * quantScale, Overflow.SATURATE),
                             codes.bytes().get(ValueLayout.JAVA_BYTE, i) & 0xFF);
                 }
                 String module = QUERY.substring(0, QUERY.length() - ".weight".length());

@@ -9,7 +9,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -309,7 +309,7 @@ final class GoodCheckpoint {
         ByteBuffer codes = buffer(x.length);
         for (int i = 0; i < x.length; i++) {
             int block = i / columns / blockRows * gridColumns + i % columns / blockColumns;
-            codes.put(i, (byte) Minifloat.E4M3FN.encode(x[i] / scales[block], Overflow.SATURATE));
+            codes.put(i, (byte) Float8Format.E4M3FN.encode(x[i] / scales[block], Overflow.SATURATE));
         }
         tensors.put(module + ".weight", new Stored(DType.F8_E4M3FN, List.of((long) rows, (long) columns), codes));
         put(module + "." + scaleName, scaleType, encoded(scaleType, scales), scaleShape);
@@ -349,12 +349,12 @@ final class GoodCheckpoint {
             for (int i = 0; i < 16; i++) {
                 largest = Math.max(largest, Math.abs(x[group * 16 + i]));
             }
-            int scale = Minifloat.E4M3FN.encode(largest / 6 * divisor, Overflow.SATURATE);
+            int scale = Float8Format.E4M3FN.encode(largest / 6 * divisor, Overflow.SATURATE);
             scales.put(group, (byte) scale);
-            float step = Minifloat.E4M3FN.decode(scale) / divisor;
+            float step = Float8Format.E4M3FN.decode(scale) / divisor;
             for (int i = 0; i < 16; i += 2) {
-                int low = Minifloat.E2M1.encode(x[group * 16 + i] / step, Overflow.SATURATE);
-                int high = Minifloat.E2M1.encode(x[group * 16 + i + 1] / step, Overflow.SATURATE);
+                int low = Float8Format.E2M1.encode(x[group * 16 + i] / step, Overflow.SATURATE);
+                int high = Float8Format.E2M1.encode(x[group * 16 + i + 1] / step, Overflow.SATURATE);
                 codes.put((group * 16 + i) / 2, (byte) (low | high << 4));
             }
         }
@@ -395,7 +395,7 @@ final class GoodCheckpoint {
                 case F32 -> bytes.putFloat(4 * i, values[i]);
                 case BF16 -> bytes.putShort(2 * i, BFloat16.fromFloat(values[i]));
                 case F16 -> bytes.putShort(2 * i, Float.floatToFloat16(values[i]));
-                case U8, F8_E8M0 -> bytes.put(i, (byte) Minifloat.E8M0.encode(values[i], Overflow.SATURATE));
+                case U8, F8_E8M0 -> bytes.put(i, (byte) Float8Format.E8M0.encode(values[i], Overflow.SATURATE));
                 default -> throw new IllegalArgumentException(dtype.toString());
             }
         }

@@ -8,7 +8,7 @@ import dev.octet.converter.verify.GoodCheckpoint.Kind;
 import dev.octet.converter.verify.GoodCheckpoint.Stored;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -216,7 +216,7 @@ class SabotageTest {
                 float moved = (float) (x + random.nextGaussian() * size * step);
                 int code = codes.dtype() == DType.I8
                         ? (int) Math.clamp(Math.rint(moved), -127, 127)
-                        : Minifloat.E4M3FN.encode(moved, Overflow.SATURATE);
+                        : Float8Format.E4M3FN.encode(moved, Overflow.SATURATE);
                 codes.bytes().put(i, (byte) code);
             }
         }

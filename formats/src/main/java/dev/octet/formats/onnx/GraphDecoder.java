@@ -29,7 +29,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.IntFunction;
 
-/** ModelProto to {@link GraphModel}. Recursion is over nested subgraphs only, whose depth {@link Skeleton} has bounded. */
+/** ModelProto to {@link GraphModel}. Recursion is over nested subgraphs only, whose depth {@link StrippedProto} has bounded. */
 final class GraphDecoder {
     private static final String FIX_EXPORT = "the file is damaged or its exporter wrong: export the model again";
 
@@ -49,7 +49,7 @@ final class GraphDecoder {
             throw place.malformed("the model has no graph", "this is no ONNX model, or a damaged one: export it again");
         }
         refuseExternalTraining(m, place);
-        Leftovers left = new Leftovers();
+        UnknownFields left = new UnknownFields();
         Map<String, String> metadata = left.metadata(m.getMetadataPropsList());
         String doc = left.doc(m.getDocStringBytes());
         ModelProto.Builder rest = m.toBuilder()
@@ -73,13 +73,14 @@ final class GraphDecoder {
             functions.add(function(f, place));
         }
         GraphModel.Producer producer = new GraphModel.Producer(
-                Leftovers.text(m.getProducerNameBytes(), place, "producer name"),
-                Leftovers.text(m.getProducerVersionBytes(), place, "producer version"),
-                Leftovers.text(m.getDomainBytes(), place, "model domain"),
+                UnknownFields.text(m.getProducerNameBytes(), place, "producer name"),
+                UnknownFields.text(m.getProducerVersionBytes(), place, "producer version"),
+                UnknownFields.text(m.getDomainBytes(), place, "model domain"),
                 m.getModelVersion(),
                 doc);
         Graph graph = graph(m.getGraph(), place);
-        return new GraphModel(m.getIrVersion(), opsets, graph, functions, producer, metadata, Leftovers.bytes(rest));
+        return new GraphModel(
+                m.getIrVersion(), opsets, graph, functions, producer, metadata, UnknownFields.bytes(rest));
     }
 
     /** Training graphs are passed through as bytes; references in them would break when the model is written elsewhere. */
@@ -102,7 +103,7 @@ final class GraphDecoder {
     private static Map<String, Long> opsets(List<OperatorSetIdProto> list, List<OperatorSetIdProto> odd, Place place) {
         Map<String, Long> map = new LinkedHashMap<>();
         for (OperatorSetIdProto o : list) {
-            String domain = Leftovers.text(o.getDomainBytes(), place, "domain");
+            String domain = UnknownFields.text(o.getDomainBytes(), place, "domain");
             String normal = domain.equals("ai.onnx") ? "" : domain;
             Long old = map.put(normal, o.getVersion());
             if (old != null && old != o.getVersion()) {
@@ -118,9 +119,9 @@ final class GraphDecoder {
     }
 
     private Graph graph(GraphProto g, Place outer) throws IOException {
-        String name = Leftovers.text(g.getNameBytes(), outer, "graph name");
+        String name = UnknownFields.text(g.getNameBytes(), outer, "graph name");
         Place place = outer.in("graph", name);
-        Leftovers left = new Leftovers();
+        UnknownFields left = new UnknownFields();
         Map<String, String> metadata = left.metadata(g.getMetadataPropsList());
         String doc = left.doc(g.getDocStringBytes());
         GraphProto.Builder rest = g.toBuilder()
@@ -148,7 +149,7 @@ final class GraphDecoder {
                 valueInfos,
                 doc,
                 metadata,
-                Leftovers.bytes(rest));
+                UnknownFields.bytes(rest));
     }
 
     private Map<String, Initializer> initializers(GraphProto g, Place place) throws IOException {
@@ -200,15 +201,15 @@ final class GraphDecoder {
     }
 
     private Node node(NodeProto n, Place outer) throws IOException {
-        String name = Leftovers.text(n.getNameBytes(), outer, "node name");
-        String opType = Leftovers.text(n.getOpTypeBytes(), outer, "op_type");
+        String name = UnknownFields.text(n.getNameBytes(), outer, "node name");
+        String opType = UnknownFields.text(n.getOpTypeBytes(), outer, "op_type");
         List<String> inputs = texts(n.getInputList().size(), n::getInputBytes, outer, "node input");
         List<String> outputs = texts(n.getOutputList().size(), n::getOutputBytes, outer, "node output");
         Place place = outer.in("node", name.isEmpty() ? opType + "(" + String.join(", ", outputs) + ")" : name);
         if (opType.isEmpty()) {
             throw place.malformed("the node has no op_type", FIX_EXPORT);
         }
-        Leftovers left = new Leftovers();
+        UnknownFields left = new UnknownFields();
         Map<String, String> metadata = left.metadata(n.getMetadataPropsList());
         String doc = left.doc(n.getDocStringBytes());
         NodeProto.Builder rest = n.toBuilder()
@@ -233,34 +234,34 @@ final class GraphDecoder {
         return new Node(
                 name,
                 opType,
-                Leftovers.text(n.getDomainBytes(), place, "domain"),
-                Leftovers.text(n.getOverloadBytes(), place, "overload"),
+                UnknownFields.text(n.getDomainBytes(), place, "domain"),
+                UnknownFields.text(n.getOverloadBytes(), place, "overload"),
                 inputs,
                 outputs,
                 attributes,
                 doc,
                 metadata,
-                Leftovers.bytes(rest));
+                UnknownFields.bytes(rest));
     }
 
     private static List<String> texts(int count, IntFunction<ByteString> at, Place place, String what) {
         List<String> out = new ArrayList<>(count);
         for (int i = 0; i < count; i++) {
-            out.add(Leftovers.text(at.apply(i), place, what));
+            out.add(UnknownFields.text(at.apply(i), place, what));
         }
         return out;
     }
 
     private Attribute attribute(AttributeProto a, Place outer) throws IOException {
-        String name = Leftovers.text(a.getNameBytes(), outer, "attribute name");
+        String name = UnknownFields.text(a.getNameBytes(), outer, "attribute name");
         Place place = outer.in("attribute", name);
-        Leftovers left = new Leftovers();
+        UnknownFields left = new UnknownFields();
         String doc = left.doc(a.getDocStringBytes());
         AttributeProto.Builder rest = a.toBuilder().clearName().clearType().clearDocString();
         left.brokenDoc().ifPresent(rest::setDocStringBytes);
         Attribute.Value value = value(a, rest, place);
         tensors.putBackAll(rest, place); // a second value, or one of a type that is not known, may have tensors
-        return new Attribute(name, value, doc, Leftovers.bytes(rest));
+        return new Attribute(name, value, doc, UnknownFields.bytes(rest));
     }
 
     /** The value; what it is made of is cleared in {@code rest}. */
@@ -269,7 +270,7 @@ final class GraphDecoder {
         if (!a.getRefAttrName().isEmpty()) {
             rest.clearRefAttrName();
             return new Attribute.Reference(
-                    Leftovers.text(a.getRefAttrNameBytes(), place, "attribute reference"), number);
+                    UnknownFields.text(a.getRefAttrNameBytes(), place, "attribute reference"), number);
         }
         AttributeType type = AttributeType.forNumber(number);
         if (type == null) {
@@ -416,9 +417,9 @@ final class GraphDecoder {
     }
 
     private Function function(FunctionProto f, Place outer) throws IOException {
-        String name = Leftovers.text(f.getNameBytes(), outer, "function name");
+        String name = UnknownFields.text(f.getNameBytes(), outer, "function name");
         Place place = outer.in("function", name);
-        Leftovers left = new Leftovers();
+        UnknownFields left = new UnknownFields();
         Map<String, String> metadata = left.metadata(f.getMetadataPropsList());
         String doc = left.doc(f.getDocStringBytes());
         FunctionProto.Builder rest = f.toBuilder()
@@ -447,9 +448,9 @@ final class GraphDecoder {
             defaults.add(attribute(a, place));
         }
         return new Function(
-                Leftovers.text(f.getDomainBytes(), place, "domain"),
+                UnknownFields.text(f.getDomainBytes(), place, "domain"),
                 name,
-                Leftovers.text(f.getOverloadBytes(), place, "overload"),
+                UnknownFields.text(f.getOverloadBytes(), place, "overload"),
                 texts(f.getInputCount(), f::getInputBytes, place, "function input"),
                 texts(f.getOutputCount(), f::getOutputBytes, place, "function output"),
                 texts(f.getAttributeCount(), f::getAttributeBytes, place, "function attribute"),
@@ -459,6 +460,6 @@ final class GraphDecoder {
                 valueInfos,
                 doc,
                 metadata,
-                Leftovers.bytes(rest));
+                UnknownFields.bytes(rest));
     }
 }

@@ -64,7 +64,7 @@ public final class OnnxReader {
             Place place = Place.file(path.toString());
             MemorySegment file = MappedFile.map(path, arena);
             ExternalFiles files = new ExternalFiles(path.toAbsolutePath().getParent(), arena);
-            ModelProto proto = Skeleton.parse(file, place, OnnxLimits.DEFAULT);
+            ModelProto proto = StrippedProto.parse(file, place, OnnxLimits.DEFAULT);
             new GraphDecoder(new TensorDecoder(file, files, arena, OnnxLimits.DEFAULT)).model(proto, place);
             return files.paths();
         }
@@ -73,7 +73,7 @@ public final class OnnxReader {
     /** Reads a model from memory. {@code folder}: where external data lie; null when there can be none. */
     static GraphModel parse(MemorySegment file, Place place, @Nullable Path folder, Arena arena, OnnxLimits limits)
             throws IOException {
-        ModelProto proto = Skeleton.parse(file, place, limits);
+        ModelProto proto = StrippedProto.parse(file, place, limits);
         TensorDecoder tensors = new TensorDecoder(file, new ExternalFiles(folder, arena), arena, limits);
         return new GraphDecoder(tensors).model(proto, place);
     }

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A message whose {@code held} entries are written as the bytes they stand for, straight from their segments: the opposite of
- * {@link Skeleton}. Fields with such entries inside follow after the rest of their message; protobuf does not care for the order of
+ * {@link StrippedProto}. Fields with such entries inside follow after the rest of their message; protobuf does not care for the order of
  * different fields.
  */
 final class SplicedMessage {

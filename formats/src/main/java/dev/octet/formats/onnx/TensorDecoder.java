@@ -48,10 +48,10 @@ final class TensorDecoder {
 
     /** A dense tensor, text or opaque. */
     Initializer dense(TensorProto t, Place outer) throws IOException {
-        String name = Leftovers.text(t.getNameBytes(), outer, "tensor name");
+        String name = UnknownFields.text(t.getNameBytes(), outer, "tensor name");
         Place place = outer.in("tensor", name);
         Shape shape = shape(t.getDimsList(), place);
-        Leftovers left = new Leftovers();
+        UnknownFields left = new UnknownFields();
         Map<String, String> metadata = left.metadata(t.getMetadataPropsList());
         String doc = left.doc(t.getDocStringBytes());
         TensorProto.Builder rest = t.toBuilder()
@@ -73,7 +73,7 @@ final class TensorDecoder {
         left.brokenDoc().ifPresent(rest::setDocStringBytes);
         rest.addAllMetadataProps(left.entries());
         Initializer.Data data = data(t, name, shape, rest, place);
-        return new Initializer(name, data, doc, metadata, Leftovers.bytes(rest));
+        return new Initializer(name, data, doc, metadata, UnknownFields.bytes(rest));
     }
 
     private Initializer.Data data(TensorProto t, String name, Shape shape, TensorProto.Builder rest, Place place)
@@ -322,14 +322,14 @@ final class TensorDecoder {
         check(v.tensor(), i.tensor(), shape, place);
         SparseTensorProto.Builder rest =
                 s.toBuilder().clearValues().clearIndices().clearDims();
-        Leftovers.partial(values, false).ifPresent(rest::setValues);
-        Leftovers.partial(indices, true).ifPresent(rest::setIndices);
+        UnknownFields.partial(values, false).ifPresent(rest::setValues);
+        UnknownFields.partial(indices, true).ifPresent(rest::setIndices);
         return new Initializer(
                 values.name(),
                 new Initializer.Sparse(shape, v.tensor(), i.tensor()),
                 "",
                 Map.of(),
-                Leftovers.bytes(rest));
+                UnknownFields.bytes(rest));
     }
 
     /** Rules of SparseTensorProto: values [n]; indices I64, [n] linear or [n, rank]. */

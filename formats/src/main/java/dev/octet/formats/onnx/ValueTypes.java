@@ -19,9 +19,9 @@ final class ValueTypes {
     private ValueTypes() {}
 
     static ValueInfo decode(ValueInfoProto v, Place outer) {
-        String name = Leftovers.text(v.getNameBytes(), outer, "value name");
+        String name = UnknownFields.text(v.getNameBytes(), outer, "value name");
         Place place = outer.in("value", name);
-        Leftovers left = new Leftovers();
+        UnknownFields left = new UnknownFields();
         Map<String, String> metadata = left.metadata(v.getMetadataPropsList());
         String doc = left.doc(v.getDocStringBytes());
         ValueInfoProto.Builder rest =
@@ -29,7 +29,7 @@ final class ValueTypes {
         left.brokenDoc().ifPresent(rest::setDocStringBytes);
         rest.addAllMetadataProps(left.entries());
         ValueType type = v.hasType() && v.getType().getSerializedSize() > 0 ? decodeAny(v.getType(), place) : null;
-        return new ValueInfo(name, type, doc, metadata, Leftovers.bytes(rest));
+        return new ValueInfo(name, type, doc, metadata, UnknownFields.bytes(rest));
     }
 
     static ValueType decodeAny(TypeProto t, Place place) {
@@ -71,19 +71,19 @@ final class ValueTypes {
             }
         }
         Bytes unknown = restTensor.buildPartial().getSerializedSize() == 0
-                ? Leftovers.bytes(rest.clearTensorType())
-                : Leftovers.bytes(rest);
-        String denotation = Leftovers.text(t.getDenotationBytes(), place, "type denotation");
+                ? UnknownFields.bytes(rest.clearTensorType())
+                : UnknownFields.bytes(rest);
+        String denotation = UnknownFields.text(t.getDenotationBytes(), place, "type denotation");
         return new ValueType.TensorType(dtype, dims, denotation, unknown);
     }
 
     /** Negative sizes and empty symbols, which some exporters write for "unknown", become unknown. */
     private static Dim dim(TensorShapeProto.Dimension d, Place place) {
-        String denotation = Leftovers.text(d.getDenotationBytes(), place, "dimension denotation");
+        String denotation = UnknownFields.text(d.getDenotationBytes(), place, "dimension denotation");
         return switch (d.getValueCase()) {
             case DIM_VALUE -> new Dim(d.getDimValue() < 0 ? null : (Long) d.getDimValue(), null, denotation);
             case DIM_PARAM -> {
-                String symbol = Leftovers.text(d.getDimParamBytes(), place, "dimension name");
+                String symbol = UnknownFields.text(d.getDimParamBytes(), place, "dimension name");
                 yield new Dim(null, symbol.isEmpty() ? null : symbol, denotation);
             }
             case VALUE_NOT_SET -> new Dim(null, null, denotation);

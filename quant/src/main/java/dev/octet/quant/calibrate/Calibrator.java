@@ -1,7 +1,7 @@
 package dev.octet.quant.calibrate;
 
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.util.Locale;
 
@@ -20,7 +20,7 @@ public sealed interface Calibrator permits Absmax, Percentile, Mse, Entropy {
     String SYNTAX = "absmax, percentile:P (for example percentile:99.99), mse, entropy";
 
     /** The magnitude that maps to {@code format.maxValue()}; 0 when there is nothing but zeros. */
-    double clip(TensorStatistics statistics, Minifloat format);
+    double clip(TensorStatistics statistics, Float8Format format);
 
     /** The text that {@link #parse} makes this calibrator from. */
     String text();

@@ -1,6 +1,6 @@
 package dev.octet.quant.calibrate;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.statistics.LogHistogram;
 import dev.octet.quant.statistics.TensorStatistics;
 
@@ -25,7 +25,7 @@ public record Entropy() implements Calibrator {
     static final double MAX_SATURATED = 0.01;
 
     @Override
-    public double clip(TensorStatistics statistics, Minifloat format) {
+    public double clip(TensorStatistics statistics, Float8Format format) {
         if (statistics.amax() == 0) {
             return 0;
         }

@@ -1,6 +1,6 @@
 package dev.octet.quant.calibrate;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.util.Arrays;
 
 /** The finite, non-negative numbers of a format in rising order, zero among them, and the borders between which each one is the nearest. */
@@ -9,7 +9,7 @@ final class MagnitudeGrid {
     /** {@code borders[i]} lies midway between values i and i + 1. */
     private final double[] borders;
 
-    MagnitudeGrid(Minifloat format) {
+    MagnitudeGrid(Float8Format format) {
         float[] table = format.decodeTable();
         double[] found = new double[table.length + 1]; // one more: zero, which E8M0 lacks
         int n = 1;

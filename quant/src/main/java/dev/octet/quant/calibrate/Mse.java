@@ -1,6 +1,6 @@
 package dev.octet.quant.calibrate;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.statistics.LogHistogram;
 import dev.octet.quant.statistics.TensorStatistics;
 
@@ -17,7 +17,7 @@ public record Mse() implements Calibrator {
     static final int STEPS_PER_OCTAVE = 64;
 
     @Override
-    public double clip(TensorStatistics statistics, Minifloat format) {
+    public double clip(TensorStatistics statistics, Float8Format format) {
         double amax = statistics.amax();
         if (amax == 0) {
             return 0;

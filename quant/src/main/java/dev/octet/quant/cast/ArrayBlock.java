@@ -3,8 +3,8 @@ package dev.octet.quant.cast;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 
@@ -203,8 +203,8 @@ final class ArrayBlock {
     }
 
     /** Makes values of codes. */
-    void decode(Minifloat format) {
-        Expansion e = Expansion.from(format);
+    void decode(Float8Format format) {
+        WideningConstants e = WideningConstants.from(format);
         unpack(packed, bits);
         copy(scaleMemory, otherBitMemory, ELEMENTS * Float.BYTES);
         sign(bits, otherBits, e);
@@ -217,7 +217,7 @@ final class ArrayBlock {
         multiply(values, others, magic + least, scales);
     }
 
-    /** Divides the values by the scales and makes integers of the quotients; see {@link Cast#encodeInt8}. */
+    /** Divides the values by the scales and makes integers of the quotients; see {@link ElementCast#encodeInt8}. */
     void encodeInt8(int zeroPoint, int lowest) {
         divide(values, scales, others, 0);
         cut(values, others, Byte.MAX_VALUE - zeroPoint, lowest - zeroPoint);
@@ -396,7 +396,7 @@ final class ArrayBlock {
     }
 
     /** Brings the signs of codes to the scales they are multiplied with, except to NaN. */
-    private static void sign(int[] codes, int[] scales, Expansion e) {
+    private static void sign(int[] codes, int[] scales, WideningConstants e) {
         int sign = e.sign();
         int signShift = e.signShift();
         for (int i = 0; i < ELEMENTS; i++) {
@@ -406,10 +406,10 @@ final class ArrayBlock {
     }
 
     /**
-     * {@link Expansion} without signs, its two cases side by side: {@code codes} become the bits of the value, of at least the smallest
+     * {@link WideningConstants} without signs, its two cases side by side: {@code codes} become the bits of the value, of at least the smallest
      * normal number; {@code raised} those of the magic number plus the value, of at most that number. NaN has its sign.
      */
-    private static void expand(int[] codes, int[] raised, Expansion e) {
+    private static void expand(int[] codes, int[] raised, WideningConstants e) {
         int sign = e.sign();
         int nan = QUIET_NAN;
         int signShift = e.signShift();

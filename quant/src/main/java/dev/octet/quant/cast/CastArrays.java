@@ -2,18 +2,18 @@ package dev.octet.quant.cast;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 
 /**
  * The twin that leaves vectors to the compiler: a block of elements at a time, in plain arrays, by loops that the compiler vectorises for
- * whatever the processor has. Needs no module, is compiled in a fraction of the time that {@link CastVector} takes and not boxed until
+ * whatever the processor has. Needs no module, is compiled in a fraction of the time that {@link ElementCastVector} takes and not boxed until
  * then, and is slower after that: so it is the faster one for a few gigabytes (docs/decisions/0015), and serves processors with
  * vectors of 128 bits.
  */
-public final class CastArrays implements Cast {
-    private final CastScalar scalar = new CastScalar();
+public final class CastArrays implements ElementCast {
+    private final ElementCastScalar scalar = new ElementCastScalar();
 
     /** An array twin; it has no state but arrays for each thread. */
     public CastArrays() {}
@@ -37,8 +37,13 @@ public final class CastArrays implements Cast {
 
     @Override
     public void encode(
-            DType type, MemorySegment source, float scale, Minifloat format, Overflow overflow, MemorySegment codes) {
-        if (format == Minifloat.E8M0) {
+            DType type,
+            MemorySegment source,
+            float scale,
+            Float8Format format,
+            Overflow overflow,
+            MemorySegment codes) {
+        if (format == Float8Format.E8M0) {
             scalar.encode(type, source, scale, format, overflow, codes);
             return;
         }
@@ -58,7 +63,7 @@ public final class CastArrays implements Cast {
             DType type,
             MemorySegment source,
             MemorySegment scales,
-            Minifloat format,
+            Float8Format format,
             Overflow overflow,
             MemorySegment codes) {
         encodeGroups(type, source, scales, 1, format, overflow, codes);
@@ -70,10 +75,10 @@ public final class CastArrays implements Cast {
             MemorySegment source,
             MemorySegment scales,
             long size,
-            Minifloat format,
+            Float8Format format,
             Overflow overflow,
             MemorySegment codes) {
-        if (format == Minifloat.E8M0) {
+        if (format == Float8Format.E8M0) {
             scalar.encodeGroups(type, source, scales, size, format, overflow, codes);
             return;
         }
@@ -89,8 +94,8 @@ public final class CastArrays implements Cast {
     }
 
     @Override
-    public void decode(Minifloat format, MemorySegment codes, float scale, DType type, MemorySegment target) {
-        if (format == Minifloat.E8M0) {
+    public void decode(Float8Format format, MemorySegment codes, float scale, DType type, MemorySegment target) {
+        if (format == Float8Format.E8M0) {
             scalar.decode(format, codes, scale, type, target);
             return;
         }
@@ -106,14 +111,19 @@ public final class CastArrays implements Cast {
 
     @Override
     public void decodeEach(
-            Minifloat format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target) {
+            Float8Format format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target) {
         decodeGroups(format, codes, scales, 1, type, target);
     }
 
     @Override
     public void decodeGroups(
-            Minifloat format, MemorySegment codes, MemorySegment scales, long size, DType type, MemorySegment target) {
-        if (format == Minifloat.E8M0) {
+            Float8Format format,
+            MemorySegment codes,
+            MemorySegment scales,
+            long size,
+            DType type,
+            MemorySegment target) {
+        if (format == Float8Format.E8M0) {
             scalar.decodeGroups(format, codes, scales, size, type, target);
             return;
         }

@@ -2,30 +2,40 @@ package dev.octet.quant.cast;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /** One element after the other. What a single float becomes is left to the twins. */
-abstract sealed class CastElementwise implements Cast permits CastReference, CastScalar {
+abstract sealed class CastElementwise implements ElementCast permits ElementCastReference, ElementCastScalar {
     /** Gives the code of one float, already divided by its scale. */
     interface Encoder {
         int encode(float x);
     }
 
-    abstract Encoder encoder(Minifloat format, Overflow overflow);
+    abstract Encoder encoder(Float8Format format, Overflow overflow);
 
     @Override
     public final void encode(
-            DType type, MemorySegment source, float scale, Minifloat format, Overflow overflow, MemorySegment codes) {
+            DType type,
+            MemorySegment source,
+            float scale,
+            Float8Format format,
+            Overflow overflow,
+            MemorySegment codes) {
         Sizes.requireScale(scale);
         encodeBy(scale, type, source, format, overflow, codes);
     }
 
     /** As {@link #encode}; the scale may be infinite, which gives zeros. */
     final void encodeBy(
-            float scale, DType type, MemorySegment source, Minifloat format, Overflow overflow, MemorySegment codes) {
+            float scale,
+            DType type,
+            MemorySegment source,
+            Float8Format format,
+            Overflow overflow,
+            MemorySegment codes) {
         long count = Sizes.count(codes, type, source);
         Encoder encoder = encoder(format, overflow);
         for (long i = 0; i < count; i++) {
@@ -39,7 +49,7 @@ abstract sealed class CastElementwise implements Cast permits CastReference, Cas
             DType type,
             MemorySegment source,
             MemorySegment scales,
-            Minifloat format,
+            Float8Format format,
             Overflow overflow,
             MemorySegment codes) {
         encodeGroups(type, source, scales, 1, format, overflow, codes);
@@ -51,7 +61,7 @@ abstract sealed class CastElementwise implements Cast permits CastReference, Cas
             MemorySegment source,
             MemorySegment scales,
             long size,
-            Minifloat format,
+            Float8Format format,
             Overflow overflow,
             MemorySegment codes) {
         long count = Sizes.count(codes, type, source);
@@ -64,13 +74,13 @@ abstract sealed class CastElementwise implements Cast permits CastReference, Cas
     }
 
     @Override
-    public final void decode(Minifloat format, MemorySegment codes, float scale, DType type, MemorySegment target) {
+    public final void decode(Float8Format format, MemorySegment codes, float scale, DType type, MemorySegment target) {
         Sizes.requireScale(scale);
         decodeBy(scale, format, codes, type, target);
     }
 
     /** As {@link #decode}, with any scale. */
-    final void decodeBy(float scale, Minifloat format, MemorySegment codes, DType type, MemorySegment target) {
+    final void decodeBy(float scale, Float8Format format, MemorySegment codes, DType type, MemorySegment target) {
         long count = Sizes.count(codes, type, target);
         float[] values = format.decodeTable();
         for (long i = 0; i < count; i++) {
@@ -80,13 +90,18 @@ abstract sealed class CastElementwise implements Cast permits CastReference, Cas
 
     @Override
     public final void decodeEach(
-            Minifloat format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target) {
+            Float8Format format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target) {
         decodeGroups(format, codes, scales, 1, type, target);
     }
 
     @Override
     public final void decodeGroups(
-            Minifloat format, MemorySegment codes, MemorySegment scales, long size, DType type, MemorySegment target) {
+            Float8Format format,
+            MemorySegment codes,
+            MemorySegment scales,
+            long size,
+            DType type,
+            MemorySegment target) {
         long count = Sizes.count(codes, type, target);
         Sizes.requireGroups(scales, count, size);
         float[] values = format.decodeTable();

@@ -27,7 +27,7 @@ import jdk.incubator.vector.ShortVector;
 import jdk.incubator.vector.VectorOperators;
 
 /**
- * The kernels of {@link CastVector} for groups of {@code 1 << shift} elements, at least one vector and at most {@link CastVector#TILE}:
+ * The kernels of {@link ElementCastVector} for groups of {@code 1 << shift} elements, at least one vector and at most {@link ElementCastVector#TILE}:
  * each vector lies in one group, so its scale is one float. A single loop over the vectors, which looks its scale up anew in every turn, is
  * faster than one loop in another: groups are as short as one or two vectors.
  */
@@ -37,7 +37,7 @@ final class GroupLoops {
 
     /** How many of {@code count} elements these kernels take: the whole groups, or none when groups have another size. */
     static long whole(long count, long size) {
-        boolean fits = Long.bitCount(size) == 1 && size >= LANES && size <= CastVector.TILE;
+        boolean fits = Long.bitCount(size) == 1 && size >= LANES && size <= ElementCastVector.TILE;
         return fits ? count & -size : 0;
     }
 
@@ -87,7 +87,13 @@ final class GroupLoops {
     }
 
     static void decode(
-            DType type, MemorySegment in, Expansion e, MemorySegment scales, int shift, MemorySegment out, int n) {
+            DType type,
+            MemorySegment in,
+            WideningConstants e,
+            MemorySegment scales,
+            int shift,
+            MemorySegment out,
+            int n) {
         if (type == DType.F32) {
             decodeF32(in, e, scales, shift, out, n);
         } else if (type == DType.BF16) {
@@ -98,21 +104,21 @@ final class GroupLoops {
     }
 
     private static void decodeF32(
-            MemorySegment in, Expansion e, MemorySegment scales, int shift, MemorySegment out, int n) {
+            MemorySegment in, WideningConstants e, MemorySegment scales, int shift, MemorySegment out, int n) {
         for (int i = 0; i < n; i += LANES) {
             storeF32(expand(codes(in, i), e).mul(scale(scales, i >>> shift)), out, i);
         }
     }
 
     private static void decodeBf16(
-            MemorySegment in, Expansion e, MemorySegment scales, int shift, MemorySegment out, int n) {
+            MemorySegment in, WideningConstants e, MemorySegment scales, int shift, MemorySegment out, int n) {
         for (int i = 0; i < n; i += LANES) {
             storeBf16(expand(codes(in, i), e).mul(scale(scales, i >>> shift)), out, i);
         }
     }
 
     private static void decodeF16(
-            MemorySegment in, Expansion e, MemorySegment scales, int shift, MemorySegment out, int n) {
+            MemorySegment in, WideningConstants e, MemorySegment scales, int shift, MemorySegment out, int n) {
         for (int i = 0; i < n; i += LANES) {
             storeF16(expand(codes(in, i), e).mul(scale(scales, i >>> shift)), out, i);
         }

@@ -20,7 +20,7 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorOperators;
 
-/** The kernels of {@link CastVector} for 8-bit integers. */
+/** The kernels of {@link ElementCastVector} for 8-bit integers. */
 final class IntegerLoops {
     /** 1.5 * 2^23: the last mantissa bit of the floats around it is worth 1, so adding it rounds to an integer in the low bits. */
     private static final float MAGIC = 0x1.8p23f;

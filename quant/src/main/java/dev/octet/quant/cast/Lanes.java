@@ -13,7 +13,7 @@ import jdk.incubator.vector.VectorSpecies;
 
 /**
  * What all kernels on the Vector API are made of: loading a vector of floats or codes from memory, the formulas of {@link Rounding} and
- * {@link Expansion} in every lane, and storing. All small enough to be inlined, so no vector is ever an object.
+ * {@link WideningConstants} in every lane, and storing. All small enough to be inlined, so no vector is ever an object.
  */
 final class Lanes {
     static final VectorSpecies<Integer> INT = IntVector.SPECIES_PREFERRED;
@@ -69,8 +69,8 @@ final class Lanes {
         return round(x.blend(magnitude, magnitude.compare(VectorOperators.LE, r.halfSmallest())), r);
     }
 
-    /** The formula of {@link Expansion}. */
-    static FloatVector expand(IntVector code, Expansion e) {
+    /** The formula of {@link WideningConstants}. */
+    static FloatVector expand(IntVector code, WideningConstants e) {
         IntVector sign = code.and(e.sign());
         IntVector mag = code.lanewise(VectorOperators.XOR, sign);
         IntVector normal = mag.lanewise(VectorOperators.LSHL, e.shift()).add(e.rebias());
@@ -113,7 +113,7 @@ final class Lanes {
         return widenedShorts(in, i).lanewise(VectorOperators.LSHL, 16).reinterpretAsFloats();
     }
 
-    /** Widens F16 by integer shifts; there is no vector of F16. As in {@link Expansion}, no float on the way is subnormal. */
+    /** Widens F16 by integer shifts; there is no vector of F16. As in {@link WideningConstants}, no float on the way is subnormal. */
     static FloatVector f16(MemorySegment in, int i) {
         IntVector bits = widenedShorts(in, i);
         IntVector mag = bits.and(HALF_MAGNITUDE);

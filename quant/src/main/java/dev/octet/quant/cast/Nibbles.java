@@ -9,10 +9,10 @@ import java.lang.foreign.ValueLayout;
 public final class Nibbles {
     private static final int LOW = 0xF;
 
-    /** Codes per call of a kernel, for the reasons that {@code CastVector} gives; a multiple of every vector's length. */
+    /** Codes per call of a kernel, for the reasons that {@code ElementCastVector} gives; a multiple of every vector's length. */
     private static final int TILE = 1 << 14;
 
-    private static final boolean VECTOR = Cast.best() instanceof CastVector;
+    private static final boolean VECTOR = ElementCast.best() instanceof ElementCastVector;
 
     private Nibbles() {}
 

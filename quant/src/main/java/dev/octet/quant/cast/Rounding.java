@@ -1,6 +1,6 @@
 package dev.octet.quant.cast;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.util.EnumMap;
 import java.util.Map;
@@ -56,13 +56,13 @@ record Rounding(
     /** To F16, overflow to infinity. 65536 is the number beyond the largest, and 0x7C00, infinity, its code. */
     static final Rounding TO_HALF = of(5, 10, 15, 65536f, 0x8000, 0x7E00, 0x8000, 0x8000);
 
-    private static final Map<Overflow, Map<Minifloat, Rounding>> ALL = all();
+    private static final Map<Overflow, Map<Float8Format, Rounding>> ALL = all();
 
-    private static Map<Overflow, Map<Minifloat, Rounding>> all() {
-        Map<Overflow, Map<Minifloat, Rounding>> all = new EnumMap<>(Overflow.class);
+    private static Map<Overflow, Map<Float8Format, Rounding>> all() {
+        Map<Overflow, Map<Float8Format, Rounding>> all = new EnumMap<>(Overflow.class);
         for (Overflow overflow : Overflow.values()) {
-            Map<Minifloat, Rounding> byFormat = new EnumMap<>(Minifloat.class);
-            for (Minifloat format : Minifloat.values()) {
+            Map<Float8Format, Rounding> byFormat = new EnumMap<>(Float8Format.class);
+            for (Float8Format format : Float8Format.values()) {
                 if (format.isSigned()) {
                     byFormat.put(format, of(format, overflow));
                 }
@@ -72,12 +72,12 @@ record Rounding(
         return all;
     }
 
-    /** The numbers for a format; not for {@link Minifloat#E8M0}. */
-    static Rounding to(Minifloat format, Overflow overflow) {
+    /** The numbers for a format; not for {@link Float8Format#E8M0}. */
+    static Rounding to(Float8Format format, Overflow overflow) {
         return Objects.requireNonNull(Objects.requireNonNull(ALL.get(overflow)).get(format));
     }
 
-    private static Rounding of(Minifloat format, Overflow overflow) {
+    private static Rounding of(Float8Format format, Overflow overflow) {
         boolean cut = overflow == Overflow.SATURATE || !format.hasNaN();
         float step = format.maxValue() - format.decode(format.maxCode() - 1);
         float limit = cut ? format.maxValue() : format.maxValue() + step;

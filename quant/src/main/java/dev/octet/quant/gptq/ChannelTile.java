@@ -1,13 +1,13 @@
 package dev.octet.quant.gptq;
 
-import static dev.octet.quant.gptq.TileKernel.TILE;
-import static dev.octet.quant.gptq.TileKernel.TILE_ELEMENTS;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE_ELEMENTS;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.FusedMultiplyAdd;
-import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -20,9 +20,9 @@ import java.util.Arrays;
  */
 final class ChannelTile {
     private final InputFactor factor;
-    private final TileKernel kernel;
-    private final Cast cast;
-    private final Minifloat format;
+    private final GptqTileKernel kernel;
+    private final ElementCast cast;
+    private final Float8Format format;
     /** The weights, {@code [places][16]}. */
     private final float[] weights;
     /** Weight less rounded weight, {@code [places][16]}, padded with zeros. */
@@ -64,9 +64,9 @@ final class ChannelTile {
      */
     ChannelTile(
             InputFactor factor,
-            TileKernel kernel,
-            Cast cast,
-            Minifloat format,
+            GptqTileKernel kernel,
+            ElementCast cast,
+            Float8Format format,
             WeightRows weight,
             long first,
             float[] channelScales,

@@ -1,7 +1,7 @@
 package dev.octet.quant.gptq;
 
-import static dev.octet.quant.gptq.TileKernel.TILE;
-import static dev.octet.quant.gptq.TileKernel.TILE_ELEMENTS;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE_ELEMENTS;
 
 import dev.octet.quant.number.FusedMultiplyAdd;
 
@@ -13,13 +13,13 @@ import dev.octet.quant.number.FusedMultiplyAdd;
  */
 final class Cholesky {
     private final LowerTriangle layout;
-    private final TileKernel kernel;
+    private final GptqTileKernel kernel;
     /** The finished panel, transposed tile by tile, as the kernel wants it: step (column) by step. */
     private final double[] panel;
 
     private final double[] negated;
 
-    private Cholesky(LowerTriangle layout, TileKernel kernel) {
+    private Cholesky(LowerTriangle layout, GptqTileKernel kernel) {
         this.layout = layout;
         this.kernel = kernel;
         this.panel = new double[layout.paddedSize() * TILE];
@@ -32,7 +32,7 @@ final class Cholesky {
      * @param a the lower triangle of A; rows and columns beyond the size must be those of the identity
      * @return whether A was positive definite to working precision; if not, {@code a} is of no use any more
      */
-    static boolean factor(LowerTriangle layout, double[] a, TileKernel kernel) {
+    static boolean factor(LowerTriangle layout, double[] a, GptqTileKernel kernel) {
         Cholesky cholesky = new Cholesky(layout, kernel);
         for (int p = 0; p < layout.panels(); p++) {
             if (!finishPanel(a, layout.panelStart(p), layout.paddedSize() - p * TILE)) {

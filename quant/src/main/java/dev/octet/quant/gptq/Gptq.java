@@ -1,12 +1,12 @@
 package dev.octet.quant.gptq;
 
-import static dev.octet.quant.gptq.TileKernel.TILE;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE;
 
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Nibbles;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.work.Workers;
@@ -29,11 +29,11 @@ import java.util.OptionalLong;
  * state and may be shared by threads.
  */
 public final class Gptq {
-    private final TileKernel kernel;
-    private final Cast cast;
+    private final GptqTileKernel kernel;
+    private final ElementCast cast;
     private final int threads;
 
-    private Gptq(TileKernel kernel, Cast cast, int threads) {
+    private Gptq(GptqTileKernel kernel, ElementCast cast, int threads) {
         this.kernel = kernel;
         this.cast = cast;
         this.threads = threads;
@@ -53,11 +53,11 @@ public final class Gptq {
         if (threads < 1) {
             throw new IllegalArgumentException(threads + " threads");
         }
-        return new Gptq(TileKernel.best(), Cast.best(), threads);
+        return new Gptq(GptqTileKernel.best(), ElementCast.best(), threads);
     }
 
     /** The same with chosen twins, for tests. */
-    Gptq with(TileKernel otherKernel, Cast otherCast) {
+    Gptq with(GptqTileKernel otherKernel, ElementCast otherCast) {
         return new Gptq(otherKernel, otherCast, threads);
     }
 
@@ -153,12 +153,12 @@ public final class Gptq {
     /** Codes as {@code [out, in]}, one byte each, in memory that all workers may write to. */
     private static final class Codes {
         private final WeightRows rows;
-        private final Minifloat format;
+        private final Float8Format format;
         private final MemorySegment bytes;
         private final double[] costs;
         private final double[] nearestCosts;
 
-        Codes(WeightRows rows, Minifloat format, Arena arena) {
+        Codes(WeightRows rows, Float8Format format, Arena arena) {
             this.rows = rows;
             this.format = format;
             this.bytes = arena.allocate(rows.out() * rows.in(), 64);
@@ -176,7 +176,7 @@ public final class Gptq {
 
         void copyTo(MemorySegment target, boolean transB, Arena scratch) {
             MemorySegment ordered = transB ? bytes : transposed(scratch);
-            if (format == Minifloat.E2M1) {
+            if (format == Float8Format.E2M1) {
                 Nibbles.pack(ordered, target);
             } else {
                 target.copyFrom(ordered);

@@ -1,6 +1,6 @@
 package dev.octet.quant.gptq;
 
-import static dev.octet.quant.gptq.TileKernel.TILE;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE;
 
 import java.util.Arrays;
 import java.util.Comparator;
@@ -47,7 +47,7 @@ final class InputFactor {
      *
      * @param moment with a finite diagonal
      */
-    static Optional<InputFactor> of(SecondMoment moment, GptqOptions options, TileKernel kernel) {
+    static Optional<InputFactor> of(SecondMoment moment, GptqOptions options, GptqTileKernel kernel) {
         double[] diagonal = moment.diagonal();
         double mean = Arrays.stream(diagonal).filter(d -> d > 0).average().orElse(1);
         int[] channels = channels(diagonal, options.largestFirst());
@@ -75,7 +75,8 @@ final class InputFactor {
                 .toArray();
     }
 
-    private static Optional<InputFactor> of(SecondMoment moment, int[] channels, double damping, TileKernel kernel) {
+    private static Optional<InputFactor> of(
+            SecondMoment moment, int[] channels, double damping, GptqTileKernel kernel) {
         LowerTriangle layout = new LowerTriangle(channels.length);
         double[] factor = new double[layout.length()];
         for (int j = 0; j < channels.length; j++) {
@@ -144,7 +145,7 @@ final class InputFactor {
     }
 
     /** Adds to {@code tile} what the errors of all places after panel {@code panel} carry to its places. */
-    void carry(int panel, double[] errors, double[] tile, TileKernel kernel) {
+    void carry(int panel, double[] errors, double[] tile, GptqTileKernel kernel) {
         int below = (panel + 1) * TILE;
         kernel.accumulate(
                 ratios,

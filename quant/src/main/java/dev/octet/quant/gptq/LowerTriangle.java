@@ -1,7 +1,7 @@
 package dev.octet.quant.gptq;
 
-import static dev.octet.quant.gptq.TileKernel.TILE;
-import static dev.octet.quant.gptq.TileKernel.TILE_ELEMENTS;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE_ELEMENTS;
 
 /**
  * Where the elements of the lower triangle of a square matrix lie in one array: in panels of 16 columns, each from its diagonal tile

@@ -1,6 +1,6 @@
 package dev.octet.quant.gptq;
 
-import static dev.octet.quant.gptq.TileKernel.TILE;
+import static dev.octet.quant.gptq.GptqTileKernel.TILE;
 
 import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
@@ -33,7 +33,7 @@ public final class SecondMoment {
     private static final int BLOCK = 64;
 
     private final LowerTriangle layout;
-    private final TileKernel kernel;
+    private final GptqTileKernel kernel;
     private final double[] sums;
     /** Rows that wait, 16 channels at a time: {@code [panels][BLOCK][16]}. Channels beyond the size stay 0. */
     private final double[] waiting;
@@ -49,10 +49,10 @@ public final class SecondMoment {
      * @throws IllegalArgumentException for another size
      */
     public SecondMoment(int size) {
-        this(size, TileKernel.best());
+        this(size, GptqTileKernel.best());
     }
 
-    SecondMoment(int size, TileKernel kernel) {
+    SecondMoment(int size, GptqTileKernel kernel) {
         this.layout = new LowerTriangle(size);
         this.kernel = kernel;
         this.sums = new double[layout.length()];

@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.Granularity.Mx;
@@ -32,10 +32,10 @@ public final class WeightedScales {
     private final WeightRows weight;
     private final double[] energies;
     private final CastSpec spec;
-    private final Cast cast;
+    private final ElementCast cast;
     private final int threads;
 
-    private WeightedScales(WeightRows weight, double[] energies, CastSpec spec, Cast cast, int threads) {
+    private WeightedScales(WeightRows weight, double[] energies, CastSpec spec, ElementCast cast, int threads) {
         this.weight = weight;
         this.energies = energies;
         this.spec = spec;
@@ -64,13 +64,13 @@ public final class WeightedScales {
                 throw new IllegalArgumentException(
                         energies.length + " energies beside " + rows.in() + " input channels");
             }
-            float[] scales = new WeightedScales(rows, energies, spec, Cast.best(), threads).find();
+            float[] scales = new WeightedScales(rows, energies, spec, ElementCast.best(), threads).find();
             return stored(weight, scales, spec, arena);
         }
     }
 
     /** One scale per output channel, all equal when there is but one for the tensor. */
-    static float[] find(WeightRows weight, double[] energies, CastSpec spec, Cast cast, int threads) {
+    static float[] find(WeightRows weight, double[] energies, CastSpec spec, ElementCast cast, int threads) {
         return new WeightedScales(weight, energies, spec, cast, threads).find();
     }
 

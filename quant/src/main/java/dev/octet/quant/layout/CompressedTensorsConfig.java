@@ -2,7 +2,7 @@ package dev.octet.quant.layout;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
 import java.util.List;
@@ -116,11 +116,13 @@ public record CompressedTensorsConfig(
         }
 
         /** What the codes are; empty for widths that Octet does not read. */
-        Optional<Codes> codes() {
+        Optional<QuantType> codes() {
             if (isFloat) {
-                return bits == 8 ? Optional.of(Codes.E4M3FN) : bits == 4 ? Optional.of(Codes.E2M1) : Optional.empty();
+                return bits == 8
+                        ? Optional.of(QuantType.E4M3FN)
+                        : bits == 4 ? Optional.of(QuantType.E2M1) : Optional.empty();
             }
-            return Codes.integers(bits, !symmetric);
+            return QuantType.integers(bits, !symmetric);
         }
     }
 

@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.Granularity;
@@ -103,7 +103,7 @@ final class CompressedTensorsLayout implements Layout {
     @Override
     public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
         boolean words = scheme.codes().hasZeroPoint();
-        boolean packed = scheme.codes() == Codes.E2M1;
+        boolean packed = scheme.codes() == QuantType.E2M1;
         TensorSpec data = words
                 ? new TensorSpec(
                         name + PACKED, DType.I32, Shape.of(shape.dim(0), Math.ceilDiv(shape.dim(1), CODES_OF_WORD)))
@@ -198,7 +198,7 @@ final class CompressedTensorsLayout implements Layout {
         if (weight.codes().isInteger()) {
             return weight.codes().hasZeroPoint() ? "pack-quantized" : "int-quantized";
         }
-        if (weight.codes() == Codes.E2M1) {
+        if (weight.codes() == QuantType.E2M1) {
             return "nvfp4-pack-quantized";
         }
         return weight.granularity() instanceof Granularity.Mx ? "mxfp8-quantized" : "float-quantized";
@@ -209,7 +209,7 @@ final class CompressedTensorsLayout implements Layout {
         if (input == null) {
             return null;
         }
-        if (input.codes() == Codes.E2M1) {
+        if (input.codes() == QuantType.E2M1) {
             // Block scales of activations are found at run time, under a global one that must be in the file; without
             // it W4A16.
             if (!options.staticInputs()) {
@@ -230,16 +230,16 @@ final class CompressedTensorsLayout implements Layout {
     }
 
     private static ObjectNode operand(ObjectNode node, Operand operand, boolean dynamic) {
-        Codes codes = operand.codes();
+        QuantType codes = operand.codes();
         boolean isFloat = !codes.isInteger();
         boolean symmetric = !codes.hasZeroPoint();
-        int bits = codes == Codes.E2M1 ? 4 : 8;
+        int bits = codes == QuantType.E2M1 ? 4 : 8;
         switch (operand.granularity()) {
             case Granularity.PerTensor() -> arguments(node, isFloat, bits, "tensor", 0, dynamic, symmetric);
             case Granularity.PerToken() -> arguments(node, isFloat, bits, "token", 0, dynamic, symmetric);
             case Granularity.PerChannel _ -> arguments(node, isFloat, bits, "channel", 0, dynamic, symmetric);
             case Granularity.PerGroup(int _, int size) -> {
-                boolean nvfp4 = codes == Codes.E2M1;
+                boolean nvfp4 = codes == QuantType.E2M1;
                 arguments(node, isFloat, bits, nvfp4 ? "tensor_group" : "group", size, dynamic, symmetric);
                 if (nvfp4) {
                     node.put("scale_dtype", "torch.float8_e4m3fn");

@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleRule;
@@ -55,7 +55,7 @@ final class Fp8Layout implements Layout {
     @Override
     public Optional<String> unsupported(Recipe recipe, LayoutOptions options) {
         Granularity granularity = recipe.fprop().weight().granularity();
-        boolean sayable = recipe.fprop().weight().codes() == Codes.E4M3FN
+        boolean sayable = recipe.fprop().weight().codes() == QuantType.E4M3FN
                 && (granularity instanceof Granularity.PerTensor || granularity instanceof Granularity.PerBlock);
         if (!sayable) {
             return Optional.of("layout fp8 knows one scale per weight (fp8) or per 128 x 128 block (fp8-block), not "
@@ -168,7 +168,7 @@ final class Fp8Layout implements Layout {
             return Optional.empty();
         }
         Granularity blocks = blocks(quantization.orElseThrow().path("weight_block_size"));
-        WeightFinder.Expectation expectation = new WeightFinder.Expectation(blocks, Codes.E4M3FN);
+        WeightFinder.Expectation expectation = new WeightFinder.Expectation(blocks, QuantType.E4M3FN);
         List<String> notes = new ArrayList<>();
         return Optional.of(new WeightFinder(headers, _ -> expectation, notes).find(NAME));
     }

@@ -1,7 +1,7 @@
 package dev.octet.quant.layout;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -58,7 +58,7 @@ public record InputForms(Map<String, Form> byWeight, List<String> notes) {
         String algorithm = algorithm(quantization, quantConfig);
         for (StoredWeight weight : stored.weights().values()) {
             Found found;
-            if (weight.codes() != Codes.E4M3FN && weight.codes() != Codes.E4M3FNUZ) {
+            if (weight.codes() != QuantType.E4M3FN && weight.codes() != QuantType.E4M3FNUZ) {
                 found = Found.unknown("inputs of weights in " + weight.codes() + " are left as they are");
             } else if (compressed != null) {
                 found = compressed(compressed, weight);

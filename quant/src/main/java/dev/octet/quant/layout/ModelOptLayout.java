@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleRule;
@@ -60,7 +60,7 @@ final class ModelOptLayout implements Layout {
     @Override
     public Optional<String> unsupported(Recipe recipe, LayoutOptions options) {
         Granularity granularity = recipe.fprop().weight().granularity();
-        Codes codes = recipe.fprop().weight().codes();
+        QuantType codes = recipe.fprop().weight().codes();
         if (codes.isInteger()) {
             return Optional.of("readers of layout modelopt do not know " + recipe.name() + "; compressed-tensors does");
         }
@@ -246,11 +246,11 @@ final class ModelOptLayout implements Layout {
 
     private static WeightFinder.Expectation expectation(String algorithm) {
         return switch (algorithm.toUpperCase(Locale.ROOT)) {
-            case "FP8" -> new WeightFinder.Expectation(new Granularity.PerTensor(), Codes.E4M3FN);
+            case "FP8" -> new WeightFinder.Expectation(new Granularity.PerTensor(), QuantType.E4M3FN);
             case "FP8_PER_CHANNEL_PER_TOKEN" ->
-                new WeightFinder.Expectation(new Granularity.PerChannel(-2), Codes.E4M3FN);
-            case "FP8_PB_WO" -> new WeightFinder.Expectation(new Granularity.PerBlock(128, 128), Codes.E4M3FN);
-            case "MXFP8" -> new WeightFinder.Expectation(new Granularity.Mx(32), Codes.E4M3FN);
+                new WeightFinder.Expectation(new Granularity.PerChannel(-2), QuantType.E4M3FN);
+            case "FP8_PB_WO" -> new WeightFinder.Expectation(new Granularity.PerBlock(128, 128), QuantType.E4M3FN);
+            case "MXFP8" -> new WeightFinder.Expectation(new Granularity.Mx(32), QuantType.E4M3FN);
             default -> WeightFinder.Expectation.NONE; // names and types of NVFP4 say all
         };
     }

@@ -3,7 +3,7 @@ package dev.octet.quant.layout;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.Granularity;
@@ -25,13 +25,13 @@ final class Schemes {
                         : new ScaleRule.AmaxRule();
         DType number = granularity instanceof Granularity.Mx
                 ? DType.F8_E8M0
-                : weight.codes() == Codes.E2M1 ? DType.F8_E4M3FN : options.scales();
+                : weight.codes() == QuantType.E2M1 ? DType.F8_E4M3FN : options.scales();
         return new WeightScheme(weight.codes(), granularity, rule, number);
     }
 
     /** The codes of a matrix: two of four bits in a byte, under a name that may tell so. */
     static TensorSpec codes(String name, WeightScheme scheme, Shape shape) {
-        return scheme.codes() == Codes.E2M1
+        return scheme.codes() == QuantType.E2M1
                 ? new TensorSpec(name, DType.U8, Shape.of(shape.dim(0), shape.dim(1) / 2))
                 : new TensorSpec(name, scheme.codes().dtype(), shape);
     }
@@ -59,7 +59,7 @@ final class Schemes {
                     "scales rounded to powers of two are for 128 x 128 blocks (fp8-block); mxfp8 has them anyway");
         }
         boolean staticInputs = weight.granularity() instanceof Granularity.PerTensor
-                || weight.codes() == Codes.E2M1
+                || weight.codes() == QuantType.E2M1
                 || weight.granularity() instanceof Granularity.PerChannel;
         if (options.staticInputs() && (!staticInputs || recipe.fprop().input() == null)) {
             return Optional.of("activations of " + recipe.name()

@@ -1,6 +1,6 @@
 package dev.octet.quant.layout;
 
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -25,7 +25,7 @@ final class StoredRecipes {
     }
 
     private static @Nullable String of(StoredWeight weight) {
-        if (weight.scale() == null || (weight.codes() == Codes.E2M1 && weight.globalScale() == null)) {
+        if (weight.scale() == null || (weight.codes() == QuantType.E2M1 && weight.globalScale() == null)) {
             return null;
         }
         for (Recipe recipe : Recipes.CHECKPOINT) {

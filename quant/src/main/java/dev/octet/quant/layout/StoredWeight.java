@@ -3,7 +3,7 @@ package dev.octet.quant.layout;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
 import java.util.List;
@@ -30,7 +30,7 @@ import org.jspecify.annotations.Nullable;
 public record StoredWeight(
         String name,
         Shape shape,
-        Codes codes,
+        QuantType codes,
         Granularity granularity,
         TensorSpec data,
         @Nullable ScaleTensor scale,

@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
 import java.util.List;
@@ -84,7 +84,7 @@ final class Torchao {
     private void weight(WeightFinder finder, String name, TensorSpec data, JsonNode about, boolean unordered) {
         String stem = data.name().substring(0, data.name().length() - CODES.length());
         TensorSpec zeroPoint = tensors.get(stem + "_zero_point");
-        Optional<Codes> codes = codes(data, zeroPoint);
+        Optional<QuantType> codes = codes(data, zeroPoint);
         Optional<Shape> shape = codes.flatMap(c -> WeightFinder.logicalShape(data, c));
         if (shape.isEmpty()) {
             notes.add("'" + name + "' is a " + about.path("_type").asText("tensor") + " of " + data.dtype()
@@ -109,17 +109,17 @@ final class Torchao {
         }
     }
 
-    private static Optional<Codes> codes(TensorSpec data, @Nullable TensorSpec zeroPoint) {
+    private static Optional<QuantType> codes(TensorSpec data, @Nullable TensorSpec zeroPoint) {
         return switch (data.dtype()) {
-            case F8_E4M3FN -> Optional.of(Codes.E4M3FN);
-            case F8_E5M2 -> Optional.of(Codes.E5M2);
-            case F8_E4M3FNUZ -> Optional.of(Codes.E4M3FNUZ);
-            case F8_E5M2FNUZ -> Optional.of(Codes.E5M2FNUZ);
-            case F4_E2M1, U8 -> Optional.of(Codes.E2M1);
+            case F8_E4M3FN -> Optional.of(QuantType.E4M3FN);
+            case F8_E5M2 -> Optional.of(QuantType.E5M2);
+            case F8_E4M3FNUZ -> Optional.of(QuantType.E4M3FNUZ);
+            case F8_E5M2FNUZ -> Optional.of(QuantType.E5M2FNUZ);
+            case F4_E2M1, U8 -> Optional.of(QuantType.E2M1);
             case I8 ->
                 zeroPoint == null
-                        ? Optional.of(Codes.INT8)
-                        : zeroPoint.dtype() == DType.I8 ? Optional.of(Codes.INT8_ASYMMETRIC) : Optional.empty();
+                        ? Optional.of(QuantType.INT8)
+                        : zeroPoint.dtype() == DType.I8 ? Optional.of(QuantType.INT8_ASYMMETRIC) : Optional.empty();
             default -> Optional.empty();
         };
     }

@@ -3,7 +3,7 @@ package dev.octet.quant.layout;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -28,7 +28,7 @@ final class WeightFinder {
      * @param codes null when it does not say
      */
     record Expectation(
-            @Nullable Granularity granularity, @Nullable Codes codes) {
+            @Nullable Granularity granularity, @Nullable QuantType codes) {
         static final Expectation NONE = new Expectation(null, null);
     }
 
@@ -256,7 +256,7 @@ final class WeightFinder {
         }
         Expectation expectation = expectations.apply(name);
         Optional<ScaleTensor> scale = scale(name);
-        Optional<Codes> codes = codes(data, scale, expectation);
+        Optional<QuantType> codes = codes(data, scale, expectation);
         if (codes.isEmpty()) {
             noteUnread(name, data);
             return Optional.empty();
@@ -284,7 +284,7 @@ final class WeightFinder {
     }
 
     /** The tensor of a weight's codes, and what it is without regard to scales. */
-    record Named(String name, Shape shape, Codes codes, TensorSpec data) {}
+    record Named(String name, Shape shape, QuantType codes, TensorSpec data) {}
 
     /**
      * A weight with those of its scales that fit; a note for each that does not.
@@ -346,7 +346,7 @@ final class WeightFinder {
     }
 
     /** The shape of a matrix whose rows are packed into words: as the checkpoint tells it, else all that its words hold. */
-    private Optional<Shape> packedShape(String name, TensorSpec data, Codes codes) {
+    private Optional<Shape> packedShape(String name, TensorSpec data, QuantType codes) {
         Shape told = shapes.get(name + SHAPE);
         long words = data.shape().dim(1);
         if (told != null) {
@@ -370,14 +370,14 @@ final class WeightFinder {
     }
 
     /** What is packed into words: of the width that the configuration says, else of that which the shape told implies. */
-    private Optional<Codes> packedCodes(TensorSpec data, Expectation expectation) {
+    private Optional<QuantType> packedCodes(TensorSpec data, Expectation expectation) {
         if (!data.name().endsWith(WEIGHT + PACKED) || data.shape().rank() != 2) {
             return Optional.empty();
         }
         String name = data.name().substring(0, data.name().length() - PACKED.length());
-        Codes said = expectation.codes();
+        QuantType said = expectation.codes();
         if (said != null) {
-            return Optional.of(said).filter(Codes::isInteger);
+            return Optional.of(said).filter(QuantType::isInteger);
         }
         Shape told = shapes.get(name + SHAPE);
         if (told == null || told.rank() != 2) {
@@ -386,7 +386,7 @@ final class WeightFinder {
         return Stream.of(8, 4)
                 .filter(bits -> wordsOf(told.dim(1), bits) == data.shape().dim(1))
                 .findFirst()
-                .flatMap(bits -> Codes.integers(bits, lookup(name, "_zero_point") != null));
+                .flatMap(bits -> QuantType.integers(bits, lookup(name, "_zero_point") != null));
     }
 
     private @Nullable Granularity granularity(
@@ -399,7 +399,7 @@ final class WeightFinder {
         }
         Granularity told = ScaleGranularity.of(named.shape(), scale.spec().shape(), scale.number(), expected)
                 .orElse(null);
-        return named.codes() == Codes.E2M1 && !isFourBit(told, scale.number()) ? null : told;
+        return named.codes() == QuantType.E2M1 && !isFourBit(told, scale.number()) ? null : told;
     }
 
     /**
@@ -420,22 +420,22 @@ final class WeightFinder {
         return a.elementCount() == b.elementCount();
     }
 
-    private Optional<Codes> codes(TensorSpec data, Optional<ScaleTensor> scale, Expectation expectation) {
+    private Optional<QuantType> codes(TensorSpec data, Optional<ScaleTensor> scale, Expectation expectation) {
         DType dtype = data.dtype();
         boolean blockScales = scale.isPresent()
                 && (scale.orElseThrow().number() == DType.F8_E4M3FN
                         || scale.orElseThrow().number() == DType.F8_E8M0);
         return switch (dtype) {
-            case F8_E4M3FN -> Optional.of(Codes.E4M3FN);
-            case F8_E5M2 -> Optional.of(Codes.E5M2);
-            case F8_E4M3FNUZ -> Optional.of(Codes.E4M3FNUZ);
-            case F8_E5M2FNUZ -> Optional.of(Codes.E5M2FNUZ);
-            case F4_E2M1 -> Optional.of(Codes.E2M1);
+            case F8_E4M3FN -> Optional.of(QuantType.E4M3FN);
+            case F8_E5M2 -> Optional.of(QuantType.E5M2);
+            case F8_E4M3FNUZ -> Optional.of(QuantType.E4M3FNUZ);
+            case F8_E5M2FNUZ -> Optional.of(QuantType.E5M2FNUZ);
+            case F4_E2M1 -> Optional.of(QuantType.E2M1);
             case U8 -> {
                 if (data.shape().rank() >= 2 && (data.name().endsWith(PACKED) || blockScales)) {
-                    yield Optional.of(areBytes(data, scale) ? Codes.E4M3FN : Codes.E2M1);
+                    yield Optional.of(areBytes(data, scale) ? QuantType.E4M3FN : QuantType.E2M1);
                 }
-                Codes said = expectation.codes();
+                QuantType said = expectation.codes();
                 yield said != null && said.dtype().isFloat8() && scale.isPresent()
                         ? Optional.of(said)
                         : Optional.empty();
@@ -445,10 +445,11 @@ final class WeightFinder {
                     yield Optional.empty();
                 }
                 if (blockScales) {
-                    yield Optional.of(Codes.E2M1);
+                    yield Optional.of(QuantType.E2M1);
                 }
                 TensorSpec zero = lookup(data.name() + "_zero_point");
-                yield Optional.of(zero != null && zero.dtype() == DType.I8 ? Codes.INT8_ASYMMETRIC : Codes.INT8);
+                yield Optional.of(
+                        zero != null && zero.dtype() == DType.I8 ? QuantType.INT8_ASYMMETRIC : QuantType.INT8);
             }
             case I32 -> scale.isEmpty() ? Optional.empty() : packedCodes(data, expectation);
             default -> Optional.empty();
@@ -466,8 +467,8 @@ final class WeightFinder {
     }
 
     /** The shape with two codes to a byte counted as two; empty when it would overflow. */
-    static Optional<Shape> logicalShape(TensorSpec data, Codes codes) {
-        if (codes != Codes.E2M1 || data.dtype() == DType.F4_E2M1) {
+    static Optional<Shape> logicalShape(TensorSpec data, QuantType codes) {
+        if (codes != QuantType.E2M1 || data.dtype() == DType.F4_E2M1) {
             return Optional.of(data.shape());
         }
         long[] dims = data.shape().toArray();

@@ -1,7 +1,7 @@
 package dev.octet.quant.layout;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleRule;
 
@@ -13,7 +13,7 @@ import dev.octet.quant.scale.ScaleRule;
  * @param rule how a scale follows from the largest magnitude of its elements
  * @param scaleNumber the numbers that scales are: F32, BF16, F16, F8_E8M0, or F8_E4M3FN with a second level above them (NVFP4)
  */
-public record WeightScheme(Codes codes, Granularity granularity, ScaleRule rule, DType scaleNumber) {
+public record WeightScheme(QuantType codes, Granularity granularity, ScaleRule rule, DType scaleNumber) {
     /** Whether one more scale for the whole tensor stands above the scales: {@code scale = globalScale * blockScale}. */
     public boolean twoLevels() {
         return scaleNumber == DType.F8_E4M3FN;

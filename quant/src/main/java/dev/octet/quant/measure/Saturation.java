@@ -2,7 +2,7 @@ package dev.octet.quant.measure;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.MemorySegment;
 
 /**
@@ -24,7 +24,7 @@ public record Saturation(long count, long clipped, long flushed, long subnormal)
      * @param format any signed format
      * @throws IllegalArgumentException when the type, the scale or the format is another
      */
-    public static Saturation of(DType type, MemorySegment source, float scale, Minifloat format) {
+    public static Saturation of(DType type, MemorySegment source, float scale, Float8Format format) {
         if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) {
             throw new IllegalArgumentException("scale " + scale + " is not positive and finite");
         }
@@ -81,7 +81,7 @@ public record Saturation(long count, long clipped, long flushed, long subnormal)
      * largest code is even.
      */
     private record Borders(float zeroUpTo, float normalFrom, float clipAbove) {
-        static Borders of(Minifloat format) {
+        static Borders of(Float8Format format) {
             float step = format.maxValue() - format.decode(format.maxCode() - 1);
             float middle = format.maxValue() + step / 2;
             return new Borders(

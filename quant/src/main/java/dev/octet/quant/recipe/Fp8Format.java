@@ -1,6 +1,6 @@
 package dev.octet.quant.recipe;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 
 /**
  * Which number formats a training recipe uses. E5M2 in both directions does not exist: no library takes it.
@@ -12,7 +12,7 @@ public enum Fp8Format {
     E4M3;
 
     /** The format of a tensor. */
-    public Minifloat of(LinearTensor tensor) {
-        return this == HYBRID && tensor == LinearTensor.GRAD_OUTPUT ? Minifloat.E5M2 : Minifloat.E4M3FN;
+    public Float8Format of(LinearTensor tensor) {
+        return this == HYBRID && tensor == LinearTensor.GRAD_OUTPUT ? Float8Format.E5M2 : Float8Format.E4M3FN;
     }
 }

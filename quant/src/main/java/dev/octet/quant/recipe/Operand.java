@@ -1,7 +1,7 @@
 package dev.octet.quant.recipe;
 
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 
 /**
@@ -12,7 +12,7 @@ import dev.octet.quant.scale.Granularity;
  *     activation in [..., in] order
  * @param scaling where the scale comes from
  */
-public record Operand(Codes codes, Granularity granularity, Scaling scaling) {
+public record Operand(QuantType codes, Granularity granularity, Scaling scaling) {
     /** Where a scale comes from. */
     public enum Scaling {
         /** From the tensor itself, once, when the model is converted: weights. */
@@ -28,7 +28,7 @@ public record Operand(Codes codes, Granularity granularity, Scaling scaling) {
      *
      * @throws IllegalStateException for integers
      */
-    public Minifloat minifloat() {
+    public Float8Format minifloat() {
         return codes.minifloat().orElseThrow(() -> new IllegalStateException(codes + " is no float format"));
     }
 }

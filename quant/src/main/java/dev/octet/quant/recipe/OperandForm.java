@@ -1,6 +1,6 @@
 package dev.octet.quant.recipe;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
 
@@ -11,7 +11,7 @@ import dev.octet.quant.scale.QuantScaleRule;
  * @param span which elements share a scale
  * @param scaling where the scale comes from
  */
-public record OperandForm(Minifloat format, Span span, Scaling scaling) {
+public record OperandForm(Float8Format format, Span span, Scaling scaling) {
     /** Which elements share a scale, seen from the product: vectors lie along the axis it sums over. */
     public sealed interface Span {
         /** All. */

@@ -1,6 +1,6 @@
 package dev.octet.quant.recipe;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.OperandForm.Scaling;
 import dev.octet.quant.recipe.OperandForm.Span;
 import dev.octet.quant.scale.AmaxHistory;
@@ -260,7 +260,7 @@ public sealed interface TrainingRecipe {
 
         @Override
         public OperandForm form(Product product, LinearTensor tensor) {
-            return current(Minifloat.E4M3FN, new Span.Vector(), new TorchaoScale(true));
+            return current(Float8Format.E4M3FN, new Span.Vector(), new TorchaoScale(true));
         }
     }
 
@@ -282,7 +282,7 @@ public sealed interface TrainingRecipe {
                 return null;
             }
             boolean whole = product == Product.DGRAD && tensor == LinearTensor.WEIGHT;
-            return current(Minifloat.E4M3FN, whole ? new Span.Whole() : new Span.Vector(), new TorchaoScale(true));
+            return current(Float8Format.E4M3FN, whole ? new Span.Whole() : new Span.Vector(), new TorchaoScale(true));
         }
     }
 
@@ -318,11 +318,11 @@ public sealed interface TrainingRecipe {
             return switch (tensor) {
                 case INPUT ->
                     new OperandForm(
-                            Minifloat.E4M3FN,
+                            Float8Format.E4M3FN,
                             new Span.Whole(),
                             new Scaling.Delayed(0, amaxHistoryLength, AmaxHistory.Algorithm.MAX));
                 case WEIGHT ->
-                    current(Minifloat.E4M3FN, new Span.Vector(), new TransformerEngineScale(0, false, false));
+                    current(Float8Format.E4M3FN, new Span.Vector(), new TransformerEngineScale(0, false, false));
                 case GRAD_OUTPUT -> null;
             };
         }
@@ -333,7 +333,7 @@ public sealed interface TrainingRecipe {
         }
     }
 
-    private static OperandForm current(Minifloat format, Span span, QuantScaleRule rule) {
+    private static OperandForm current(Float8Format format, Span span, QuantScaleRule rule) {
         return new OperandForm(format, span, new Scaling.Current(rule));
     }
 

@@ -1,6 +1,6 @@
 package dev.octet.quant.scale;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 
 /**
  * Delayed scaling of one tensor: from the largest magnitudes of earlier steps to the multiplier of the next, as Transformer Engine does
@@ -22,7 +22,7 @@ public final class AmaxHistory {
     private AmaxHistory() {}
 
     /** What amax is divided into: the format's largest number over {@code 2^margin}, in FP32. */
-    public static float scaledMax(Minifloat format, int margin) {
+    public static float scaledMax(Float8Format format, int margin) {
         return (float) Math.scalb((double) format.maxValue(), -margin);
     }
 
@@ -75,7 +75,7 @@ public final class AmaxHistory {
      * @return the multiplier from now on
      */
     public static float updateUnfused(
-            float[] history, float quantScale, Minifloat format, int margin, Algorithm algorithm) {
+            float[] history, float quantScale, Float8Format format, int margin, Algorithm algorithm) {
         float amax = history[0];
         if (algorithm == Algorithm.MAX) {
             for (float a : history) {

@@ -1,7 +1,7 @@
 package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 
 /**
@@ -13,19 +13,20 @@ import dev.octet.quant.number.Overflow;
  * @param overflow what becomes of values beyond the largest number
  * @param scaleType how scales are stored: F32, BF16, F16 or F8_E8M0
  */
-public record CastSpec(Minifloat format, Granularity granularity, ScaleRule rule, Overflow overflow, DType scaleType) {
+public record CastSpec(
+        Float8Format format, Granularity granularity, ScaleRule rule, Overflow overflow, DType scaleType) {
     /** @throws IllegalArgumentException when scales cannot be stored as {@code scaleType} or values cannot be {@code format} */
     public CastSpec {
         if (!StoredScale.isScaleType(scaleType)) {
             throw new IllegalArgumentException("scales cannot be stored as " + scaleType);
         }
-        if (format == Minifloat.E8M0) {
+        if (format == Float8Format.E8M0) {
             throw new IllegalArgumentException("E8M0 has neither sign nor zero; it is a format for scales, not values");
         }
     }
 
     /** Saturating, scale {@code amax / max} stored as F32. */
-    public CastSpec(Minifloat format, Granularity granularity) {
+    public CastSpec(Float8Format format, Granularity granularity) {
         this(format, granularity, new ScaleRule.AmaxRule(), Overflow.SATURATE, DType.F32);
     }
 

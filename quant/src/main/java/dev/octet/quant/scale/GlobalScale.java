@@ -2,7 +2,7 @@ package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.MemorySegment;
 
 /**
@@ -22,8 +22,8 @@ public record GlobalScale(float value, Direction direction) {
         DIVISOR
     }
 
-    private static final float LARGEST_BLOCK = Minifloat.E4M3FN.maxValue();
-    private static final float SMALLEST_BLOCK = Minifloat.E4M3FN.minPositive();
+    private static final float LARGEST_BLOCK = Float8Format.E4M3FN.maxValue();
+    private static final float SMALLEST_BLOCK = Float8Format.E4M3FN.minPositive();
 
     /** @throws IllegalArgumentException when the value is not positive, finite and normal */
     public GlobalScale {
@@ -38,7 +38,7 @@ public record GlobalScale(float value, Direction direction) {
      * @param amax largest magnitude of the tensor, finite and at least 0
      * @param format of the codes
      */
-    public static GlobalScale of(float amax, Minifloat format, Direction direction) {
+    public static GlobalScale of(float amax, Float8Format format, Direction direction) {
         if (!(amax >= 0 && amax < Float.POSITIVE_INFINITY)) {
             throw new IllegalArgumentException("amax " + amax + " has no scale");
         }
@@ -61,7 +61,7 @@ public record GlobalScale(float value, Direction direction) {
      * @param format of the codes
      * @param stored takes {@code count} E4M3 codes
      */
-    public void blocks(MemorySegment amax, long count, Minifloat format, MemorySegment stored) {
+    public void blocks(MemorySegment amax, long count, Float8Format format, MemorySegment stored) {
         float max = format.maxValue();
         for (long i = 0; i < count; i++) {
             float magnitude = amax.get(Tensor.F32_LE, i * Float.BYTES);

@@ -1,7 +1,7 @@
 package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 
 /**
  * How training libraries derive from the largest magnitude what a tensor or block is <em>multiplied</em> by before the cast, its
@@ -19,7 +19,7 @@ public sealed interface QuantScaleRule permits TransformerEngineScale, Transform
      * @param format what it is cast to
      * @param input element type of what is quantised: F32, BF16 or F16
      */
-    float quantScale(float amax, Minifloat format, DType input);
+    float quantScale(float amax, Float8Format format, DType input);
 
     /** The dequantisation multiplier for {@code quantScale}: its FP32 reciprocal, correctly rounded, subnormal where it has to be. */
     static float scale(float quantScale) {

@@ -3,7 +3,7 @@ package dev.octet.quant.scale;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.MemorySegment;
 
 /**
@@ -16,7 +16,7 @@ import java.lang.foreign.MemorySegment;
  * @param format the codes
  */
 public record QuantizedTensor(
-        TensorSpec spec, MemorySegment codes, Tensor scale, Granularity granularity, Minifloat format) {
+        TensorSpec spec, MemorySegment codes, Tensor scale, Granularity granularity, Float8Format format) {
     /** @throws IllegalArgumentException when the parts do not fit each other */
     public QuantizedTensor {
         if (spec.dtype() != format.dtype()) {

@@ -2,10 +2,10 @@ package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -21,8 +21,8 @@ import java.lang.foreign.ValueLayout;
  * short.
  */
 public final class ScaleNumbers {
-    private static final float[] E4M3 = Minifloat.E4M3FN.decodeTable();
-    private static final float[] E8M0 = Minifloat.E8M0.decodeTable();
+    private static final float[] E4M3 = Float8Format.E4M3FN.decodeTable();
+    private static final float[] E8M0 = Float8Format.E8M0.decodeTable();
 
     private ScaleNumbers() {}
 
@@ -81,12 +81,12 @@ public final class ScaleNumbers {
             return true;
         }
         if (number == DType.F8_E4M3FN) {
-            Cast.best()
+            ElementCast.best()
                     .encode(
                             DType.F32,
                             f32.asSlice(0, count * Float.BYTES),
                             1,
-                            Minifloat.E4M3FN,
+                            Float8Format.E4M3FN,
                             Overflow.SATURATE,
                             stored.asSlice(0, count));
         }
@@ -145,7 +145,7 @@ public final class ScaleNumbers {
         }
         int field = bits >>> 23;
         int up = (bits & 0x7FFFFF) != 0 ? 1 : 0;
-        return Math.min(field + up, Minifloat.E8M0.maxCode());
+        return Math.min(field + up, Float8Format.E8M0.maxCode());
     }
 
     private static boolean same(float stored, float scale) {

@@ -1,6 +1,6 @@
 package dev.octet.quant.scale;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 
 /**
  * How the scale (dequantisation multiplier) of a block follows from its largest magnitude, {@code amax}.
@@ -81,7 +81,7 @@ public sealed interface ScaleRule {
      * @return positive; may be subnormal or, for huge {@code amax} in a small format, infinite: see {@link StoredScale#round}
      * @throws IllegalArgumentException when {@code amax} is negative, infinite or NaN
      */
-    default float scale(float amax, Minifloat format) {
+    default float scale(float amax, Float8Format format) {
         if (!(amax >= 0 && amax < Float.POSITIVE_INFINITY)) {
             throw new IllegalArgumentException("amax " + amax + " has no scale");
         }
@@ -96,7 +96,7 @@ public sealed interface ScaleRule {
         };
     }
 
-    private static float amaxScale(float amax, Minifloat format) {
+    private static float amaxScale(float amax, Float8Format format) {
         // An amax so small that the quotient is zero still has a positive scale.
         return Math.max(amax / format.maxValue(), Float.MIN_VALUE);
     }
@@ -112,7 +112,7 @@ public sealed interface ScaleRule {
         return PowersOfTwo.of(up ? exponent + 1 : exponent);
     }
 
-    private static int exponentOf(float amax, Minifloat format, Exponent rule) {
+    private static int exponentOf(float amax, Float8Format format, Exponent rule) {
         int floor = PowersOfTwo.exponent(amax) - format.maxExponent();
         double significand = PowersOfTwo.significand(amax);
         return switch (rule) {

@@ -3,8 +3,8 @@ package dev.octet.quant.scale;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -79,7 +79,7 @@ public final class StoredScale {
         if (type == DType.F16) {
             return Half.MAX_VALUE;
         }
-        return type == DType.BF16 ? BFloat16.toFloat((short) 0x7F7F) : Minifloat.E8M0.maxValue();
+        return type == DType.BF16 ? BFloat16.toFloat((short) 0x7F7F) : Float8Format.E8M0.maxValue();
     }
 
     /** Element {@code index} of a segment of scales. */
@@ -89,7 +89,7 @@ public final class StoredScale {
             return scales.get(Tensor.F32_LE, index * 4);
         }
         if (type == DType.F8_E8M0) {
-            return Minifloat.E8M0.decode(scales.get(ValueLayout.JAVA_BYTE, index) & 0xFF);
+            return Float8Format.E8M0.decode(scales.get(ValueLayout.JAVA_BYTE, index) & 0xFF);
         }
         short bits = scales.get(Tensor.I16_LE, index * 2);
         return type == DType.BF16 ? BFloat16.toFloat(bits) : Half.toFloat(bits);
@@ -101,7 +101,7 @@ public final class StoredScale {
         if (type == DType.F32) {
             scales.set(Tensor.F32_LE, index * 4, scale);
         } else if (type == DType.F8_E8M0) {
-            scales.set(ValueLayout.JAVA_BYTE, index, (byte) Minifloat.E8M0.encode(scale, Overflow.SATURATE));
+            scales.set(ValueLayout.JAVA_BYTE, index, (byte) Float8Format.E8M0.encode(scale, Overflow.SATURATE));
         } else {
             short bits = type == DType.BF16 ? BFloat16.fromFloat(scale) : Half.fromFloat(scale);
             scales.set(Tensor.I16_LE, index * 2, bits);

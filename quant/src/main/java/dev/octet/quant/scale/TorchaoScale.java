@@ -1,7 +1,7 @@
 package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 
 /**
  * torchao's scale function (torchao.float8): {@code max / max(amax, 1e-12)} in FP64, rounded to FP32. A NaN stays NaN, an infinite amax
@@ -14,7 +14,7 @@ public record TorchaoScale(boolean powerOfTwo) implements QuantScaleRule {
     private static final double SMALLEST_AMAX = 1e-12;
 
     @Override
-    public float quantScale(float amax, Minifloat format, DType input) {
+    public float quantScale(float amax, Float8Format format, DType input) {
         double raised = amax < SMALLEST_AMAX ? SMALLEST_AMAX : amax; // NaN is not smaller
         float quotient = (float) (format.maxValue() / raised);
         return powerOfTwo ? (float) Math.pow(2, Math.floor(log2(quotient))) : quotient;

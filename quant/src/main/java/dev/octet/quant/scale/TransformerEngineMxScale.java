@@ -1,7 +1,7 @@
 package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 
 /**
  * Transformer Engine's block exponent of MXFP8: the smallest power of two at or above {@code amax / max}, so that nothing saturates.
@@ -19,10 +19,10 @@ public record TransformerEngineMxScale() implements QuantScaleRule {
      *
      * @param amax largest magnitude of the block, at least 0
      */
-    public static int exponentCode(float amax, Minifloat format) {
+    public static int exponentCode(float amax, Float8Format format) {
         float v = amax * (1 / format.maxValue()); // the reciprocal is rounded first, as the kernel has it
         if (Float.isNaN(v)) {
-            return Minifloat.E8M0.nanCode();
+            return Float8Format.E8M0.nanCode();
         }
         if (Float.isInfinite(v)) {
             return LARGEST;
@@ -35,8 +35,8 @@ public record TransformerEngineMxScale() implements QuantScaleRule {
     }
 
     @Override
-    public float quantScale(float amax, Minifloat format, DType input) {
-        return 1 / Minifloat.E8M0.decode(exponentCode(amax, format)); // exact: 2^(127 - code), subnormal for 0xFE
+    public float quantScale(float amax, Float8Format format, DType input) {
+        return 1 / Float8Format.E8M0.decode(exponentCode(amax, format)); // exact: 2^(127 - code), subnormal for 0xFE
     }
 
     @Override

@@ -1,8 +1,8 @@
 package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 
 /**
  * Transformer Engine's scale function of current scaling and of FP8 blocks: {@code max / amax} in FP32, correctly rounded. No amax
@@ -19,7 +19,7 @@ public record TransformerEngineScale(float epsilon, boolean powerOfTwo, boolean 
     private static final float BF16_MAX = 0x1.FEp127f;
 
     @Override
-    public float quantScale(float amax, Minifloat format, DType input) {
+    public float quantScale(float amax, Float8Format format, DType input) {
         float raised = amax < epsilon ? epsilon : amax; // NaN is not smaller
         if (raised == 0 || !Float.isFinite(raised)) {
             return 1;

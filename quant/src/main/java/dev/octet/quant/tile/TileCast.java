@@ -2,12 +2,12 @@ package dev.octet.quant.tile;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
-import dev.octet.quant.cast.Cast.Range;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.cast.ElementCast.Range;
 import dev.octet.quant.cast.Nibbles;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.StoredScale;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -20,10 +20,10 @@ import org.jspecify.annotations.Nullable;
  * scales (row-major over the blocks). The results are those of {@code dev.octet.quant.Quantizer} on the whole matrix.
  *
  * <p>Floats are F32, BF16 or F16; scales are F32 multipliers, positive and finite, or zero, with which elements become zeros and codes
- * give zeros; codes one to a byte, {@link Codes#E2M1} two, the earlier in the low nibble. Overflow saturates. Immutable; for use by
+ * give zeros; codes one to a byte, {@link QuantType#E2M1} two, the earlier in the low nibble. Overflow saturates. Immutable; for use by
  * any number of threads.
  *
- * <p>Integers are {@link Cast#encodeInt8}'s, one to a byte, symmetric ones without a zero point and in -127 .. 127; those of four bits are
+ * <p>Integers are {@link ElementCast#encodeInt8}'s, one to a byte, symmetric ones without a zero point and in -127 .. 127; those of four bits are
  * decoded only.
  */
 public final class TileCast {
@@ -34,15 +34,15 @@ public final class TileCast {
     /** Four-bit codes are spread out this many at a time, one to a byte; small enough for a core's nearest cache. */
     private static final long SPREAD = 1 << 13;
 
-    private final Cast cast;
+    private final ElementCast cast;
 
     /** Tiles cast by the fastest twin this JVM can run. */
     public TileCast() {
-        this(Cast.best());
+        this(ElementCast.best());
     }
 
     /** Tiles cast by a chosen twin, for tests and measurements. */
-    public TileCast(Cast cast) {
+    public TileCast(ElementCast cast) {
         this.cast = cast;
     }
 
@@ -69,28 +69,33 @@ public final class TileCast {
      * @param codes takes {@link TileShape#codeBytes} bytes
      */
     public void encode(
-            Codes format, DType type, MemorySegment source, TileShape tile, MemorySegment scales, MemorySegment codes) {
+            QuantType format,
+            DType type,
+            MemorySegment source,
+            TileShape tile,
+            MemorySegment scales,
+            MemorySegment codes) {
         if (format.isInteger()) {
             requireEightBits(format);
             encodeIntegers(type, source, tile, scales, null, codes);
             return;
         }
-        Minifloat minifloat = format.minifloat().orElseThrow();
-        if (format == Codes.E2M1) {
+        Float8Format minifloat = format.minifloat().orElseThrow();
+        if (format == QuantType.E2M1) {
             encodePairs(minifloat, type, source, tile, scales, codes);
             return;
         }
         encodeBytes(minifloat, type, source, tile, scales, codes);
     }
 
-    private static void requireEightBits(Codes format) {
+    private static void requireEightBits(QuantType format) {
         if (format.bits() != Byte.SIZE) {
             throw new IllegalArgumentException(format + " is read, not written");
         }
     }
 
     private void encodeBytes(
-            Minifloat format,
+            Float8Format format,
             DType type,
             MemorySegment source,
             TileShape tile,
@@ -105,7 +110,7 @@ public final class TileCast {
     }
 
     private void encodePairs(
-            Minifloat format,
+            Float8Format format,
             DType type,
             MemorySegment source,
             TileShape tile,
@@ -155,13 +160,18 @@ public final class TileCast {
      * @param target takes {@code tile.elements()} floats of {@code type}
      */
     public void decode(
-            Codes format, MemorySegment codes, TileShape tile, MemorySegment scales, DType type, MemorySegment target) {
+            QuantType format,
+            MemorySegment codes,
+            TileShape tile,
+            MemorySegment scales,
+            DType type,
+            MemorySegment target) {
         if (format.isInteger()) {
             decodeIntegers(codes, tile, scales, null, type, target);
             return;
         }
-        Minifloat minifloat = format.minifloat().orElseThrow();
-        if (format == Codes.E2M1) {
+        Float8Format minifloat = format.minifloat().orElseThrow();
+        if (format == QuantType.E2M1) {
             decodePairs(minifloat, codes, tile, scales, type, target);
             return;
         }
@@ -169,7 +179,7 @@ public final class TileCast {
     }
 
     private void decodeBytes(
-            Minifloat format,
+            Float8Format format,
             MemorySegment codes,
             TileShape tile,
             MemorySegment scales,
@@ -184,7 +194,7 @@ public final class TileCast {
     }
 
     private void decodePairs(
-            Minifloat format,
+            Float8Format format,
             MemorySegment codes,
             TileShape tile,
             MemorySegment scales,
@@ -265,7 +275,7 @@ public final class TileCast {
         return (byte) Math.rint(Math.clamp(LOWEST - range.smallest() / (double) scale, LOWEST, Byte.MAX_VALUE));
     }
 
-    /** As {@link #encode} with {@link Codes#INT8_ASYMMETRIC}; {@code zeroPoints} holds one I8 for each scale. */
+    /** As {@link #encode} with {@link QuantType#INT8_ASYMMETRIC}; {@code zeroPoints} holds one I8 for each scale. */
     public void encodeAffine(
             DType type,
             MemorySegment source,
@@ -276,7 +286,7 @@ public final class TileCast {
         encodeIntegers(type, source, tile, scales, zeroPoints, codes);
     }
 
-    /** As {@link #decode} with {@link Codes#INT8_ASYMMETRIC}; {@code zeroPoints} holds one I8 for each scale. */
+    /** As {@link #decode} with {@link QuantType#INT8_ASYMMETRIC}; {@code zeroPoints} holds one I8 for each scale. */
     public void decodeAffine(
             MemorySegment codes,
             TileShape tile,

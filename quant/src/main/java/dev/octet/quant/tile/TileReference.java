@@ -4,9 +4,9 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
@@ -30,14 +30,14 @@ final class TileReference {
     }
 
     static void encode(
-            Codes format,
+            QuantType format,
             DType type,
             MemorySegment source,
             TileShape tile,
             MemorySegment scales,
             @Nullable MemorySegment zeroPoints,
             MemorySegment codes) {
-        if (format == Codes.E2M1) {
+        if (format == QuantType.E2M1) {
             codes.fill((byte) 0);
         }
         int[] indexes = scaleIndexes(tile);
@@ -49,7 +49,7 @@ final class TileReference {
             int code = format.isInteger()
                     ? integer(quotient, zeroPoints == null ? null : zeroPoints.get(ValueLayout.JAVA_BYTE, s))
                     : format.minifloat().orElseThrow().encode(quotient, Overflow.SATURATE);
-            if (format == Codes.E2M1) {
+            if (format == QuantType.E2M1) {
                 int pair = codes.get(ValueLayout.JAVA_BYTE, i / 2);
                 codes.set(ValueLayout.JAVA_BYTE, i / 2, (byte) (pair | (i % 2 == 0 ? code : code << 4)));
             } else {
@@ -64,7 +64,7 @@ final class TileReference {
     }
 
     static void decode(
-            Codes format,
+            QuantType format,
             MemorySegment codes,
             TileShape tile,
             MemorySegment scales,
@@ -80,8 +80,8 @@ final class TileReference {
                 int zeroPoint = zeroPoints == null ? 0 : zeroPoints.get(ValueLayout.JAVA_BYTE, s);
                 steps = codes.get(ValueLayout.JAVA_BYTE, i) - zeroPoint;
             } else {
-                Minifloat minifloat = format.minifloat().orElseThrow();
-                int code = format == Codes.E2M1
+                Float8Format minifloat = format.minifloat().orElseThrow();
+                int code = format == QuantType.E2M1
                         ? (codes.get(ValueLayout.JAVA_BYTE, i / 2) >> (i % 2 * 4)) & 0xF
                         : codes.get(ValueLayout.JAVA_BYTE, i) & 0xFF;
                 steps = minifloat.decode(code);

@@ -1,7 +1,7 @@
 package dev.octet.quant.tile;
 
 import dev.octet.formats.tensor.Shape;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 
 /**
@@ -23,7 +23,7 @@ public record TileShape(long rows, long cols, Granularity granularity) {
     }
 
     /** Bytes that the tile's codes take. */
-    public long codeBytes(Codes codes) {
-        return codes == Codes.E2M1 ? Math.ceilDiv(elements(), 2L) : elements();
+    public long codeBytes(QuantType codes) {
+        return codes == QuantType.E2M1 ? Math.ceilDiv(elements(), 2L) : elements();
     }
 }

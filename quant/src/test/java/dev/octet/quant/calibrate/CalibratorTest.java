@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.statistics.LogHistogram;
 import dev.octet.quant.statistics.StatisticsAccumulator;
@@ -78,7 +78,7 @@ final class CalibratorTest {
     }
 
     /** Mean squared error of the samples themselves through the real cast. */
-    private static double error(float[] x, double clip, Minifloat format) {
+    private static double error(float[] x, double clip, Float8Format format) {
         double scale = clip / format.maxValue();
         double sum = 0;
         for (float v : x) {
@@ -92,7 +92,7 @@ final class CalibratorTest {
     @EnumSource(Samples.class)
     void absmax_is_the_greatest_magnitude(Samples samples) {
         float[] m = magnitudes(samples.take());
-        assertEquals(m[N - 1], new Absmax().clip(of(samples.take()), Minifloat.E4M3FN));
+        assertEquals(m[N - 1], new Absmax().clip(of(samples.take()), Float8Format.E4M3FN));
     }
 
     @ParameterizedTest
@@ -102,7 +102,7 @@ final class CalibratorTest {
         TensorStatistics t = of(samples.take());
         for (double percent : new double[] {10, 50, 90, 99, 99.9, 100}) {
             double exact = m[(int) Math.ceil(percent / 100 * N) - 1];
-            double clip = new Percentile(percent).clip(t, Minifloat.E4M3FN);
+            double clip = new Percentile(percent).clip(t, Float8Format.E4M3FN);
             assertEquals(exact, clip, exact / LogHistogram.BINS_PER_OCTAVE, samples + " " + percent);
         }
     }
@@ -112,17 +112,17 @@ final class CalibratorTest {
         float[] x = new float[100];
         x[0] = 5;
         x[1] = -7;
-        assertEquals(7, new Percentile(99.5).clip(of(x), Minifloat.E4M3FN), 0.5);
-        assertEquals(5, new Percentile(98.5).clip(of(x), Minifloat.E4M3FN), 0.5);
-        assertEquals(5, new Percentile(50).clip(of(x), Minifloat.E4M3FN), 0.5);
-        assertTrue(new Percentile(1e-9).clip(of(0f, Float.MIN_VALUE), Minifloat.E4M3FN) > 0);
+        assertEquals(7, new Percentile(99.5).clip(of(x), Float8Format.E4M3FN), 0.5);
+        assertEquals(5, new Percentile(98.5).clip(of(x), Float8Format.E4M3FN), 0.5);
+        assertEquals(5, new Percentile(50).clip(of(x), Float8Format.E4M3FN), 0.5);
+        assertTrue(new Percentile(1e-9).clip(of(0f, Float.MIN_VALUE), Float8Format.E4M3FN) > 0);
     }
 
     @ParameterizedTest
     @EnumSource(Samples.class)
     void mse_finds_a_clip_as_good_as_trying_them_all_on_the_samples(Samples samples) {
         float[] x = samples.take();
-        for (Minifloat format : List.of(Minifloat.E4M3FN, Minifloat.E5M2, Minifloat.E2M1)) {
+        for (Float8Format format : List.of(Float8Format.E4M3FN, Float8Format.E5M2, Float8Format.E2M1)) {
             double amax = of(x).amax();
             double best = Double.POSITIVE_INFINITY;
             for (double clip = amax; clip > amax / 1024; clip *= 0.97) {
@@ -146,12 +146,12 @@ final class CalibratorTest {
     void mse_cuts_off_where_the_format_has_little_range() {
         float[] x = Samples.NORMAL.take();
         x[3] = 30;
-        assertTrue(new Mse().clip(of(x), Minifloat.E2M1) < 10);
-        assertTrue(new Mse().clip(of(x), Minifloat.E5M2) > 25);
+        assertTrue(new Mse().clip(of(x), Float8Format.E2M1) < 10);
+        assertTrue(new Mse().clip(of(x), Float8Format.E5M2) > 25);
     }
 
     /** The definition in the Javadoc of {@link Entropy}, from the samples, with a list of samples in place of each bin. */
-    private static double divergence(float[] sorted, double clip, Minifloat format) {
+    private static double divergence(float[] sorted, double clip, Float8Format format) {
         double scale = clip / format.maxValue();
         MagnitudeGrid grid = new MagnitudeGrid(format);
         double[] p = new double[LogHistogram.BIN_COUNT];
@@ -197,8 +197,8 @@ final class CalibratorTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Minifloat.class)
-    void the_grid_rounds_as_the_cast_does_except_on_ties(Minifloat format) {
+    @EnumSource(Float8Format.class)
+    void the_grid_rounds_as_the_cast_does_except_on_ties(Float8Format format) {
         MagnitudeGrid grid = new MagnitudeGrid(format);
         Random random = new Random(5);
         for (int i = 0; i < 10_000 && format.isSigned(); i++) {
@@ -214,18 +214,18 @@ final class CalibratorTest {
     void entropy_finds_the_clip_of_least_divergence_by_its_definition(Samples samples) {
         float[] m = magnitudes(samples.take());
         TensorStatistics t = of(samples.take());
-        double clip = new Entropy().clip(t, Minifloat.E4M3FN);
-        double best = divergence(m, t.amax(), Minifloat.E4M3FN);
+        double clip = new Entropy().clip(t, Float8Format.E4M3FN);
+        double best = divergence(m, t.amax(), Float8Format.E4M3FN);
         for (int b = t.histogram().lastBin() - 1; b >= 0; b--) {
             double candidate = LogHistogram.upperEdge(b);
             if (Arrays.stream(toDoubles(m)).filter(v -> v >= candidate).count() > 0.01 * N) {
                 break;
             }
             if (t.histogram().count(b) > 0) {
-                best = Math.min(best, divergence(m, candidate, Minifloat.E4M3FN));
+                best = Math.min(best, divergence(m, candidate, Float8Format.E4M3FN));
             }
         }
-        double found = divergence(m, clip, Minifloat.E4M3FN);
+        double found = divergence(m, clip, Float8Format.E4M3FN);
         assertEquals(best, found, 1e-9, samples + " clip " + clip + " of " + t.amax());
         assertTrue(t.shareAbove(clip) <= 0.0101);
     }
@@ -239,8 +239,8 @@ final class CalibratorTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Minifloat.class)
-    void every_clip_is_finite_and_between_zero_and_amax_whatever_the_tensor_holds(Minifloat format) {
+    @EnumSource(Float8Format.class)
+    void every_clip_is_finite_and_between_zero_and_amax_whatever_the_tensor_holds(Float8Format format) {
         float inf = Float.POSITIVE_INFINITY;
         float mask = -3.4028235e38f;
         float[] masked = new float[3000];
@@ -279,7 +279,7 @@ final class CalibratorTest {
         for (float[] x : List.of(
                 new float[0], new float[100], new float[] {Float.NaN}, new float[] {Float.NEGATIVE_INFINITY, -0f})) {
             for (Calibrator c : ALL) {
-                assertEquals(0, c.clip(of(x), Minifloat.E4M3FN), c.text());
+                assertEquals(0, c.clip(of(x), Float8Format.E4M3FN), c.text());
             }
         }
     }
@@ -288,8 +288,8 @@ final class CalibratorTest {
     void a_tensor_of_one_value_is_hit_exactly_by_every_calibrator() {
         for (Calibrator c : ALL) {
             for (float v : new float[] {3f, 0.7f, 1f, 448f}) {
-                double clip = c.clip(of(v, v, -v, v), Minifloat.E4M3FN);
-                assertEquals(0, error(new float[] {v}, clip, Minifloat.E4M3FN), v * v * 5e-3, c.text());
+                double clip = c.clip(of(v, v, -v, v), Float8Format.E4M3FN);
+                assertEquals(0, error(new float[] {v}, clip, Float8Format.E4M3FN), v * v * 5e-3, c.text());
             }
         }
     }

@@ -16,13 +16,13 @@ class BestCastTest {
         private PrintTwin() {}
 
         public static void main(String[] args) {
-            System.out.println("twin: " + Cast.best().name());
+            System.out.println("twin: " + ElementCast.best().name());
         }
     }
 
     @Test
     void with_the_vector_module_the_twin_is_the_vector_one_where_vectors_are_wide() {
-        assertEquals(CastVector.fits(), Cast.best() instanceof CastVector);
+        assertEquals(ElementCastVector.fits(), ElementCast.best() instanceof ElementCastVector);
     }
 
     @Test

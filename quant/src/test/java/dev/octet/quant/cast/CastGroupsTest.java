@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -25,15 +25,16 @@ import org.junit.jupiter.params.provider.MethodSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class CastGroupsTest {
     private static final List<DType> FLOATS = List.of(DType.F32, DType.BF16, DType.F16);
-    private static final List<Minifloat> FORMATS = List.of(Minifloat.E4M3FN, Minifloat.E5M2FNUZ);
-    private static final int[] SIZES = {1, 8, 16, 24, 32, 128, 1024, CastVector.TILE, 2 * CastVector.TILE};
+    private static final List<Float8Format> FORMATS = List.of(Float8Format.E4M3FN, Float8Format.E5M2FNUZ);
+    private static final int[] SIZES = {1, 8, 16, 24, 32, 128, 1024, ElementCastVector.TILE, 2 * ElementCastVector.TILE
+    };
     private static final int[] COUNTS = {0, 1, 13, 31, 32, 33, 207, 4098};
-    private static final Cast REFERENCE = new CastReference();
+    private static final ElementCast REFERENCE = new ElementCastReference();
 
-    static Stream<Cast> twins() {
-        return CastVector.fits()
-                ? Stream.of(REFERENCE, new CastScalar(), new CastArrays(), new CastVector())
-                : Stream.of(REFERENCE, new CastScalar(), new CastArrays());
+    static Stream<ElementCast> twins() {
+        return ElementCastVector.fits()
+                ? Stream.of(REFERENCE, new ElementCastScalar(), new CastArrays(), new ElementCastVector())
+                : Stream.of(REFERENCE, new ElementCastScalar(), new CastArrays());
     }
 
     private static MemorySegment bytes(long count) {
@@ -70,12 +71,12 @@ class CastGroupsTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void groups_have_the_codes_of_each_group_by_itself(Cast cast) {
+    void groups_have_the_codes_of_each_group_by_itself(ElementCast cast) {
         forEachCase((type, count, size) -> {
             long width = type.bits() / 8;
             MemorySegment source = random(type, count, 3);
             MemorySegment scales = scales(Math.ceilDiv(count, size));
-            for (Minifloat format : FORMATS) {
+            for (Float8Format format : FORMATS) {
                 MemorySegment expected = bytes(count);
                 forEachGroup(count, size, (s, first, n) -> {
                     float scale = scales.get(Tensor.F32_LE, s * 4);
@@ -91,11 +92,11 @@ class CastGroupsTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void groups_have_the_values_of_each_group_by_itself(Cast cast) {
+    void groups_have_the_values_of_each_group_by_itself(ElementCast cast) {
         forEachCase((type, count, size) -> {
             long width = type.bits() / 8;
             MemorySegment scales = scales(Math.ceilDiv(count, size));
-            for (Minifloat format : FORMATS) {
+            for (Float8Format format : FORMATS) {
                 MemorySegment codes = bytes(count);
                 new SplittableRandom(count).nextBytes((byte[]) codes.heapBase().orElseThrow());
                 MemorySegment expected = bytes(count * width);
@@ -113,22 +114,22 @@ class CastGroupsTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void more_groups_than_a_kernel_takes_at_once_have_codes_too(Cast cast) {
-        int count = 2 * CastVector.TILE + 3 * 64;
+    void more_groups_than_a_kernel_takes_at_once_have_codes_too(ElementCast cast) {
+        int count = 2 * ElementCastVector.TILE + 3 * 64;
         MemorySegment source = random(DType.BF16, count, 1);
-        for (int size : new int[] {64, CastVector.TILE}) {
+        for (int size : new int[] {64, ElementCastVector.TILE}) {
             MemorySegment scales = scales(Math.ceilDiv(count, size));
             MemorySegment expected = bytes(count);
             MemorySegment actual = bytes(count);
-            REFERENCE.encodeGroups(DType.BF16, source, scales, size, Minifloat.E4M3FN, Overflow.SATURATE, expected);
-            cast.encodeGroups(DType.BF16, source, scales, size, Minifloat.E4M3FN, Overflow.SATURATE, actual);
+            REFERENCE.encodeGroups(DType.BF16, source, scales, size, Float8Format.E4M3FN, Overflow.SATURATE, expected);
+            cast.encodeGroups(DType.BF16, source, scales, size, Float8Format.E4M3FN, Overflow.SATURATE, actual);
             assertEquals(-1, expected.mismatch(actual), "groups of " + size);
         }
     }
 
     @ParameterizedTest
     @MethodSource("twins")
-    void groups_raise_the_magnitudes_of_each_group_by_itself(Cast cast) {
+    void groups_raise_the_magnitudes_of_each_group_by_itself(ElementCast cast) {
         forEachCase((type, count, size) -> {
             long width = type.bits() / 8;
             MemorySegment source = random(type, count, 3);
@@ -145,7 +146,7 @@ class CastGroupsTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void a_nan_tops_infinity_tops_all_in_its_group_only(Cast cast) {
+    void a_nan_tops_infinity_tops_all_in_its_group_only(ElementCast cast) {
         for (DType type : FLOATS) {
             for (int size : new int[] {16, 32, 64, 100}) {
                 for (int place = 0; place < 2 * size; place++) {
@@ -168,7 +169,7 @@ class CastGroupsTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void a_scale_of_zero_gives_zeros_with_the_signs_of_the_elements(Cast cast) {
+    void a_scale_of_zero_gives_zeros_with_the_signs_of_the_elements(ElementCast cast) {
         for (int size : new int[] {1, 16, 32, 48, 4096}) {
             int count = 2 * size;
             MemorySegment source = random(DType.F32, count, 3);
@@ -176,11 +177,11 @@ class CastGroupsTest {
             scales.set(Tensor.F32_LE, 4, 1);
             MemorySegment by = size == 1 ? scales : scales.asSlice(0, 8);
             MemorySegment codes = bytes(count);
-            cast.encodeGroups(DType.F32, source, by, size, Minifloat.E4M3FN, Overflow.SATURATE, codes);
+            cast.encodeGroups(DType.F32, source, by, size, Float8Format.E4M3FN, Overflow.SATURATE, codes);
             for (int i = 0; i < count; i++) {
                 float x = source.get(Tensor.F32_LE, i * 4L);
                 float divided = i < size ? Math.copySign(0f, x) : x;
-                byte expected = (byte) Minifloat.E4M3FN.encode(divided, Overflow.SATURATE);
+                byte expected = (byte) Float8Format.E4M3FN.encode(divided, Overflow.SATURATE);
                 assertEquals(expected, codes.get(ValueLayout.JAVA_BYTE, i), size + " " + i);
             }
         }
@@ -188,18 +189,18 @@ class CastGroupsTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void scales_that_are_not_one_for_each_group_are_refused(Cast cast) {
+    void scales_that_are_not_one_for_each_group_are_refused(ElementCast cast) {
         MemorySegment floats = bytes(4 * 33);
         for (int groups : new int[] {1, 3}) {
             MemorySegment scales = bytes(4L * groups);
             assertThrows(IllegalArgumentException.class, () -> cast.amaxGroups(DType.F32, floats, 32, scales));
             assertThrows(
                     IllegalArgumentException.class,
-                    () -> cast.decodeGroups(Minifloat.E4M3FN, bytes(33), scales, 32, DType.F32, floats));
+                    () -> cast.decodeGroups(Float8Format.E4M3FN, bytes(33), scales, 32, DType.F32, floats));
             assertThrows(
                     IllegalArgumentException.class,
                     () -> cast.encodeGroups(
-                            DType.F32, floats, scales, 32, Minifloat.E4M3FN, Overflow.SATURATE, bytes(33)));
+                            DType.F32, floats, scales, 32, Float8Format.E4M3FN, Overflow.SATURATE, bytes(33)));
         }
         assertThrows(IllegalArgumentException.class, () -> cast.amaxGroups(DType.F32, floats, 0, bytes(8)));
     }

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast.Range;
+import dev.octet.quant.cast.ElementCast.Range;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.math.BigDecimal;
@@ -22,13 +22,14 @@ import org.junit.jupiter.params.provider.MethodSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class CastInt8Test {
     private static final List<DType> FLOATS = List.of(DType.F32, DType.BF16, DType.F16);
-    private static final int[] LENGTHS = {0, 1, 13, 16, 31, 32, 33, 207, 4098, CastVector.TILE + 17};
+    private static final int[] LENGTHS = {0, 1, 13, 16, 31, 32, 33, 207, 4098, ElementCastVector.TILE + 17};
     private static final int[] ZERO_POINTS = {-128, -127, -1, 0, 1, 64, 127};
 
-    static Stream<Cast> twins() {
-        return CastVector.fits()
-                ? Stream.of(new CastReference(), new CastScalar(), new CastArrays(), new CastVector())
-                : Stream.of(new CastReference(), new CastScalar(), new CastArrays());
+    static Stream<ElementCast> twins() {
+        return ElementCastVector.fits()
+                ? Stream.of(
+                        new ElementCastReference(), new ElementCastScalar(), new CastArrays(), new ElementCastVector())
+                : Stream.of(new ElementCastReference(), new ElementCastScalar(), new CastArrays());
     }
 
     private static MemorySegment bytes(long count) {
@@ -72,7 +73,7 @@ class CastInt8Test {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void quotients_around_every_tie_round_to_even_and_saturate(Cast cast) {
+    void quotients_around_every_tie_round_to_even_and_saturate(ElementCast cast) {
         float[] quotients = quotients();
         MemorySegment codes = bytes(quotients.length);
         for (int lowest : new int[] {-127, -128}) {
@@ -88,7 +89,7 @@ class CastInt8Test {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void every_code_has_the_value_of_the_formula_in_every_type(Cast cast) {
+    void every_code_has_the_value_of_the_formula_in_every_type(ElementCast cast) {
         MemorySegment codes = bytes(256);
         for (int code = 0; code < 256; code++) {
             codes.set(ValueLayout.JAVA_BYTE, code, (byte) code);
@@ -110,8 +111,8 @@ class CastInt8Test {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void any_length_gives_the_bytes_of_the_reference(Cast cast) {
-        Cast reference = new CastReference();
+    void any_length_gives_the_bytes_of_the_reference(ElementCast cast) {
+        ElementCast reference = new ElementCastReference();
         for (int length : LENGTHS) {
             for (DType type : FLOATS) {
                 MemorySegment source = random(type, length);
@@ -141,7 +142,7 @@ class CastInt8Test {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void ends_of_the_range_are_found_in_every_place_and_zero_is_inside(Cast cast) {
+    void ends_of_the_range_are_found_in_every_place_and_zero_is_inside(ElementCast cast) {
         for (DType type : FLOATS) {
             for (int length : new int[] {1, 13, 64, 207}) {
                 for (int place = 0; place < length; place++) {
@@ -160,7 +161,7 @@ class CastInt8Test {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void nan_widens_no_range(Cast cast) {
+    void nan_widens_no_range(ElementCast cast) {
         MemorySegment source = bytes(4 * 40);
         for (int i = 0; i < 40; i++) {
             source.set(Tensor.F32_LE, i * 4L, i % 2 == 0 ? Float.NaN : i - 20);
@@ -170,7 +171,7 @@ class CastInt8Test {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void a_scale_of_zero_gives_zero_points(Cast cast) {
+    void a_scale_of_zero_gives_zero_points(ElementCast cast) {
         MemorySegment codes = bytes(207);
         cast.encodeInt8(DType.BF16, random(DType.BF16, 207), 0, 5, -128, codes);
         for (int i = 0; i < 207; i++) {

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -23,18 +23,23 @@ class CastSweepTest {
     private static final int CHUNK = 1 << 20;
     private static final int CHUNKS = 1 << 12;
 
-    record Mode(Minifloat format, Overflow overflow) {}
+    record Mode(Float8Format format, Overflow overflow) {}
 
     static Stream<Mode> modes() {
-        return Stream.of(Minifloat.E4M3FN, Minifloat.E5M2, Minifloat.E4M3FNUZ, Minifloat.E5M2FNUZ, Minifloat.E2M1)
+        return Stream.of(
+                        Float8Format.E4M3FN,
+                        Float8Format.E5M2,
+                        Float8Format.E4M3FNUZ,
+                        Float8Format.E5M2FNUZ,
+                        Float8Format.E2M1)
                 .flatMap(f -> Stream.of(Overflow.values()).map(o -> new Mode(f, o)));
     }
 
     @ParameterizedTest
     @MethodSource("modes")
     void every_float_has_the_code_of_the_reference(Mode mode) {
-        Cast reference = new CastReference();
-        Cast vector = new CastVector();
+        ElementCast reference = new ElementCastReference();
+        ElementCast vector = new ElementCastVector();
         IntStream.range(0, CHUNKS).parallel().forEach(chunk -> {
             try (Arena arena = Arena.ofConfined()) {
                 MemorySegment floats = arena.allocate(4L * CHUNK, 64);

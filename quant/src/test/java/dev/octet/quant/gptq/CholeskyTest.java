@@ -41,7 +41,7 @@ class CholeskyTest {
                 l[i][j] = i == j ? Math.sqrt(rest) : rest / l[j][j];
             }
         }
-        for (TileKernel kernel : new TileKernel[] {new TileReference(), new TileVector()}) {
+        for (GptqTileKernel kernel : new GptqTileKernel[] {new GptqTileReference(), new GptqTileVector()}) {
             double[] factor = a.clone();
             assertTrue(Cholesky.factor(layout, factor, kernel));
             for (int i = 0; i < size; i++) {
@@ -59,7 +59,7 @@ class CholeskyTest {
             for (int at : new int[] {0, 15, 16, 39}) {
                 double[] a = matrix(layout, 1);
                 a[layout.index(at, at)] = bad;
-                assertFalse(Cholesky.factor(layout, a, TileKernel.best()), bad + " at " + at);
+                assertFalse(Cholesky.factor(layout, a, GptqTileKernel.best()), bad + " at " + at);
             }
         }
     }

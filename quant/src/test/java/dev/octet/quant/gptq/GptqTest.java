@@ -12,10 +12,10 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.Quantizer;
-import dev.octet.quant.cast.Cast;
-import dev.octet.quant.cast.CastReference;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.cast.ElementCastReference;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.Granularity;
@@ -48,7 +48,7 @@ class GptqTest {
         arena.close();
     }
 
-    private static CastSpec perRow(Minifloat format) {
+    private static CastSpec perRow(Float8Format format) {
         return new CastSpec(format, new Granularity.PerChannel(0));
     }
 
@@ -95,9 +95,9 @@ class GptqTest {
 
     @ParameterizedTest
     @EnumSource(
-            value = Minifloat.class,
+            value = Float8Format.class,
             names = {"E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ", "E2M1"})
-    void with_uncorrelated_inputs_codes_are_those_of_plain_rounding(Minifloat format) {
+    void with_uncorrelated_inputs_codes_are_those_of_plain_rounding(Float8Format format) {
         Tensor weight = Samples.weight(arena, 21, 34, 1);
         weight.bytes().set(Tensor.F32_LE, 40, -0f);
         CastSpec spec = perRow(format);
@@ -117,7 +117,7 @@ class GptqTest {
         for (long seed = 1; seed <= 5; seed++) {
             Tensor weight = Samples.weight(arena, 19, in, seed);
             SecondMoment h = Samples.moment(Samples.correlatedRows(2 * in, in, seed));
-            GptqResult.Done done = round(weight, h, perRow(Minifloat.E4M3FN), DEFAULTS);
+            GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), DEFAULTS);
             double[][] errors = errors(weight, done.tensor());
             double[][] plain = errors(weight, nearest(weight, done.tensor()));
             for (int c = 0; c < errors.length; c++) {
@@ -133,7 +133,7 @@ class GptqTest {
     void with_strongly_correlated_inputs_most_of_the_error_goes_away() {
         Tensor weight = Samples.weight(arena, 32, 64, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(400, 64, 1));
-        GptqResult.Done done = round(weight, h, perRow(Minifloat.E4M3FN), new GptqOptions(0.001, true));
+        GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), new GptqOptions(0.001, true));
         assertTrue(done.error() < 0.5 * done.nearestError(), done.error() + " of " + done.nearestError());
     }
 
@@ -143,7 +143,7 @@ class GptqTest {
             return cost(error, h);
         }
         double lowest = Double.POSITIVE_INFINITY;
-        for (float value : Minifloat.E2M1.decodeTable()) {
+        for (float value : Float8Format.E2M1.decodeTable()) {
             error[from] = (double) weight[from] - value * scale;
             lowest = Math.min(lowest, optimum(weight, scale, h, error, from + 1));
         }
@@ -158,7 +158,7 @@ class GptqTest {
         for (long seed = 1; seed <= 40; seed++) {
             Tensor weight = Samples.weight(arena, 1, in, seed);
             SecondMoment h = Samples.moment(Samples.correlatedRows(20, in, seed));
-            GptqResult.Done done = round(weight, h, perRow(Minifloat.E2M1), UNDAMPED);
+            GptqResult.Done done = round(weight, h, perRow(Float8Format.E2M1), UNDAMPED);
             double lowest = optimum(weight.toFloats(), done.tensor().scaleAt(0), h, new double[in], 0);
             assertTrue(done.error() >= lowest - 1e-9 * done.nearestError(), done.error() + " below " + lowest);
             assertTrue(done.error() <= done.nearestError());
@@ -176,7 +176,7 @@ class GptqTest {
         Tensor weight = Samples.weight(arena, 30, in, 3);
         SecondMoment h = Samples.moment(Samples.correlatedRows(50, in, 3));
         GptqOptions inOrder = new GptqOptions(0, false);
-        GptqResult.Done done = round(weight, h, perRow(Minifloat.E2M1), inOrder);
+        GptqResult.Done done = round(weight, h, perRow(Float8Format.E2M1), inOrder);
         double[][] errors = errors(weight, done.tensor());
         double[][] plain = errors(weight, nearest(weight, done.tensor()));
         int checked = 0;
@@ -186,7 +186,7 @@ class GptqTest {
             }
             double cost = cost(errors[c], h);
             float last = weight.toFloats()[c * in + in - 1];
-            for (float value : Minifloat.E2M1.decodeTable()) {
+            for (float value : Float8Format.E2M1.decodeTable()) {
                 double[] other = errors[c].clone();
                 other[in - 1] = (double) last - value * done.tensor().scaleAt(c);
                 assertTrue(cost(other, h) >= cost * (1 - 1e-9));
@@ -198,7 +198,7 @@ class GptqTest {
 
     /** The algorithm as the paper has it: the inverse of H, its Cholesky factor, and updates of all weights that remain. */
     private static double[] asInThePaper(
-            float[] weight, float scale, SecondMoment h, double damping, Minifloat format) {
+            float[] weight, float scale, SecondMoment h, double damping, Float8Format format) {
         int n = weight.length;
         double mean = Arrays.stream(h.diagonal()).average().orElseThrow();
         Integer[] order = IntStream.range(0, n).boxed().toArray(Integer[]::new);
@@ -253,12 +253,12 @@ class GptqTest {
         int in = 40;
         Tensor weight = Samples.weight(arena, 23, in, 7);
         SecondMoment h = Samples.moment(Samples.correlatedRows(300, in, 7));
-        GptqResult.Done done = round(weight, h, perRow(Minifloat.E4M3FN), DEFAULTS);
+        GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), DEFAULTS);
         double[][] errors = errors(weight, done.tensor());
         double[][] plain = errors(weight, nearest(weight, done.tensor()));
         for (int c = 0; c < errors.length; c++) {
             float[] row = Arrays.copyOfRange(weight.toFloats(), c * in, (c + 1) * in);
-            double[] expected = asInThePaper(row, done.tensor().scaleAt(c), h, DEFAULTS.damping(), Minifloat.E4M3FN);
+            double[] expected = asInThePaper(row, done.tensor().scaleAt(c), h, DEFAULTS.damping(), Float8Format.E4M3FN);
             if (!Arrays.equals(errors[c], plain[c])) {
                 for (int i = 0; i < in; i++) {
                     assertEquals(expected[i], row[i] - errors[c][i], c + ", " + i);
@@ -269,9 +269,9 @@ class GptqTest {
 
     @ParameterizedTest
     @EnumSource(
-            value = Minifloat.class,
+            value = Float8Format.class,
             names = {"E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ"})
-    void codes_are_finite_numbers_however_far_compensation_drives_them(Minifloat format) {
+    void codes_are_finite_numbers_however_far_compensation_drives_them(Float8Format format) {
         int in = 40;
         Tensor weight = Samples.weight(arena, 8, in, 1);
         for (int i = 0; i < 8 * in; i += 7) {
@@ -293,7 +293,7 @@ class GptqTest {
         Tensor weight = Samples.weight(arena, 100, in, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(200, in, 1));
         CastSpec spec = new CastSpec(
-                Minifloat.E4M3FN,
+                Float8Format.E4M3FN,
                 new Granularity.PerChannel(0),
                 new ScaleRule.MseRule(.5f, 1, 48),
                 Overflow.SATURATE,
@@ -302,8 +302,8 @@ class GptqTest {
         for (int threads : new int[] {2, 3, 7}) {
             assertSame(expected, Gptq.parallel(threads).quantize(weight, true, h, spec, DEFAULTS, arena));
         }
-        for (TileKernel kernel : new TileKernel[] {new TileReference(), new TileVector()}) {
-            for (Cast cast : new Cast[] {new CastReference(), Cast.best()}) {
+        for (GptqTileKernel kernel : new GptqTileKernel[] {new GptqTileReference(), new GptqTileVector()}) {
+            for (ElementCast cast : new ElementCast[] {new ElementCastReference(), ElementCast.best()}) {
                 Gptq twin = Gptq.sequential().with(kernel, cast);
                 assertSame(expected, twin.quantize(weight, true, h, spec, DEFAULTS, arena));
             }
@@ -323,9 +323,9 @@ class GptqTest {
 
     @ParameterizedTest
     @EnumSource(
-            value = Minifloat.class,
+            value = Float8Format.class,
             names = {"E4M3FN", "E2M1"})
-    void both_layouts_of_a_weight_give_the_same_values(Minifloat format) {
+    void both_layouts_of_a_weight_give_the_same_values(Float8Format format) {
         Tensor weight = Samples.weight(arena, 21, 37, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(80, 37, 1));
         QuantizedTensor rows = round(weight, h, perRow(format), DEFAULTS).tensor();
@@ -354,15 +354,15 @@ class GptqTest {
         }
         SecondMoment h = Samples.moment(Samples.correlatedRows(80, 20, 1));
         assertSame(
-                round(wide, h, perRow(Minifloat.E4M3FN), DEFAULTS),
-                round(narrow, h, perRow(Minifloat.E4M3FN), DEFAULTS));
+                round(wide, h, perRow(Float8Format.E4M3FN), DEFAULTS),
+                round(narrow, h, perRow(Float8Format.E4M3FN), DEFAULTS));
     }
 
     @Test
     void one_scale_for_the_tensor_is_possible() {
         Tensor weight = Samples.weight(arena, 20, 33, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(80, 33, 1));
-        CastSpec spec = new CastSpec(Minifloat.E4M3FN, new Granularity.PerTensor());
+        CastSpec spec = new CastSpec(Float8Format.E4M3FN, new Granularity.PerTensor());
         GptqResult.Done done = round(weight, h, spec, DEFAULTS);
         assertEquals(
                 Quantizer.sequential()
@@ -383,7 +383,7 @@ class GptqTest {
         }
         Tensor weight = Samples.weight(arena, 9, 20, 1);
         SecondMoment h = Samples.moment(rows);
-        GptqResult.Done done = round(weight, h, perRow(Minifloat.E4M3FN), new GptqOptions(damping, true));
+        GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), new GptqOptions(damping, true));
         byte[] plain = bytes(nearest(weight, done.tensor()).codes());
         byte[] codes = bytes(done.tensor().codes());
         for (int c = 0; c < 9; c++) {
@@ -393,7 +393,7 @@ class GptqTest {
         assertFalse(Arrays.equals(plain, codes));
         assertEquals(cost(errors(weight, done.tensor()), h), done.error(), 1e-9 * done.nearestError());
 
-        GptqResult.Done none = round(weight, Samples.moment(new float[5][20]), perRow(Minifloat.E4M3FN), DEFAULTS);
+        GptqResult.Done none = round(weight, Samples.moment(new float[5][20]), perRow(Float8Format.E4M3FN), DEFAULTS);
         assertArrayEquals(
                 bytes(nearest(weight, none.tensor()).codes()),
                 bytes(none.tensor().codes()));
@@ -404,12 +404,12 @@ class GptqTest {
     void a_singular_moment_is_damped_until_it_can_be_factorised() {
         Tensor weight = Samples.weight(arena, 16, 30, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(4, 30, 1)); // 4 rows, 30 channels
-        GptqResult.Done done = round(weight, h, perRow(Minifloat.E4M3FN), UNDAMPED);
+        GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), UNDAMPED);
         assertTrue(done.error() < 0.5 * done.nearestError());
     }
 
     private String refusal(Tensor weight, SecondMoment h) {
-        GptqResult result = Gptq.sequential().quantize(weight, true, h, perRow(Minifloat.E4M3FN), DEFAULTS, arena);
+        GptqResult result = Gptq.sequential().quantize(weight, true, h, perRow(Float8Format.E4M3FN), DEFAULTS, arena);
         return assertInstanceOf(GptqResult.Refused.class, result).reason();
     }
 
@@ -436,20 +436,20 @@ class GptqTest {
     void arguments_that_do_not_fit_are_refused() {
         Tensor weight = Samples.weight(arena, 3, 4, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(9, 4, 1));
-        assertRefuses(weight, Samples.identity(3), perRow(Minifloat.E4M3FN));
-        assertRefuses(weight, h, new CastSpec(Minifloat.E4M3FN, new Granularity.PerChannel(1)));
-        assertRefuses(weight, h, new CastSpec(Minifloat.E4M3FN, new Granularity.PerGroup(1, 2)));
+        assertRefuses(weight, Samples.identity(3), perRow(Float8Format.E4M3FN));
+        assertRefuses(weight, h, new CastSpec(Float8Format.E4M3FN, new Granularity.PerChannel(1)));
+        assertRefuses(weight, h, new CastSpec(Float8Format.E4M3FN, new Granularity.PerGroup(1, 2)));
         assertRefuses(
                 weight,
                 h,
                 new CastSpec(
-                        Minifloat.E4M3FN,
+                        Float8Format.E4M3FN,
                         new Granularity.PerChannel(0),
                         new ScaleRule.AmaxRule(),
                         Overflow.NON_SATURATING,
                         DType.F32));
-        assertRefuses(Tensor.ofFloats(arena, "w", Shape.of(4), 1, 2, 3, 4), h, perRow(Minifloat.E4M3FN));
-        assertRefuses(Tensor.ofLongs(arena, "w", Shape.of(1, 4), 1, 2, 3, 4), h, perRow(Minifloat.E4M3FN));
+        assertRefuses(Tensor.ofFloats(arena, "w", Shape.of(4), 1, 2, 3, 4), h, perRow(Float8Format.E4M3FN));
+        assertRefuses(Tensor.ofLongs(arena, "w", Shape.of(1, 4), 1, 2, 3, 4), h, perRow(Float8Format.E4M3FN));
         assertThrows(IllegalArgumentException.class, () -> new GptqOptions(-0.1, true));
         assertThrows(IllegalArgumentException.class, () -> new GptqOptions(Double.NaN, true));
     }
@@ -464,10 +464,10 @@ class GptqTest {
     void a_weight_without_output_channels_has_no_codes() {
         Tensor weight = Samples.weight(arena, 0, 4, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(9, 4, 1));
-        GptqResult.Done done = round(weight, h, perRow(Minifloat.E4M3FN), DEFAULTS);
+        GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), DEFAULTS);
         assertEquals(0, done.tensor().codes().byteSize());
         assertEquals(0, done.error());
-        CastSpec perTensor = new CastSpec(Minifloat.E4M3FN, new Granularity.PerTensor());
+        CastSpec perTensor = new CastSpec(Float8Format.E4M3FN, new Granularity.PerTensor());
         assertEquals(1, round(weight, h, perTensor, DEFAULTS).tensor().scaleAt(0));
     }
 }

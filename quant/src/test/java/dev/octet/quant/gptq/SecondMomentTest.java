@@ -80,8 +80,8 @@ class SecondMomentTest {
     @ValueSource(ints = {1, 16, 33})
     void both_twins_give_the_same_bits(int size) {
         float[][] rows = Samples.correlatedRows(77, size, 5);
-        SecondMoment reference = new SecondMoment(size, new TileReference());
-        SecondMoment vector = new SecondMoment(size, new TileVector());
+        SecondMoment reference = new SecondMoment(size, new GptqTileReference());
+        SecondMoment vector = new SecondMoment(size, new GptqTileVector());
         reference.add(FloatBuffer.wrap(flat(rows, 0, 77)));
         vector.add(FloatBuffer.wrap(flat(rows, 0, 77)));
         assertSameBits(reference, vector);

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.Granularity;
@@ -41,7 +41,7 @@ class WeightedScalesTest {
     }
 
     private static CastSpec spec(Granularity granularity, DType scaleType) {
-        return new CastSpec(Minifloat.E4M3FN, granularity, RULE, Overflow.SATURATE, scaleType);
+        return new CastSpec(Float8Format.E4M3FN, granularity, RULE, Overflow.SATURATE, scaleType);
     }
 
     /** Weighted squared error of some output channels with one scale, by the definition. */
@@ -50,8 +50,8 @@ class WeightedScalesTest {
         for (int c = firstChannel; c < firstChannel + count; c++) {
             for (int i = 0; i < IN; i++) {
                 float w = weight.toFloats()[c * IN + i];
-                int code = Minifloat.E4M3FN.encode(w / scale, Overflow.SATURATE);
-                double e = (double) w - Minifloat.E4M3FN.decode(code) * scale;
+                int code = Float8Format.E4M3FN.encode(w / scale, Overflow.SATURATE);
+                double e = (double) w - Float8Format.E4M3FN.decode(code) * scale;
                 sum += energies[i] * e * e;
             }
         }

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -103,7 +103,7 @@ class ForeignCheckpointTest {
     void the_two_levels_of_nvfp4_have_their_directions() throws IOException {
         StoredWeight weight = weight("ct-nvfp4");
 
-        assertEquals(Codes.E2M1, weight.codes());
+        assertEquals(QuantType.E2M1, weight.codes());
         assertEquals(new Granularity.PerGroup(-1, 16), weight.granularity());
         assertEquals(
                 ScaleTensor.Direction.DIVISOR,

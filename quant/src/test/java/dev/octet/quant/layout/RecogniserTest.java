@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.Granularity.Mx;
 import dev.octet.quant.scale.Granularity.PerBlock;
@@ -106,7 +106,7 @@ class RecogniserTest {
                 .add("layers.0.ffn.experts.0.w1.scale", DType.F8_E8M0, 256, 4)
                 .recognise(FP8_BLOCKS));
 
-        assertEquals(Codes.E2M1, weight.codes());
+        assertEquals(QuantType.E2M1, weight.codes());
         assertEquals(Shape.of(256, 128), weight.shape());
         assertEquals(new Mx(32), weight.granularity());
     }
@@ -262,7 +262,7 @@ class RecogniserTest {
 
     @ParameterizedTest
     @CsvSource({"4, E4M3FN, 128", "8, E2M1, 256"})
-    void bytes_under_powers_of_two_are_one_code_or_two(int scales, Codes codes, int inputs) {
+    void bytes_under_powers_of_two_are_one_code_or_two(int scales, QuantType codes, int inputs) {
         StoredWeight weight = only(new Specs()
                 .add("a.weight", DType.U8, 64, 128)
                 .add("a.weight_scale", DType.U8, 64, scales)
@@ -335,7 +335,7 @@ class RecogniserTest {
                 .recognise();
 
         assertEquals(
-                List.of(Codes.INT8, Codes.INT8_ASYMMETRIC),
+                List.of(QuantType.INT8, QuantType.INT8_ASYMMETRIC),
                 read.weights().values().stream().map(StoredWeight::codes).toList());
         assertEquals(Map.of(), read.others());
     }
@@ -375,7 +375,7 @@ class RecogniserTest {
         StoredWeight weight = only(Layouts.recognise(
                 new Headers(specs.tensors(), Map.of(), config, null, Map.of("a.weight_shape", Shape.of(6, 13)))));
         assertEquals(Shape.of(6, 13), weight.shape());
-        assertEquals(Codes.INT4, weight.codes());
+        assertEquals(QuantType.INT4, weight.codes());
 
         StoredCheckpoint wrong = Layouts.recognise(
                 new Headers(specs.tensors(), Map.of(), config, null, Map.of("a.weight_shape", Shape.of(6, 17))));
@@ -421,7 +421,7 @@ class RecogniserTest {
 
         assertEquals("a.weight", weight.name());
         assertEquals(new Mx(32), weight.granularity());
-        assertEquals(Codes.E2M1, weight.codes());
+        assertEquals(QuantType.E2M1, weight.codes());
     }
 
     // any tool, no configuration
@@ -470,7 +470,7 @@ class RecogniserTest {
 
     @ParameterizedTest
     @CsvSource({"F8_E4M3FNUZ, E4M3FNUZ", "F8_E5M2FNUZ, E5M2FNUZ", "F8_E5M2, E5M2", "F8_E4M3FN, E4M3FN"})
-    void codes_are_those_of_the_element_type(DType type, Codes codes) {
+    void codes_are_those_of_the_element_type(DType type, QuantType codes) {
         assertEquals(
                 codes,
                 only(new Specs()

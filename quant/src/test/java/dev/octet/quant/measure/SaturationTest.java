@@ -3,7 +3,7 @@ package dev.octet.quant.measure;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -16,10 +16,10 @@ import org.junit.jupiter.params.provider.EnumSource;
 class SaturationTest {
     @ParameterizedTest
     @EnumSource(
-            value = Minifloat.class,
+            value = Float8Format.class,
             names = {"E8M0"},
             mode = EnumSource.Mode.EXCLUDE)
-    void every_f16_is_counted_as_its_code_says(Minifloat format) {
+    void every_f16_is_counted_as_its_code_says(Float8Format format) {
         short[] all = new short[1 << 16];
         for (int bits = 0; bits < all.length; bits++) {
             all[bits] = (short) bits;
@@ -53,7 +53,7 @@ class SaturationTest {
     @Test
     void shares_are_parts_of_one() {
         float[] values = {1000, 448, 464, Math.nextUp(464f), 0, 1e-9f, 0x1p-8f, Float.NEGATIVE_INFINITY};
-        Saturation s = Saturation.of(DType.F32, MemorySegment.ofArray(values), 1, Minifloat.E4M3FN);
+        Saturation s = Saturation.of(DType.F32, MemorySegment.ofArray(values), 1, Float8Format.E4M3FN);
         assertEquals(3 / 8.0, s.clippedShare());
         assertEquals(1 / 8.0, s.flushedShare());
         assertEquals(1 / 8.0, s.subnormalShare());

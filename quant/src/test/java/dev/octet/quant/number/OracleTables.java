@@ -17,7 +17,7 @@ public final class OracleTables {
     private OracleTables() {}
 
     /** The value of each code. */
-    public static float[] decoded(Minifloat format) {
+    public static float[] decoded(Float8Format format) {
         try {
             ByteBuffer bytes = ByteBuffer.wrap(Files.readAllBytes(FOLDER.resolve(nameOf(format) + ".decode.f32")))
                     .order(ByteOrder.LITTLE_ENDIAN);
@@ -30,12 +30,12 @@ public final class OracleTables {
     }
 
     /** Whether there is a table: E8M0 has none for saturating casts. */
-    public static boolean has(Minifloat format, Overflow overflow) {
-        return format != Minifloat.E8M0 || overflow == Overflow.NON_SATURATING;
+    public static boolean has(Float8Format format, Overflow overflow) {
+        return format != Float8Format.E8M0 || overflow == Overflow.NON_SATURATING;
     }
 
     /** The code of each of the 65,536 bit patterns of {@code source}, "bf16" or "f16". */
-    public static byte[] encoded(Minifloat format, String source, Overflow overflow) {
+    public static byte[] encoded(Float8Format format, String source, Overflow overflow) {
         String mode = overflow == Overflow.SATURATE ? "sat" : "nosat";
         Path file = FOLDER.resolve(nameOf(format) + ".from_" + source + ".rne_" + mode + ".u8.gz");
         try (InputStream in = new GZIPInputStream(Files.newInputStream(file))) {
@@ -45,7 +45,7 @@ public final class OracleTables {
         }
     }
 
-    private static String nameOf(Minifloat format) {
+    private static String nameOf(Float8Format format) {
         return format.name().toLowerCase(Locale.ROOT);
     }
 }

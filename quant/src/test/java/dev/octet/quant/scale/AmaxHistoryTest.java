@@ -3,7 +3,7 @@ package dev.octet.quant.scale;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.AmaxHistory.Algorithm;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class AmaxHistoryTest {
-    private static final float MAX = AmaxHistory.scaledMax(Minifloat.E4M3FN, 0);
+    private static final float MAX = AmaxHistory.scaledMax(Float8Format.E4M3FN, 0);
 
     private final float[] history = new float[4];
     private float quantScale = 1;
@@ -48,7 +48,7 @@ class AmaxHistoryTest {
     void the_unfused_update_rolls_slots_that_saw_nothing() {
         for (float amax : new float[] {7, 14, 3.5f, 0}) {
             AmaxHistory.record(history, amax);
-            quantScale = AmaxHistory.updateUnfused(history, quantScale, Minifloat.E4M3FN, 0, Algorithm.MAX);
+            quantScale = AmaxHistory.updateUnfused(history, quantScale, Float8Format.E4M3FN, 0, Algorithm.MAX);
         }
         expect(32, 0, 14, 3.5f, 0);
     }
@@ -110,7 +110,7 @@ class AmaxHistoryTest {
     void a_nan_freezes_the_unfused_scale() {
         history[2] = Float.NaN;
         history[0] = 7;
-        assertEquals(3, AmaxHistory.updateUnfused(history, 3, Minifloat.E4M3FN, 0, Algorithm.MAX));
+        assertEquals(3, AmaxHistory.updateUnfused(history, 3, Float8Format.E4M3FN, 0, Algorithm.MAX));
         assertArrayEquals(new float[] {0, Float.NaN, 0, 7}, history);
     }
 
@@ -121,7 +121,7 @@ class AmaxHistoryTest {
         assertEquals(0, one[0]);
         assertEquals(64, AmaxHistory.update(one, 64, MAX, Algorithm.MAX));
         one[0] = 14;
-        assertEquals(32, AmaxHistory.updateUnfused(one, 64, Minifloat.E4M3FN, 0, Algorithm.MAX));
+        assertEquals(32, AmaxHistory.updateUnfused(one, 64, Float8Format.E4M3FN, 0, Algorithm.MAX));
         assertEquals(0, one[0]);
     }
 
@@ -129,9 +129,9 @@ class AmaxHistoryTest {
     void the_margin_is_taken_before_the_division_when_fused_and_after_it_when_not() {
         float[] fused = {1.5e-37f, 0};
         float[] unfused = fused.clone();
-        float scaledMax = AmaxHistory.scaledMax(Minifloat.E4M3FN, 4);
+        float scaledMax = AmaxHistory.scaledMax(Float8Format.E4M3FN, 4);
         assertEquals(28 / 1.5e-37f, AmaxHistory.update(fused, 1, scaledMax, Algorithm.MAX));
-        assertEquals(Float.MAX_VALUE, AmaxHistory.updateUnfused(unfused, 1, Minifloat.E4M3FN, 4, Algorithm.MAX));
+        assertEquals(Float.MAX_VALUE, AmaxHistory.updateUnfused(unfused, 1, Float8Format.E4M3FN, 4, Algorithm.MAX));
     }
 
     @Test

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.GlobalScale.Direction;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -22,7 +22,7 @@ class GlobalScaleTest {
 
     private static byte[] blocks(GlobalScale global, float[] amax) {
         MemorySegment stored = MemorySegment.ofArray(new byte[amax.length]);
-        global.blocks(MemorySegment.ofArray(amax), amax.length, Minifloat.E2M1, stored);
+        global.blocks(MemorySegment.ofArray(amax), amax.length, Float8Format.E2M1, stored);
         return stored.toArray(ValueLayout.JAVA_BYTE);
     }
 
@@ -31,7 +31,7 @@ class GlobalScaleTest {
     void the_largest_block_takes_the_largest_number_and_lands_on_the_largest_code(Direction direction) {
         for (float amax : new float[] {1e-30f, 0.02f, 6, 448, 2688, 1e30f}) {
             float[] scales = {amax};
-            assertArrayEquals(new byte[] {0x7E}, blocks(GlobalScale.of(amax, Minifloat.E2M1, direction), scales));
+            assertArrayEquals(new byte[] {0x7E}, blocks(GlobalScale.of(amax, Float8Format.E2M1, direction), scales));
             assertEquals(6, amax / scales[0], 1e-5f, "amax " + amax);
         }
     }
@@ -40,7 +40,7 @@ class GlobalScaleTest {
     @EnumSource(Direction.class)
     void no_magnitudes_whatever_give_a_scale_of_zero_or_nan(Direction direction) {
         for (float whole : AMAXES) {
-            GlobalScale global = GlobalScale.of(whole, Minifloat.E2M1, direction);
+            GlobalScale global = GlobalScale.of(whole, Float8Format.E2M1, direction);
             for (float amax : AMAXES) {
                 if (amax <= whole) {
                     float[] scales = {amax};
@@ -55,20 +55,20 @@ class GlobalScaleTest {
     @ParameterizedTest
     @EnumSource(Direction.class)
     void a_block_of_zeros_has_the_scale_one_below_the_global_one(Direction direction) {
-        GlobalScale global = GlobalScale.of(100, Minifloat.E2M1, direction);
+        GlobalScale global = GlobalScale.of(100, Float8Format.E2M1, direction);
         assertArrayEquals(new byte[] {0x38}, blocks(global, new float[] {0}));
     }
 
     @ParameterizedTest
     @EnumSource(Direction.class)
     void scales_read_are_those_quantised_with(Direction direction) {
-        GlobalScale global = GlobalScale.of(7, Minifloat.E2M1, direction);
+        GlobalScale global = GlobalScale.of(7, Float8Format.E2M1, direction);
         float[] scales = {0.1f, 1, 2, 7};
         byte[] codes = blocks(global, scales);
         float[] read = new float[4];
         global.read(MemorySegment.ofArray(codes), 4, MemorySegment.ofArray(read));
         assertArrayEquals(scales, read);
-        float block = Minifloat.E4M3FN.decode(codes[1]);
+        float block = Float8Format.E4M3FN.decode(codes[1]);
         assertEquals(direction == Direction.DIVISOR ? block / global.value() : block * global.value(), read[1]);
     }
 
@@ -76,7 +76,7 @@ class GlobalScaleTest {
     @EnumSource(Direction.class)
     void what_is_no_scale_is_refused(Direction direction) {
         for (float bad : new float[] {-1, Float.NaN, Float.POSITIVE_INFINITY}) {
-            assertThrows(IllegalArgumentException.class, () -> GlobalScale.of(bad, Minifloat.E2M1, direction));
+            assertThrows(IllegalArgumentException.class, () -> GlobalScale.of(bad, Float8Format.E2M1, direction));
             assertThrows(IllegalArgumentException.class, () -> new GlobalScale(bad, direction));
         }
         assertThrows(IllegalArgumentException.class, () -> new GlobalScale(0, direction));

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -34,27 +34,27 @@ class QuantScaleRuleTest {
         "NaN, 1, 1"
     })
     void transformer_engine_divides_in_fp32(float amax, float expected, float powerOfTwo) {
-        assertEquals(expected, PLAIN.quantScale(amax, Minifloat.E4M3FN, DType.F32));
-        assertEquals(powerOfTwo, POWERS.quantScale(amax, Minifloat.E4M3FN, DType.F32));
+        assertEquals(expected, PLAIN.quantScale(amax, Float8Format.E4M3FN, DType.F32));
+        assertEquals(powerOfTwo, POWERS.quantScale(amax, Float8Format.E4M3FN, DType.F32));
     }
 
     @Test
     void a_quotient_beyond_fp32_becomes_the_largest_number_of_the_input_in_block_kernels() {
         TransformerEngineScale blocks = new TransformerEngineScale(0, false, true);
-        assertEquals(Float.MAX_VALUE, blocks.quantScale(1e-38f, Minifloat.E4M3FN, DType.F32));
-        assertEquals(0x1.FEp127f, blocks.quantScale(1e-38f, Minifloat.E4M3FN, DType.BF16));
-        assertEquals(65504f, blocks.quantScale(1e-38f, Minifloat.E4M3FN, DType.F16));
+        assertEquals(Float.MAX_VALUE, blocks.quantScale(1e-38f, Float8Format.E4M3FN, DType.F32));
+        assertEquals(0x1.FEp127f, blocks.quantScale(1e-38f, Float8Format.E4M3FN, DType.BF16));
+        assertEquals(65504f, blocks.quantScale(1e-38f, Float8Format.E4M3FN, DType.F16));
         TransformerEngineScale cut = new TransformerEngineScale(0, true, true);
-        assertEquals(0x1p127f, cut.quantScale(1e-38f, Minifloat.E4M3FN, DType.BF16));
-        assertEquals(0x1p15f, cut.quantScale(1e-38f, Minifloat.E4M3FN, DType.F16));
+        assertEquals(0x1p127f, cut.quantScale(1e-38f, Float8Format.E4M3FN, DType.BF16));
+        assertEquals(0x1p15f, cut.quantScale(1e-38f, Float8Format.E4M3FN, DType.F16));
     }
 
     @Test
     void a_smaller_amax_is_raised_to_epsilon() {
         TransformerEngineScale rule = new TransformerEngineScale(0.5f, false, false);
-        assertEquals(896, rule.quantScale(0, Minifloat.E4M3FN, DType.F32));
-        assertEquals(896, rule.quantScale(0.5f, Minifloat.E4M3FN, DType.F32));
-        assertEquals(448, rule.quantScale(1, Minifloat.E4M3FN, DType.F32));
+        assertEquals(896, rule.quantScale(0, Float8Format.E4M3FN, DType.F32));
+        assertEquals(896, rule.quantScale(0.5f, Float8Format.E4M3FN, DType.F32));
+        assertEquals(448, rule.quantScale(1, Float8Format.E4M3FN, DType.F32));
     }
 
     @ParameterizedTest
@@ -71,7 +71,7 @@ class QuantScaleRuleTest {
         "NaN, 255"
     })
     void mx_exponents_round_up(float amax, int code) {
-        assertEquals(code, TransformerEngineMxScale.exponentCode(amax, Minifloat.E4M3FN));
+        assertEquals(code, TransformerEngineMxScale.exponentCode(amax, Float8Format.E4M3FN));
     }
 
     @Test
@@ -79,7 +79,7 @@ class QuantScaleRuleTest {
         TransformerEngineMxScale rule = new TransformerEngineMxScale();
         for (int bits = 0x01000000; bits < 0x7F000000; bits += 12_345) {
             float amax = Float.intBitsToFloat(bits);
-            float scaled = amax * rule.quantScale(amax, Minifloat.E4M3FN, DType.F32);
+            float scaled = amax * rule.quantScale(amax, Float8Format.E4M3FN, DType.F32);
             assertTrue(scaled <= 448, amax + " becomes " + scaled);
             assertTrue(scaled >= 223.9f || amax < 1e-35f, amax + " becomes " + scaled);
         }
@@ -100,7 +100,7 @@ class QuantScaleRuleTest {
             String[] hex = row.split(",", -1);
             float amax = Float.intBitsToFloat(Integer.parseUnsignedInt(hex[0], 16));
             int column = 1;
-            for (Minifloat format : List.of(Minifloat.E4M3FN, Minifloat.E5M2)) {
+            for (Float8Format format : List.of(Float8Format.E4M3FN, Float8Format.E5M2)) {
                 for (boolean powerOfTwo : new boolean[] {false, true}) {
                     float expected = Float.intBitsToFloat(Integer.parseUnsignedInt(hex[column++], 16));
                     float got = new TorchaoScale(powerOfTwo).quantScale(amax, format, DType.F32);
@@ -112,8 +112,8 @@ class QuantScaleRuleTest {
 
     @Test
     void torchao_gives_zeros_a_large_scale() {
-        assertEquals(0x1.97742p48f, new TorchaoScale(false).quantScale(0, Minifloat.E4M3FN, DType.F32));
-        assertEquals(0x1p48f, new TorchaoScale(true).quantScale(0, Minifloat.E4M3FN, DType.F32));
-        assertEquals(0f, new TorchaoScale(false).quantScale(Float.POSITIVE_INFINITY, Minifloat.E4M3FN, DType.F32));
+        assertEquals(0x1.97742p48f, new TorchaoScale(false).quantScale(0, Float8Format.E4M3FN, DType.F32));
+        assertEquals(0x1p48f, new TorchaoScale(true).quantScale(0, Float8Format.E4M3FN, DType.F32));
+        assertEquals(0f, new TorchaoScale(false).quantScale(Float.POSITIVE_INFINITY, Float8Format.E4M3FN, DType.F32));
     }
 }

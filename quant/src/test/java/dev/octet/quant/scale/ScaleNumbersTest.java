@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -104,8 +104,8 @@ class ScaleNumbersTest {
         for (int code = 0; code < 256; code++) {
             all[code] = (byte) code;
         }
-        assertArrayEquals(Minifloat.E4M3FN.decodeTable(), read(DType.F8_E4M3FN, all));
-        assertArrayEquals(Minifloat.E8M0.decodeTable(), read(DType.U8, all));
+        assertArrayEquals(Float8Format.E4M3FN.decodeTable(), read(DType.F8_E4M3FN, all));
+        assertArrayEquals(Float8Format.E8M0.decodeTable(), read(DType.U8, all));
     }
 
     @ParameterizedTest(name = "{0} seed 3")
@@ -133,7 +133,7 @@ class ScaleNumbersTest {
         SplittableRandom random = new SplittableRandom(4);
         for (int i = 0; i < 20_000; i++) {
             float scale = (float) Math.scalb(1 + random.nextDouble(), random.nextInt(-9, 20));
-            int expected = Minifloat.E4M3FN.encode(scale, Overflow.SATURATE);
+            int expected = Float8Format.E4M3FN.encode(scale, Overflow.SATURATE);
             assertArrayEquals(new byte[] {(byte) expected}, write(number, scale), () -> "scale " + scale);
         }
         assertArrayEquals(new byte[] {0x7E}, write(number, Float.MAX_VALUE));

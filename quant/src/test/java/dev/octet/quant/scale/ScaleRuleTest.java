@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.ScaleRule.AmaxRule;
 import dev.octet.quant.scale.ScaleRule.Exponent;
@@ -38,7 +38,8 @@ class ScaleRuleTest {
     @Test
     void no_amax_whatever_gives_a_scale_that_cannot_be_stored_or_divided_by() {
         float[] amaxes = {0, Float.MIN_VALUE, 1e-40f, Float.MIN_NORMAL, 1e-20f, 1, 448, 1e20f, Float.MAX_VALUE};
-        for (Minifloat format : List.of(Minifloat.E4M3FN, Minifloat.E5M2, Minifloat.E4M3FNUZ, Minifloat.E2M1)) {
+        for (Float8Format format :
+                List.of(Float8Format.E4M3FN, Float8Format.E5M2, Float8Format.E4M3FNUZ, Float8Format.E2M1)) {
             for (ScaleRule rule : rules()) {
                 for (DType type : SCALE_TYPES) {
                     CastSpec spec = new CastSpec(format, new Granularity.PerTensor(), rule, Overflow.SATURATE, type);
@@ -56,18 +57,18 @@ class ScaleRuleTest {
 
     @Test
     void the_largest_magnitude_lands_on_the_largest_number() {
-        assertEquals(1f, new AmaxRule().scale(448, Minifloat.E4M3FN));
-        assertEquals(0.1f / 448, new AmaxRule().scale(0.1f, Minifloat.E4M3FN));
-        assertEquals(2f, new AmaxRule().scale(12, Minifloat.E2M1));
+        assertEquals(1f, new AmaxRule().scale(448, Float8Format.E4M3FN));
+        assertEquals(0.1f / 448, new AmaxRule().scale(0.1f, Float8Format.E4M3FN));
+        assertEquals(2f, new AmaxRule().scale(12, Float8Format.E2M1));
     }
 
     @Test
     void powers_of_two_go_where_their_rounding_says() {
-        assertEquals(1f, new PowerOfTwoRule(Rounding.UP).scale(448, Minifloat.E4M3FN));
-        assertEquals(2f, new PowerOfTwoRule(Rounding.UP).scale(449, Minifloat.E4M3FN));
-        assertEquals(1f, new PowerOfTwoRule(Rounding.DOWN).scale(895, Minifloat.E4M3FN));
-        assertEquals(1f, new PowerOfTwoRule(Rounding.NEAREST).scale(448 * 1.41f, Minifloat.E4M3FN));
-        assertEquals(2f, new PowerOfTwoRule(Rounding.NEAREST).scale(448 * 1.42f, Minifloat.E4M3FN));
+        assertEquals(1f, new PowerOfTwoRule(Rounding.UP).scale(448, Float8Format.E4M3FN));
+        assertEquals(2f, new PowerOfTwoRule(Rounding.UP).scale(449, Float8Format.E4M3FN));
+        assertEquals(1f, new PowerOfTwoRule(Rounding.DOWN).scale(895, Float8Format.E4M3FN));
+        assertEquals(1f, new PowerOfTwoRule(Rounding.NEAREST).scale(448 * 1.41f, Float8Format.E4M3FN));
+        assertEquals(2f, new PowerOfTwoRule(Rounding.NEAREST).scale(448 * 1.42f, Float8Format.E4M3FN));
     }
 
     @Test
@@ -76,9 +77,9 @@ class ScaleRuleTest {
         int clips = 0;
         for (int bits = 0x3F80; bits < 0x4000; bits++) { // every BF16 in [1, 2)
             float amax = BFloat16.toFloat((short) bits);
-            float ceil = new MxRule(Exponent.CEIL).scale(amax, Minifloat.E4M3FN);
-            float ct = new MxRule(Exponent.COMPRESSED_TENSORS).scale(amax, Minifloat.E4M3FN);
-            float floor = new MxRule(Exponent.OCP_FLOOR).scale(amax, Minifloat.E4M3FN);
+            float ceil = new MxRule(Exponent.CEIL).scale(amax, Float8Format.E4M3FN);
+            float ct = new MxRule(Exponent.COMPRESSED_TENSORS).scale(amax, Float8Format.E4M3FN);
+            float floor = new MxRule(Exponent.OCP_FLOOR).scale(amax, Float8Format.E4M3FN);
             assertTrue(amax / ceil <= 448, "amax " + amax);
             assertTrue(amax / ct <= 448, "amax " + amax);
             ctAbove += ct != ceil ? 1 : 0;
@@ -86,8 +87,8 @@ class ScaleRuleTest {
         }
         assertEquals(1, ctAbove);
         assertEquals(31, clips);
-        assertEquals(0x1p-8f, new MxRule(Exponent.CEIL).scale(1.75f, Minifloat.E4M3FN));
-        assertEquals(0x1p-7f, new MxRule(Exponent.COMPRESSED_TENSORS).scale(1.75f, Minifloat.E4M3FN));
+        assertEquals(0x1p-8f, new MxRule(Exponent.CEIL).scale(1.75f, Float8Format.E4M3FN));
+        assertEquals(0x1p-7f, new MxRule(Exponent.COMPRESSED_TENSORS).scale(1.75f, Float8Format.E4M3FN));
     }
 
     @Test
@@ -96,8 +97,8 @@ class ScaleRuleTest {
         float[] amax = {448, 449, 447, 224, 1, 3.5f};
         int[] code = {127, 128, 127, 126, 119, 120};
         for (int i = 0; i < amax.length; i++) {
-            float scale = ceil.scale(amax[i], Minifloat.E4M3FN);
-            assertEquals(code[i], Minifloat.E8M0.encode(scale, Overflow.SATURATE), "amax " + amax[i]);
+            float scale = ceil.scale(amax[i], Float8Format.E4M3FN);
+            assertEquals(code[i], Float8Format.E8M0.encode(scale, Overflow.SATURATE), "amax " + amax[i]);
         }
     }
 
@@ -111,14 +112,14 @@ class ScaleRuleTest {
     @Test
     void amaxes_that_are_no_number_have_no_scale() {
         for (float bad : new float[] {-1, Float.NaN, Float.POSITIVE_INFINITY}) {
-            assertThrows(IllegalArgumentException.class, () -> new AmaxRule().scale(bad, Minifloat.E4M3FN));
+            assertThrows(IllegalArgumentException.class, () -> new AmaxRule().scale(bad, Float8Format.E4M3FN));
         }
         assertThrows(IllegalArgumentException.class, () -> StoredScale.round(1, DType.F64));
         assertThrows(IllegalArgumentException.class, () -> new MseRule(1, 0.5f, 3));
         Granularity all = new Granularity.PerTensor();
-        assertThrows(IllegalArgumentException.class, () -> new CastSpec(Minifloat.E8M0, all));
+        assertThrows(IllegalArgumentException.class, () -> new CastSpec(Float8Format.E8M0, all));
         assertThrows(
                 IllegalArgumentException.class,
-                () -> new CastSpec(Minifloat.E5M2, all, new AmaxRule(), Overflow.SATURATE, DType.I8));
+                () -> new CastSpec(Float8Format.E5M2, all, new AmaxRule(), Overflow.SATURATE, DType.I8));
     }
 }

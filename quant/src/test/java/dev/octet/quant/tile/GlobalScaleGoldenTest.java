@@ -3,8 +3,8 @@ package dev.octet.quant.tile;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.GlobalScale.Direction;
 import java.lang.foreign.Arena;
@@ -28,7 +28,8 @@ class GlobalScaleGoldenTest {
     }
 
     private static GlobalScale global(TileGolden golden, Tensor source) {
-        return GlobalScale.of(Cast.best().amax(source.dtype(), source.bytes()), Minifloat.E2M1, direction(golden));
+        return GlobalScale.of(
+                ElementCast.best().amax(source.dtype(), source.bytes()), Float8Format.E2M1, direction(golden));
     }
 
     @ParameterizedTest
@@ -52,7 +53,7 @@ class GlobalScaleGoldenTest {
             MemorySegment stored = arena.allocate(tile.scaleCount());
             for (int t = 0; t < golden.tiles(); t++) {
                 new TileCast().amax(source.dtype(), golden.part(source.bytes(), t), tile, scales);
-                global(golden, source).blocks(scales, tile.scaleCount(), Minifloat.E2M1, stored);
+                global(golden, source).blocks(scales, tile.scaleCount(), Float8Format.E2M1, stored);
                 assertEquals(-1, stored.mismatch(golden.part(codes, t)), "codes of matrix " + t);
                 assertEquals(-1, scales.mismatch(golden.part(multipliers, t)), "scales of matrix " + t);
             }

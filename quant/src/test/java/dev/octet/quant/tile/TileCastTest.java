@@ -9,12 +9,12 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.Quantizer;
-import dev.octet.quant.cast.Cast;
 import dev.octet.quant.cast.CastArrays;
-import dev.octet.quant.cast.CastScalar;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.cast.ElementCastScalar;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.QuantizedTensor;
@@ -55,8 +55,8 @@ class TileCastTest {
         {0, 5}, {5, 0}
     };
 
-    static Stream<Cast> twins() {
-        return Stream.of(Cast.best(), new CastArrays(), new CastScalar());
+    static Stream<ElementCast> twins() {
+        return Stream.of(ElementCast.best(), new CastArrays(), new ElementCastScalar());
     }
 
     /** A tile of random elements, among them zeros of both signs, subnormal and very large ones, and scales, one of them zero. */
@@ -88,11 +88,11 @@ class TileCastTest {
             };
         }
 
-        private boolean affine(Codes codes) {
-            return codes == Codes.INT8_ASYMMETRIC;
+        private boolean affine(QuantType codes) {
+            return codes == QuantType.INT8_ASYMMETRIC;
         }
 
-        MemorySegment encode(TileCast cast, Codes codes) {
+        MemorySegment encode(TileCast cast, QuantType codes) {
             MemorySegment result = MemorySegment.ofArray(new byte[(int) tile.codeBytes(codes)]);
             if (affine(codes)) {
                 cast.encodeAffine(type, source, tile, scales, zeroPoints, result);
@@ -102,13 +102,13 @@ class TileCastTest {
             return result;
         }
 
-        MemorySegment encodeByReference(Codes codes) {
+        MemorySegment encodeByReference(QuantType codes) {
             MemorySegment result = MemorySegment.ofArray(new byte[(int) tile.codeBytes(codes)]);
             TileReference.encode(codes, type, source, tile, scales, affine(codes) ? zeroPoints : null, result);
             return result;
         }
 
-        MemorySegment decode(TileCast cast, Codes codes, MemorySegment encoded) {
+        MemorySegment decode(TileCast cast, QuantType codes, MemorySegment encoded) {
             MemorySegment result = MemorySegment.ofArray(new byte[(int) source.byteSize()]);
             if (affine(codes)) {
                 cast.decodeAffine(encoded, tile, scales, zeroPoints, type, result);
@@ -118,7 +118,7 @@ class TileCastTest {
             return result;
         }
 
-        MemorySegment decodeByReference(Codes codes, MemorySegment encoded) {
+        MemorySegment decodeByReference(QuantType codes, MemorySegment encoded) {
             MemorySegment result = MemorySegment.ofArray(new byte[(int) source.byteSize()]);
             TileReference.decode(codes, encoded, tile, scales, affine(codes) ? zeroPoints : null, type, result);
             return result;
@@ -136,10 +136,10 @@ class TileCastTest {
 
     @ParameterizedTest
     @EnumSource(
-            value = Codes.class,
+            value = QuantType.class,
             mode = EnumSource.Mode.EXCLUDE,
             names = {"INT4", "INT4_ASYMMETRIC"}) // read, not written
-    void codes_and_values_are_those_of_the_reference(Codes codes) {
+    void codes_and_values_are_those_of_the_reference(QuantType codes) {
         tiles().forEach(tile -> {
             for (DType type : FLOATS) {
                 try (Arena arena = Arena.ofConfined()) {
@@ -157,7 +157,7 @@ class TileCastTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void largest_magnitudes_are_those_of_the_reference_among_them_nan_and_infinity(Cast cast) {
+    void largest_magnitudes_are_those_of_the_reference_among_them_nan_and_infinity(ElementCast cast) {
         tiles().forEach(tile -> {
             for (DType type : FLOATS) {
                 try (Arena arena = Arena.ofConfined()) {
@@ -178,7 +178,7 @@ class TileCastTest {
         }
     }
 
-    private static void assertAmax(Case c, Cast cast) {
+    private static void assertAmax(Case c, ElementCast cast) {
         MemorySegment expected = MemorySegment.ofArray(new byte[(int) c.scales.byteSize()]);
         MemorySegment actual =
                 MemorySegment.ofArray(new byte[(int) c.scales.byteSize()]).fill((byte) 0x7F);
@@ -201,10 +201,10 @@ class TileCastTest {
 
     @ParameterizedTest
     @EnumSource(
-            value = Codes.class,
+            value = QuantType.class,
             mode = EnumSource.Mode.EXCLUDE,
             names = {"INT4", "INT4_ASYMMETRIC"}) // read, not written
-    void every_bf16_and_f16_has_the_code_of_the_reference(Codes codes) {
+    void every_bf16_and_f16_has_the_code_of_the_reference(QuantType codes) {
         for (Granularity granularity :
                 List.of(new Granularity.PerChannel(-2), new Granularity.Mx(32), new Granularity.PerGroup(-1, 16))) {
             TileShape tile = new TileShape(256, 256, granularity);
@@ -227,7 +227,7 @@ class TileCastTest {
             names = {"F32", "BF16", "F16"})
     void tiles_of_any_height_have_the_bytes_of_the_whole_matrix(DType type) {
         for (Granularity granularity : GRANULARITIES) {
-            for (Minifloat format : List.of(Minifloat.E4M3FN, Minifloat.E2M1)) {
+            for (Float8Format format : List.of(Float8Format.E4M3FN, Float8Format.E2M1)) {
                 for (long cols : new long[] {62, 207}) {
                     try (Arena arena = Arena.ofConfined()) {
                         Tensor source = matrix(Shape.of(264, cols), type, arena);
@@ -254,7 +254,7 @@ class TileCastTest {
 
     private static void assertTiles(Tensor source, QuantizedTensor whole, long height, Arena arena) {
         Granularity granularity = whole.granularity();
-        Codes codes = Codes.of(whole.format()).orElseThrow();
+        QuantType codes = QuantType.of(whole.format()).orElseThrow();
         long rows = source.shape().dim(0);
         long cols = source.shape().dim(1);
         long block = granularity.blockShape(source.shape())[0];
@@ -280,7 +280,7 @@ class TileCastTest {
             assertEquals(-1, expected.mismatch(scales), what);
             MemorySegment encoded = arena.allocate(tile.codeBytes(codes));
             cast.encode(codes, source.dtype(), in, tile, scales, encoded);
-            long at = codes == Codes.E2M1 ? first / 2 : first;
+            long at = codes == QuantType.E2M1 ? first / 2 : first;
             assertEquals(-1, whole.codes().asSlice(at, encoded.byteSize()).mismatch(encoded), what);
             scalesBefore += tile.scaleCount();
         }
@@ -288,7 +288,7 @@ class TileCastTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void asymmetric_integers_come_back_within_half_a_step_and_zero_as_zero(Cast cast) {
+    void asymmetric_integers_come_back_within_half_a_step_and_zero_as_zero(ElementCast cast) {
         TileCast tiles = new TileCast(cast);
         TileShape tile = new TileShape(6, 207, new Granularity.PerChannel(-2));
         try (Arena arena = Arena.ofConfined()) {
@@ -331,7 +331,7 @@ class TileCastTest {
 
     @ParameterizedTest
     @MethodSource("twins")
-    void ranges_of_blocks_are_gathered_from_all_their_rows(Cast cast) {
+    void ranges_of_blocks_are_gathered_from_all_their_rows(ElementCast cast) {
         TileShape tile = new TileShape(5, 40, new Granularity.PerBlock(2, 32));
         float[] floats = new float[200];
         floats[40 + 31] = 51; // block 0, second row

@@ -7,7 +7,7 @@ import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.number.Codes;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -50,8 +50,8 @@ record TileGolden(JsonNode facts) {
         return text("scheme");
     }
 
-    Codes codes() {
-        return Codes.valueOf(text("codes"));
+    QuantType codes() {
+        return QuantType.valueOf(text("codes"));
     }
 
     /** The weight, in F32, BF16 or F16. */

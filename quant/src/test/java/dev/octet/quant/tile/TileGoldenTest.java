@@ -4,10 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
-import dev.octet.quant.cast.CastReference;
-import dev.octet.quant.number.Codes;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.cast.ElementCastReference;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.ScaleRule;
 import dev.octet.quant.scale.ScaleRule.AmaxRule;
 import dev.octet.quant.scale.ScaleRule.Exponent;
@@ -36,11 +36,11 @@ class TileGoldenTest {
     }
 
     private static Stream<TileGolden> casesWithRule() {
-        return cases().filter(c -> c.codes() == Codes.E4M3FN);
+        return cases().filter(c -> c.codes() == QuantType.E4M3FN);
     }
 
     private static Stream<TileGolden> asymmetric() {
-        return cases().filter(c -> c.codes() == Codes.INT8_ASYMMETRIC);
+        return cases().filter(c -> c.codes() == QuantType.INT8_ASYMMETRIC);
     }
 
     private static ScaleRule rule(TileGolden golden) {
@@ -75,7 +75,7 @@ class TileGoldenTest {
             for (int t = 0; t < golden.tiles(); t++) {
                 new TileCast().amax(source.dtype(), golden.part(source.bytes(), t), tile, amax);
                 for (long s = 0; s < tile.scaleCount(); s++) {
-                    float scale = rule(golden).scale(at(amax, s), Minifloat.E4M3FN);
+                    float scale = rule(golden).scale(at(amax, s), Float8Format.E4M3FN);
                     float stored = StoredScale.round(scale, scaleType(golden));
                     assertEquals(at(golden.part(expected, t), s), stored, "matrix " + t + ", scale " + s);
                 }
@@ -100,16 +100,16 @@ class TileGoldenTest {
     @ParameterizedTest
     @MethodSource("cases")
     void codes_are_the_expected_bytes(TileGolden golden) {
-        assertCodes(golden, Cast.best());
+        assertCodes(golden, ElementCast.best());
     }
 
     @ParameterizedTest
     @MethodSource("cases")
     void codes_of_the_reference_are_the_expected_bytes(TileGolden golden) {
-        assertCodes(golden, new CastReference());
+        assertCodes(golden, new ElementCastReference());
     }
 
-    private static void assertCodes(TileGolden golden, Cast twin) {
+    private static void assertCodes(TileGolden golden, ElementCast twin) {
         try (Arena arena = Arena.ofConfined()) {
             TileCast cast = new TileCast(twin);
             TileShape tile = golden.tile();
@@ -120,7 +120,7 @@ class TileGoldenTest {
             for (int t = 0; t < golden.tiles(); t++) {
                 MemorySegment x = golden.part(source.bytes(), t);
                 MemorySegment s = golden.part(scales, t);
-                if (golden.codes() == Codes.INT8_ASYMMETRIC) {
+                if (golden.codes() == QuantType.INT8_ASYMMETRIC) {
                     MemorySegment zero = golden.tensor("zero_point", arena).bytes();
                     cast.encodeAffine(source.dtype(), x, tile, s, golden.part(zero, t), codes);
                 } else {
@@ -178,7 +178,7 @@ class TileGoldenTest {
             for (int t = 0; t < golden.tiles(); t++) {
                 MemorySegment c = golden.part(codes, t);
                 MemorySegment s = golden.part(scales, t);
-                if (golden.codes() == Codes.INT8_ASYMMETRIC) {
+                if (golden.codes() == QuantType.INT8_ASYMMETRIC) {
                     MemorySegment zero = golden.tensor("zero_point", arena).bytes();
                     cast.decodeAffine(c, tile, s, golden.part(zero, t), type, values);
                 } else {

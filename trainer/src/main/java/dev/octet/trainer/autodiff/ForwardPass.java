@@ -11,8 +11,8 @@ import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.ProgramBuilder;
-import dev.octet.trainer.program.Role;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -152,7 +152,7 @@ final class ForwardPass {
         Cast op = new Cast(v.type(), to);
         return casts.computeIfAbsent(op, c -> new HashMap<>()).computeIfAbsent(v, source -> {
             // Constants may differ from shape to shape, so what is made of them is not shared by name.
-            boolean shared = v.role() == Role.PARAMETER || v.role() == Role.PREPARED;
+            boolean shared = v.role() == ValueRole.PARAMETER || v.role() == ValueRole.PREPARED;
             String name = "cast:" + to.name().toLowerCase(Locale.ROOT) + ":" + v.name();
             Value made = shared
                     ? builder.prepared(name, v.type().as(to))

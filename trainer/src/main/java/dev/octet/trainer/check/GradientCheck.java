@@ -23,8 +23,8 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
-import dev.octet.trainer.program.Role;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -143,7 +143,7 @@ public final class GradientCheck {
     }
 
     /** Runs on {@code device}; one difference for each expected tensor, outputs first. */
-    public List<Difference> run(Device device) {
+    public List<GoldenDifference> run(Device device) {
         try (Arena arena = Arena.ofConfined();
                 Memory memory = device.allocate(program.lasting());
                 Executable running = device.load(program, memory)) {
@@ -153,27 +153,27 @@ public final class GradientCheck {
             program.inputs().forEach((name, v) -> feed(running, name, v));
             running.run(Phase.FORWARD);
             running.run(Phase.BACKWARD);
-            List<Difference> differences = new ArrayList<>();
+            List<GoldenDifference> differences = new ArrayList<>();
             golden.outputs().forEach((name, expected) -> {
                 Value v = requireNonNull(program.outputs().get(name), name);
                 requireSameShape("out." + name, v.type().shape(), expected.shape());
                 double[] computed = doubles(v, t -> running.read(v, t.bytes()), arena);
-                differences.add(Difference.of("out." + name, computed, doubles(expected), 0));
+                differences.add(GoldenDifference.of("out." + name, computed, doubles(expected), 0));
             });
             differences.addAll(gradientDifferences(memory, arena));
             return differences;
         }
     }
 
-    private List<Difference> gradientDifferences(Memory memory, Arena arena) {
+    private List<GoldenDifference> gradientDifferences(Memory memory, Arena arena) {
         Map<String, double[]> expected = new HashMap<>();
         golden.gradients().forEach((name, t) -> expected.put(name, doubles(t)));
         double least = NOISE
                 * expected.values().stream()
-                        .mapToDouble(Difference::largest)
+                        .mapToDouble(GoldenDifference::largest)
                         .max()
                         .orElse(0);
-        List<Difference> differences = new ArrayList<>();
+        List<GoldenDifference> differences = new ArrayList<>();
         names.forEach((name, place) -> {
             Value gradient = program.gradients().get(place.value());
             double[] wanted = requireNonNull(expected.get(name));
@@ -181,7 +181,7 @@ public final class GradientCheck {
             double[] computed = gradient == null
                     ? new double[wanted.length]
                     : place.asExpected(doubles(gradient, t -> memory.read(gradient, t.bytes()), arena));
-            differences.add(Difference.of("grad." + name, computed, wanted, least));
+            differences.add(GoldenDifference.of("grad." + name, computed, wanted, least));
         });
         return differences;
     }
@@ -189,7 +189,7 @@ public final class GradientCheck {
     private void writeParameters(Memory memory, Arena arena) {
         Graph graph = model.graph();
         for (Value v : program.values()) {
-            if (v.role() == Role.PARAMETER) {
+            if (v.role() == ValueRole.PARAMETER) {
                 Initializer c = requireNonNull(graph.initializers().get(v.name()));
                 Parameter p = new Parameter(v.name(), c.tensor().orElseThrow(), Parameter.Use.WEIGHT);
                 memory.write(v, Parameters.master(p, arena).bytes());

@@ -17,7 +17,7 @@ public final class MicroBatches {
     private final long perEpoch;
 
     private long epoch = -1;
-    private Permutation order;
+    private SampleOrder order;
 
     /**
      * @param size samples of each
@@ -36,7 +36,7 @@ public final class MicroBatches {
         this.shuffle = shuffle;
         this.seed = seed;
         this.perEpoch = samples.count() / size;
-        this.order = new Permutation(samples.count(), seed);
+        this.order = new SampleOrder(samples.count(), seed);
     }
 
     /** Micro-batches of one epoch. */
@@ -66,7 +66,7 @@ public final class MicroBatches {
         long wanted = number / perEpoch;
         if (wanted != epoch) {
             epoch = wanted;
-            order = new Permutation(samples.count(), Permutation.mix(seed) ^ Permutation.mix(~wanted));
+            order = new SampleOrder(samples.count(), SampleOrder.mix(seed) ^ SampleOrder.mix(~wanted));
         }
         long first = number % perEpoch * size;
         long[] rows = new long[size];

@@ -1,6 +1,6 @@
 package dev.octet.trainer.gemm;
 
-import dev.octet.trainer.kernel.Gemm.Call;
+import dev.octet.trainer.kernel.MatrixProducts.Call;
 
 /**
  * How a product is cut into pieces for threads: along one side of the result, by the size of the problem alone. Measured: a piece

@@ -8,7 +8,7 @@ import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.gemm.OneDnn.Operand;
 import dev.octet.trainer.gemm.OneDnn.Product;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -219,7 +219,8 @@ final class GemmTrial {
     }
 
     private static double java(Product p) {
-        Gemm.Call call = Gemm.Call.of(false, true, ROWS, COLUMNS, TERMS, DType.F32, DType.F32, false);
+        MatrixProducts.Call call =
+                MatrixProducts.Call.of(false, true, ROWS, COLUMNS, TERMS, DType.F32, DType.F32, false);
         VectorGemm gemm = new VectorGemm();
         long best = Long.MAX_VALUE;
         long start = System.nanoTime();

@@ -3,7 +3,7 @@ package dev.octet.trainer.gemm;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.CacheFolder;
 import dev.octet.formats.tensor.DType;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import java.nio.file.Path;
 import java.util.Locale;
 
@@ -15,7 +15,7 @@ public final class Gemms {
     private Gemms() {}
 
     /** The fastest there is: oneDNN where it can be loaded, else Java, which is logged once with the reason. */
-    public static Gemm best() {
+    public static MatrixProducts best() {
         return Best.INSTANCE.gemm();
     }
 
@@ -29,7 +29,7 @@ public final class Gemms {
         return ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent();
     }
 
-    private record Choice(Gemm gemm, String text) {}
+    private record Choice(MatrixProducts gemm, String text) {}
 
     /** Chosen when first asked. */
     private static final class Best {
@@ -59,7 +59,7 @@ public final class Gemms {
         private static Choice java(String reason) {
             System.getLogger(Gemms.class.getName())
                     .log(System.Logger.Level.INFO, "matrix products in Java, slower than natively: {0}", reason);
-            Gemm gemm = hasVectors() ? new VectorGemm() : new PlainGemm();
+            MatrixProducts gemm = hasVectors() ? new VectorGemm() : new PlainGemm();
             return new Choice(gemm, gemm.name() + " (not oneDNN: " + reason + ")");
         }
     }

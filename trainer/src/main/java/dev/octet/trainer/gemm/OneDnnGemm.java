@@ -5,7 +5,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.gemm.OneDnn.Operand;
 import dev.octet.trainer.gemm.OneDnn.Product;
 import dev.octet.trainer.kernel.CpuTensor;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Parallel;
 import dev.octet.trainer.kernel.Scratch;
@@ -15,7 +15,7 @@ import java.lang.foreign.MemorySegment;
  * Products by oneDNN, each type of operands by the route that is fastest here. What the library cannot do is done around it: operands are
  * widened, and results in BF16 or F16 summed in F32 and rounded once, in blocks that stay in a second-level cache.
  */
-final class OneDnnGemm implements Gemm {
+final class OneDnnGemm implements MatrixProducts {
     /** Elements of a block of sums: half a second-level cache of 1 MiB. */
     private static final int BLOCK = 1 << 17;
 

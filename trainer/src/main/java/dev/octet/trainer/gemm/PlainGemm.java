@@ -4,13 +4,13 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.FusedMultiplyAdd;
 import dev.octet.trainer.kernel.CpuTensor;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Parallel;
 import java.lang.foreign.MemorySegment;
 
 /** Three loops over F32 sums: what other products are compared with, and what runs where no native library does. */
-public final class PlainGemm implements Gemm {
+public final class PlainGemm implements MatrixProducts {
     @Override
     public String name() {
         return "plain Java";

@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.FusedMultiplyAdd;
 import dev.octet.trainer.kernel.CpuTensor;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Parallel;
 import java.lang.foreign.MemorySegment;
@@ -18,7 +18,7 @@ import jdk.incubator.vector.VectorSpecies;
  *
  * <p>Loading this class needs the module {@code jdk.incubator.vector}; {@link Gemms#best()} looks first.
  */
-final class VectorGemm implements Gemm {
+final class VectorGemm implements MatrixProducts {
     private static final VectorSpecies<Float> SPECIES = FloatVector.SPECIES_PREFERRED;
     private static final int LANES = SPECIES.length();
 

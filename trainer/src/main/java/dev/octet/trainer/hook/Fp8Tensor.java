@@ -1,6 +1,6 @@
 package dev.octet.trainer.hook;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
 
 /**
@@ -22,7 +22,7 @@ public record Fp8Tensor(
         String slot,
         String layer,
         LinearTensor tensor,
-        Minifloat format,
+        Float8Format format,
         long elements,
         long clipped,
         long underflowed,

@@ -29,14 +29,14 @@ import dev.octet.trainer.op.binary.PRelu;
 import dev.octet.trainer.op.binary.Pair;
 import dev.octet.trainer.op.binary.Pow;
 import dev.octet.trainer.op.binary.Sub;
-import dev.octet.trainer.op.box.BoxCpu;
-import dev.octet.trainer.op.box.BoxCuda;
-import dev.octet.trainer.op.box.BoxOp;
-import dev.octet.trainer.op.box.BoxReference;
 import dev.octet.trainer.op.box.Concat;
 import dev.octet.trainer.op.box.Pad;
 import dev.octet.trainer.op.box.Slice;
 import dev.octet.trainer.op.box.Split;
+import dev.octet.trainer.op.box.StridedCopyCpu;
+import dev.octet.trainer.op.box.StridedCopyCuda;
+import dev.octet.trainer.op.box.StridedCopyOp;
+import dev.octet.trainer.op.box.StridedCopyReference;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.cast.CastCpu;
 import dev.octet.trainer.op.cast.CastCuda;
@@ -98,10 +98,10 @@ import dev.octet.trainer.op.norm.RowNorm;
 import dev.octet.trainer.op.norm.RowNormCpu;
 import dev.octet.trainer.op.norm.RowNormCuda;
 import dev.octet.trainer.op.norm.RowNormReference;
-import dev.octet.trainer.op.pick.Pick;
-import dev.octet.trainer.op.pick.PickCpu;
-import dev.octet.trainer.op.pick.PickCuda;
-import dev.octet.trainer.op.pick.PickReference;
+import dev.octet.trainer.op.pick.GatherElements;
+import dev.octet.trainer.op.pick.GatherElementsCpu;
+import dev.octet.trainer.op.pick.GatherElementsCuda;
+import dev.octet.trainer.op.pick.GatherElementsReference;
 import dev.octet.trainer.op.pick.Scatter;
 import dev.octet.trainer.op.pick.ScatterCpu;
 import dev.octet.trainer.op.pick.ScatterCuda;
@@ -126,10 +126,10 @@ import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.reduce.ReduceCpu;
 import dev.octet.trainer.op.reduce.ReduceCuda;
 import dev.octet.trainer.op.reduce.ReduceReference;
-import dev.octet.trainer.op.repeat.Repeat;
-import dev.octet.trainer.op.repeat.RepeatCpu;
-import dev.octet.trainer.op.repeat.RepeatCuda;
-import dev.octet.trainer.op.repeat.RepeatReference;
+import dev.octet.trainer.op.repeat.Expand;
+import dev.octet.trainer.op.repeat.ExpandCpu;
+import dev.octet.trainer.op.repeat.ExpandCuda;
+import dev.octet.trainer.op.repeat.ExpandReference;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.rotary.RotaryEmbeddingCpu;
 import dev.octet.trainer.op.rotary.RotaryEmbeddingCuda;
@@ -156,13 +156,13 @@ import dev.octet.trainer.op.unary.HardSwish;
 import dev.octet.trainer.op.unary.LeakyRelu;
 import dev.octet.trainer.op.unary.Log;
 import dev.octet.trainer.op.unary.Neg;
+import dev.octet.trainer.op.unary.NonDifferentiable;
 import dev.octet.trainer.op.unary.Reciprocal;
 import dev.octet.trainer.op.unary.Relu;
 import dev.octet.trainer.op.unary.Sigmoid;
 import dev.octet.trainer.op.unary.Sin;
 import dev.octet.trainer.op.unary.Softplus;
 import dev.octet.trainer.op.unary.Sqrt;
-import dev.octet.trainer.op.unary.Step;
 import dev.octet.trainer.op.unary.Swish;
 import dev.octet.trainer.op.unary.Tanh;
 import dev.octet.trainer.op.unary.UnaryCpu;
@@ -173,10 +173,10 @@ import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.AdamStepCpu;
 import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.AdamStepReference;
-import dev.octet.trainer.op.update.GradientCheck;
-import dev.octet.trainer.op.update.GradientCheckCpu;
-import dev.octet.trainer.op.update.GradientCheckCuda;
-import dev.octet.trainer.op.update.GradientCheckReference;
+import dev.octet.trainer.op.update.FiniteGradients;
+import dev.octet.trainer.op.update.FiniteGradientsCpu;
+import dev.octet.trainer.op.update.FiniteGradientsCuda;
+import dev.octet.trainer.op.update.FiniteGradientsReference;
 import dev.octet.trainer.op.update.LossCheck;
 import dev.octet.trainer.op.update.LossCheckCpu;
 import dev.octet.trainer.op.update.LossCheckCuda;
@@ -211,20 +211,20 @@ public final class Ops {
             binary("Add", Add.class, s -> new Add(Pair.read(s))),
             binary("And", Comparison.class, Comparison.Kind.And.reader()),
             OpEntry.onnx("Cast", Cast.class, Cast::read, new CastReference(), new CastCpu(), new CastCuda()),
-            unary("Ceil", Step.class, Step.Kind.Ceil.reader()),
+            unary("Ceil", NonDifferentiable.class, NonDifferentiable.Kind.Ceil.reader()),
             unary("Clip", Clip.class, Clip::read),
             unary("Cos", Cos.class, s -> new Cos(s.input(0))),
             binary("Div", Div.class, s -> new Div(Pair.read(s))),
             binary("Equal", Comparison.class, Comparison.Kind.Equal.reader()),
             unary("Erf", Erf.class, s -> new Erf(s.input(0))),
             unary("Exp", Exp.class, s -> new Exp(s.input(0))),
-            unary("Floor", Step.class, Step.Kind.Floor.reader()),
+            unary("Floor", NonDifferentiable.class, NonDifferentiable.Kind.Floor.reader()),
             binary("Greater", Comparison.class, Comparison.Kind.Greater.reader()),
             binary("GreaterOrEqual", Comparison.class, Comparison.Kind.GreaterOrEqual.reader()),
             unary("HardSigmoid", HardSigmoid.class, HardSigmoid::read),
             unary("HardSwish", HardSwish.class, s -> new HardSwish(s.input(0))),
-            unary("IsInf", Step.class, Step.Kind.IsInf.reader()),
-            unary("IsNaN", Step.class, Step.Kind.IsNaN.reader()),
+            unary("IsInf", NonDifferentiable.class, NonDifferentiable.Kind.IsInf.reader()),
+            unary("IsNaN", NonDifferentiable.class, NonDifferentiable.Kind.IsNaN.reader()),
             unary("LeakyRelu", LeakyRelu.class, LeakyRelu::read),
             binary("Less", Comparison.class, Comparison.Kind.Less.reader()),
             binary("LessOrEqual", Comparison.class, Comparison.Kind.LessOrEqual.reader()),
@@ -233,15 +233,15 @@ public final class Ops {
             binary("Min", Min.class, s -> new Min(Pair.readVariadic(s))),
             binary("Mul", Mul.class, s -> new Mul(Pair.read(s))),
             unary("Neg", Neg.class, s -> new Neg(s.input(0))),
-            unary("Not", Step.class, Step.Kind.Not.reader()),
+            unary("Not", NonDifferentiable.class, NonDifferentiable.Kind.Not.reader()),
             binary("Or", Comparison.class, Comparison.Kind.Or.reader()),
             binary("PRelu", PRelu.class, s -> new PRelu(Pair.read(s))),
             binary("Pow", Pow.class, Pow::read),
             unary("Reciprocal", Reciprocal.class, s -> new Reciprocal(s.input(0))),
             unary("Relu", Relu.class, s -> new Relu(s.input(0))),
-            unary("Round", Step.class, Step.Kind.Round.reader()),
+            unary("Round", NonDifferentiable.class, NonDifferentiable.Kind.Round.reader()),
             unary("Sigmoid", Sigmoid.class, s -> new Sigmoid(s.input(0))),
-            unary("Sign", Step.class, Step.Kind.Sign.reader()),
+            unary("Sign", NonDifferentiable.class, NonDifferentiable.Kind.Sign.reader()),
             unary("Sin", Sin.class, s -> new Sin(s.input(0))),
             unary("Softplus", Softplus.class, s -> new Softplus(s.input(0))),
             unary("Sqrt", Sqrt.class, s -> new Sqrt(s.input(0))),
@@ -267,7 +267,7 @@ public final class Ops {
             box("Concat", Concat.class, Concat::read),
             view("Dropout", View::dropout),
             OpEntry.onnx(
-                    "Expand", Repeat.class, Repeat::expand, new RepeatReference(), new RepeatCpu(), new RepeatCuda()),
+                    "Expand", Expand.class, Expand::expand, new ExpandReference(), new ExpandCpu(), new ExpandCuda()),
             view("Flatten", View::flatten),
             view("Identity", View::identity),
             box("Pad", Pad.class, Pad::read),
@@ -275,12 +275,23 @@ public final class Ops {
             box("Slice", Slice.class, Slice::read),
             box("Split", Split.class, Split::read),
             view("Squeeze", View::squeeze),
-            OpEntry.onnx("Tile", Repeat.class, Repeat::tile, new RepeatReference(), new RepeatCpu(), new RepeatCuda()),
+            OpEntry.onnx("Tile", Expand.class, Expand::tile, new ExpandReference(), new ExpandCpu(), new ExpandCuda()),
             OpEntry.onnx("Trilu", Trilu.class, Trilu::read, new TriluReference(), new TriluCpu(), new TriluCuda()),
             view("Unsqueeze", View::unsqueeze),
             OpEntry.onnx(
-                    "GatherElements", Pick.class, Pick::elements, new PickReference(), new PickCpu(), new PickCuda()),
-            OpEntry.onnx("GatherND", Pick.class, Pick::tuples, new PickReference(), new PickCpu(), new PickCuda()),
+                    "GatherElements",
+                    GatherElements.class,
+                    GatherElements::elements,
+                    new GatherElementsReference(),
+                    new GatherElementsCpu(),
+                    new GatherElementsCuda()),
+            OpEntry.onnx(
+                    "GatherND",
+                    GatherElements.class,
+                    GatherElements::tuples,
+                    new GatherElementsReference(),
+                    new GatherElementsCpu(),
+                    new GatherElementsCuda()),
             OpEntry.onnx(
                     "ScatterElements",
                     Scatter.class,
@@ -449,10 +460,10 @@ public final class Ops {
             OpEntry.made("Adam", AdamStep.class, new AdamStepReference(), new AdamStepCpu(), new AdamStepCuda()),
             OpEntry.made(
                     "GradientCheck",
-                    GradientCheck.class,
-                    new GradientCheckReference(),
-                    new GradientCheckCpu(),
-                    new GradientCheckCuda()),
+                    FiniteGradients.class,
+                    new FiniteGradientsReference(),
+                    new FiniteGradientsCpu(),
+                    new FiniteGradientsCuda()),
             OpEntry.made(
                     "LossCheck", LossCheck.class, new LossCheckReference(), new LossCheckCpu(), new LossCheckCuda()),
             OpEntry.made("SGD", SgdStep.class, new SgdStepReference(), new SgdStepCpu(), new SgdStepCuda()),
@@ -488,8 +499,9 @@ public final class Ops {
                 type, Reduce.class, kind.reader(), new ReduceReference(), new ReduceCpu(), new ReduceCuda());
     }
 
-    private static <O extends BoxOp> OpEntry<O> box(String type, Class<O> op, OpReader<O> reader) {
-        return OpEntry.onnx(type, op, reader, new BoxReference<>(), new BoxCpu<>(), new BoxCuda<>());
+    private static <O extends StridedCopyOp> OpEntry<O> box(String type, Class<O> op, OpReader<O> reader) {
+        return OpEntry.onnx(
+                type, op, reader, new StridedCopyReference<>(), new StridedCopyCpu<>(), new StridedCopyCuda<>());
     }
 
     private static OpEntry<View> view(String type, OpReader<View> reader) {

@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.update.AdamStep;
-import dev.octet.trainer.op.update.GradientCheck;
+import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
 import dev.octet.trainer.program.Phase;
@@ -105,7 +105,7 @@ public record UpdateProgram(
             builder.step(
                     Phase.UPDATE,
                     "all gradients",
-                    new GradientCheck(squares.size(), maxNorm),
+                    new FiniteGradients(squares.size(), maxNorm),
                     checked,
                     List.of(norm, factor, nonFinite, step));
             gradients.forEach((name, g) -> memory.put(name, update(name, g.type())));

@@ -23,8 +23,8 @@ import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.program.Emitter;
 import dev.octet.trainer.program.Phase;
-import dev.octet.trainer.program.Role;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -347,7 +347,9 @@ final class Fp8Writer implements PrecisionPolicy {
         }
 
         private static Phase phaseOf(Value from) {
-            return from.role() == Role.PARAMETER || from.role() == Role.PREPARED ? Phase.PREPARE : Phase.FORWARD;
+            return from.role() == ValueRole.PARAMETER || from.role() == ValueRole.PREPARED
+                    ? Phase.PREPARE
+                    : Phase.FORWARD;
         }
 
         private static OperandType one() {

@@ -2,7 +2,7 @@ package dev.octet.trainer.precision;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.cast.Cast;
+import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.quant.recipe.OperandForm;
 import dev.octet.quant.recipe.OperandForm.Scaling;
@@ -69,7 +69,7 @@ public record LayerScales(
             case Scaling.Current(var rule) -> {
                 Tensor recorded = state.get(slot + ".amax");
                 float amax = values != null
-                        ? Cast.best().amax(DType.F32, values.bytes())
+                        ? ElementCast.best().amax(DType.F32, values.bytes())
                         : recorded == null ? 0 : recorded.toFloats()[0];
                 yield amax > 0 && Float.isFinite(amax)
                         ? new TensorScale(rule.quantScale(amax, form.format(), DType.F32), amax, List.of())

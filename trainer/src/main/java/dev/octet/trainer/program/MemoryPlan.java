@@ -90,8 +90,8 @@ public final class MemoryPlan {
         if (a == b) {
             return;
         }
-        boolean viewIsTemporary = values.get(b).role() == Role.TEMPORARY;
-        if (!viewIsTemporary && values.get(a).role() != Role.TEMPORARY) {
+        boolean viewIsTemporary = values.get(b).role() == ValueRole.TEMPORARY;
+        if (!viewIsTemporary && values.get(a).role() != ValueRole.TEMPORARY) {
             throw new IllegalStateException("neither " + of + " nor " + view + " can be a view of the other");
         }
         parent[viewIsTemporary ? b : a] = viewIsTemporary ? a : b;
@@ -142,7 +142,7 @@ public final class MemoryPlan {
     }
 
     private static boolean inArena(Value v) {
-        return v.role() == Role.TEMPORARY || v.role() == Role.INPUT;
+        return v.role() == ValueRole.TEMPORARY || v.role() == ValueRole.INPUT;
     }
 
     private void place(List<Life> lives) {
@@ -206,7 +206,7 @@ public final class MemoryPlan {
     }
 
     /** Bytes of the program's lasting values of one role. */
-    public static long bytes(Program program, Role role) {
+    public static long bytes(Program program, ValueRole role) {
         return program.values().stream()
                 .filter(v -> v.role() == role)
                 .mapToLong(v -> v.type().byteSize())

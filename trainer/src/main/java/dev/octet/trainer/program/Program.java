@@ -18,8 +18,8 @@ import java.util.Map;
  * @param inputs what is fed, by the graph's names; gradients of outputs that are fed are called {@link #UPSTREAM} and the output's name
  * @param outputs what can be read after FORWARD, by the graph's names; the loss is called {@link #LOSS}
  * @param gradients gradient of each trained parameter, by the parameter's name
- * @param constants the elements of each {@link Role#CONSTANT} value; an executable has them from the start
- * @param initialStates F32 elements of each {@link Role#STATE} value before the first step; one number fills all
+ * @param constants the elements of each {@link ValueRole#CONSTANT} value; an executable has them from the start
+ * @param initialStates F32 elements of each {@link ValueRole#STATE} value before the first step; one number fills all
  */
 public record Program(
         List<Value> values,

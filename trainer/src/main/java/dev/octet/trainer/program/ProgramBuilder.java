@@ -23,14 +23,14 @@ public final class ProgramBuilder implements Emitter {
     private final Map<Value, Tensor> constants = new LinkedHashMap<>();
     private final Map<Value, List<Float>> states = new LinkedHashMap<>();
 
-    private Value make(String name, OperandType type, Role role) {
+    private Value make(String name, OperandType type, ValueRole role) {
         Value v = new Value(values.size(), name, type, role);
         values.add(v);
         return v;
     }
 
     /** The one value called {@code name}: lasting values of all roles share one space of names, as they share a device's memory. */
-    private Value once(String name, OperandType type, Role role) {
+    private Value once(String name, OperandType type, ValueRole role) {
         Value v = named.get(name);
         if (v == null) {
             v = make(name, type, role);
@@ -43,39 +43,39 @@ public final class ProgramBuilder implements Emitter {
 
     /** What is fed under {@code name}. */
     public Value input(String name, OperandType type) {
-        return inputs.computeIfAbsent(name, n -> make(n, type, Role.INPUT));
+        return inputs.computeIfAbsent(name, n -> make(n, type, ValueRole.INPUT));
     }
 
     /** The weight called {@code name}. */
     public Value parameter(String name, OperandType type) {
-        return once(name, type, Role.PARAMETER);
+        return once(name, type, ValueRole.PARAMETER);
     }
 
     /** A constant with its elements; they are read when the program is loaded. */
     public Value constant(String name, Tensor elements) {
-        Value v = make(name, new OperandType(elements.dtype(), elements.shape()), Role.CONSTANT);
+        Value v = make(name, new OperandType(elements.dtype(), elements.shape()), ValueRole.CONSTANT);
         constants.put(v, elements);
         return v;
     }
 
     /** The gradient of the parameter (or input) called {@code parameter}. */
     public Value gradient(String parameter, OperandType type) {
-        return gradients.computeIfAbsent(parameter, p -> once("d:" + p, type, Role.GRADIENT));
+        return gradients.computeIfAbsent(parameter, p -> once("d:" + p, type, ValueRole.GRADIENT));
     }
 
     @Override
     public Value temporary(String name, OperandType type) {
-        return make(name, type, Role.TEMPORARY);
+        return make(name, type, ValueRole.TEMPORARY);
     }
 
     @Override
     public Value prepared(String name, OperandType type) {
-        return once(name, type, Role.PREPARED);
+        return once(name, type, ValueRole.PREPARED);
     }
 
     @Override
     public Value state(String name, OperandType type, float... initial) {
-        Value v = once(name, type, Role.STATE);
+        Value v = once(name, type, ValueRole.STATE);
         if (initial.length > 0) {
             List<Float> elements = new ArrayList<>();
             for (float f : initial) {

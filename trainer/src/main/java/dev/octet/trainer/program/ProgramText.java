@@ -12,7 +12,7 @@ final class ProgramText {
 
     ProgramText(Program program) {
         for (Value v : program.values()) {
-            if (v.role() != Role.TEMPORARY) {
+            if (v.role() != ValueRole.TEMPORARY) {
                 value(program, v);
             }
         }
@@ -70,7 +70,7 @@ final class ProgramText {
         for (int i = 0; i < values.size(); i++) {
             Value v = values.get(i);
             text.append(i == 0 ? "" : ", ").append(v == null ? "-" : "%" + v.id());
-            if (v != null && v.role() == Role.TEMPORARY) {
+            if (v != null && v.role() == ValueRole.TEMPORARY) {
                 text.append(' ').append(v.type());
             }
         }

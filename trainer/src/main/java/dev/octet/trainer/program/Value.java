@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.OperandType;
  * @param id from 0, unique in its program
  * @param name the graph's name of it, or one made from that: {@code d:x} is the gradient of {@code x}
  */
-public record Value(int id, String name, OperandType type, Role role) {
+public record Value(int id, String name, OperandType type, ValueRole role) {
     /** As {@code %12 x F32 [2, 3]}. */
     @Override
     public String toString() {

@@ -30,7 +30,7 @@ public final class ForwardSession implements AutoCloseable {
     private final List<String> outputs;
     private final Set<String> parameters;
     private final PrecisionPolicy policy;
-    private final LastingMemory memory;
+    private final PersistentBuffers memory;
     private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
 
     /**
@@ -51,7 +51,7 @@ public final class ForwardSession implements AutoCloseable {
         this.outputs = List.copyOf(outputs);
         this.parameters = Set.copyOf(weights.keySet());
         this.policy = policy;
-        this.memory = new LastingMemory(device);
+        this.memory = new PersistentBuffers(device);
         try {
             memory.restore(weights);
             memory.restore(state);

@@ -29,13 +29,13 @@ public final class Teacher implements AutoCloseable {
 
     private final GraphSource source;
     private final String output;
-    private final LastingMemory memory;
+    private final PersistentBuffers memory;
     private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
 
     private Teacher(GraphSource source, String output, Device device) {
         this.source = source;
         this.output = output;
-        this.memory = new LastingMemory(device);
+        this.memory = new PersistentBuffers(device);
     }
 
     /**

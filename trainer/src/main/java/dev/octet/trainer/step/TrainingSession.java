@@ -24,9 +24,9 @@ import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
-import dev.octet.trainer.program.Role;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -52,7 +52,7 @@ public final class TrainingSession implements AutoCloseable {
     private static final String AMAX = ".amax";
 
     private final TrainingSetup setup;
-    private final LastingMemory memory;
+    private final PersistentBuffers memory;
     private final Scalars scalars;
     private final RecentPrograms<Key, Loaded> programs =
             new RecentPrograms<>(l -> l.executable().close());
@@ -72,7 +72,7 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> weights = weights(setup);
         this.setup = setup;
         this.scale = setup.scaling().initial();
-        this.memory = new LastingMemory(device);
+        this.memory = new PersistentBuffers(device);
         this.scalars = new Scalars();
         memory.offer(weights);
     }
@@ -97,7 +97,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Shapes of the weights that programs so far use. */
     public Map<String, Shape> parameterShapes() {
-        return memory.shapes(Role.PARAMETER);
+        return memory.shapes(ValueRole.PARAMETER);
     }
 
     /** Bytes of parameters, gradients, moments and other state so far. */
@@ -247,7 +247,7 @@ public final class TrainingSession implements AutoCloseable {
     /** Runs the micro-batches again, watched; what recipes remember is put back afterwards. */
     private String search(List<MicroBatch> batches) {
         try (Arena arena = Arena.ofConfined()) {
-            Map<String, Tensor> states = memory.copies(Role.STATE, arena);
+            Map<String, Tensor> states = memory.copies(ValueRole.STATE, arena);
             String where = "";
             for (MicroBatch batch : batches) {
                 Loaded loaded = loaded(batch, true);
@@ -300,22 +300,22 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Master weights, copied. */
     public Map<String, Tensor> parameters(Arena arena) {
-        return memory.copies(Role.PARAMETER, arena);
+        return memory.copies(ValueRole.PARAMETER, arena);
     }
 
     /** F32 master weights as they are until the next step: what a checkpoint is written from. */
     public Map<String, Tensor> parameterViews(Arena arena) {
-        return memory.views(Role.PARAMETER, arena);
+        return memory.views(ValueRole.PARAMETER, arena);
     }
 
     /** Moments, scales, histories and the like as they are until the next step. */
     public Map<String, Tensor> stateViews(Arena arena) {
-        return memory.views(Role.STATE, arena);
+        return memory.views(ValueRole.STATE, arena);
     }
 
     /** Moments, scales, histories and the like, copied. */
     public Map<String, Tensor> state(Arena arena) {
-        return memory.copies(Role.STATE, arena);
+        return memory.copies(ValueRole.STATE, arena);
     }
 
     /** What the program for micro-batches like this one computes in FP8. */

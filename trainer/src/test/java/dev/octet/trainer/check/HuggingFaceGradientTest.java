@@ -94,10 +94,10 @@ class HuggingFaceGradientTest {
             }
             addTokenTypes(converter.canonical(), tensors);
             Golden golden = Golden.of(tensors, name);
-            List<Difference> all =
+            List<GoldenDifference> all =
                     gradientCheck(converter.canonical(), golden, loss(source)).run(device);
             assertEquals(golden.outputs().size() + golden.gradients().size(), all.size());
-            for (Difference d : all) {
+            for (GoldenDifference d : all) {
                 assertTrue(d.error() <= (d.tensor().startsWith("out.") ? 1e-5 : 1e-4), d.toString());
             }
         }

@@ -39,7 +39,7 @@ class OpGradTest {
         }
     }
 
-    private static List<Difference> differences(String name, Device device) throws IOException {
+    private static List<GoldenDifference> differences(String name, Device device) throws IOException {
         try (ModelFile model = ModelFile.open(FOLDER.resolve(name + ".onnx"));
                 ModelFile file = ModelFile.open(FOLDER.resolve(name + ".safetensors"));
                 Converter converter = Converter.of(model.model())) {
@@ -50,9 +50,9 @@ class OpGradTest {
     }
 
     private static void check(String name, Device device) throws IOException {
-        List<Difference> all = differences(name, device);
+        List<GoldenDifference> all = differences(name, device);
         assertTrue(all.size() >= 2, "an output and a gradient at least");
-        for (Difference d : all) {
+        for (GoldenDifference d : all) {
             assertTrue(d.error() <= 1e-5, d.toString());
         }
     }

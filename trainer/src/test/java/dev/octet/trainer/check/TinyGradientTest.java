@@ -27,9 +27,9 @@ class TinyGradientTest {
             assertEquals(
                     tiny.golden().gradients().size(),
                     check.program().gradients().size());
-            List<Difference> all = check.run(device);
+            List<GoldenDifference> all = check.run(device);
             assertTrue(all.size() > 20, "logits, loss and many gradients");
-            for (Difference d : all) {
+            for (GoldenDifference d : all) {
                 // torch's own F32 is this far from exact: two layers of sums of up to 128 terms
                 assertTrue(d.error() <= 1e-5, d.toString());
             }

@@ -64,7 +64,7 @@ class TinyPrecisionTest {
                 Device device = CpuDevice.of(2)) {
             LossGraph graph = tiny.withLoss();
             GradientCheck check = new GradientCheck(graph.model(), graph.loss(), tiny.golden(), tiny.renamed(), policy);
-            for (Difference d : check.run(device)) {
+            for (GoldenDifference d : check.run(device)) {
                 double limit = d.tensor().equals("out.loss") ? 0.02 : tolerance;
                 assertTrue(d.error() <= limit, d.toString());
             }

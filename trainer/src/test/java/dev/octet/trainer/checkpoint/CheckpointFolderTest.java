@@ -249,9 +249,9 @@ class CheckpointFolderTest {
     void a_setting_that_changed_is_named_with_both_values() {
         Map<String, String> saved = Map.of("optimizer.lr", "0.1", "model", "abc", "threads", "1");
         Map<String, String> now = Map.of("optimizer.lr", "0.2", "model", "abc", "threads", "2");
-        Sameness.require(saved, saved, k -> false, "here");
+        ResumeCheck.require(saved, saved, k -> false, "here");
         InvalidOptionException e = assertThrows(
-                InvalidOptionException.class, () -> Sameness.require(saved, now, k -> k.equals("threads"), "here"));
+                InvalidOptionException.class, () -> ResumeCheck.require(saved, now, k -> k.equals("threads"), "here"));
         assertEquals("the run cannot go on: optimizer.lr was 0.1 and is 0.2", e.what());
     }
 

@@ -12,8 +12,8 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.kernel.CpuTensor;
-import dev.octet.trainer.kernel.Gemm;
-import dev.octet.trainer.kernel.Gemm.Call;
+import dev.octet.trainer.kernel.MatrixProducts;
+import dev.octet.trainer.kernel.MatrixProducts.Call;
 import dev.octet.trainer.kernel.OperandType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -42,9 +42,9 @@ class GemmsTest {
     private static final double SUBNORMAL = 0x1p-25;
 
     /** All products that this machine has, the native ones by each route. */
-    private static Map<String, Gemm> gemms() {
-        Map<String, Gemm> all = new LinkedHashMap<>();
-        for (Gemm java : List.of(new PlainGemm(), new VectorGemm())) {
+    private static Map<String, MatrixProducts> gemms() {
+        Map<String, MatrixProducts> all = new LinkedHashMap<>();
+        for (MatrixProducts java : List.of(new PlainGemm(), new VectorGemm())) {
             all.put(java.name(), java);
         }
         try {
@@ -143,7 +143,7 @@ class GemmsTest {
         return all.stream();
     }
 
-    private static void checkDefinition(Gemm gemm, Call call) {
+    private static void checkDefinition(MatrixProducts gemm, Call call) {
         try (Arena arena = Arena.ofConfined()) {
             Operands o = Operands.of(call, arena);
             double[] magnitudes = new double[call.m() * call.n()];
@@ -179,7 +179,7 @@ class GemmsTest {
         }
     }
 
-    private static float[] shared(Gemm gemm, Call call, int threads) {
+    private static float[] shared(MatrixProducts gemm, Call call, int threads) {
         try (Arena arena = Arena.ofShared();
                 ThreadTeam team = new ThreadTeam(threads)) {
             Operands o = Operands.of(call, arena);

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.config.DivergenceConfig;
 import java.io.IOException;
@@ -149,7 +149,7 @@ class BuiltInHooksTest {
     /** A tensor of 1000 elements under delayed scaling with a history of 16, its scale with room for 448. */
     private static Fp8Tensor tensor(long clipped, float amax) {
         return new Fp8Tensor(
-                "fp8.a.input", "a", LinearTensor.INPUT, Minifloat.E4M3FN, 1000, clipped, 0, amax, 1, 16, 0);
+                "fp8.a.input", "a", LinearTensor.INPUT, Float8Format.E4M3FN, 1000, clipped, 0, amax, 1, 16, 0);
     }
 
     private List<String> warnings(Fp8Health health, long step, Fp8Tensor tensor) {
@@ -201,7 +201,8 @@ class BuiltInHooksTest {
 
     @Test
     void a_scale_of_the_tensor_itself_has_no_age() {
-        Fp8Tensor t = new Fp8Tensor("fp8.a.input", "a", LinearTensor.INPUT, Minifloat.E4M3FN, 1000, 0, 0, 1, 1, 0, 0);
+        Fp8Tensor t =
+                new Fp8Tensor("fp8.a.input", "a", LinearTensor.INPUT, Float8Format.E4M3FN, 1000, 0, 0, 1, 1, 0, 0);
         Fp8Report report = health().report(90, List.of(t));
         assertEquals(0, report.oldestScale());
         assertEquals(List.of(), report.warnings());

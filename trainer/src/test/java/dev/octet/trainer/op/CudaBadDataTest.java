@@ -25,8 +25,8 @@ import dev.octet.trainer.op.loss.NegativeLogLikelihoodLossCuda;
 import dev.octet.trainer.op.loss.Reduction;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLoss;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLossCuda;
-import dev.octet.trainer.op.pick.Pick;
-import dev.octet.trainer.op.pick.PickCuda;
+import dev.octet.trainer.op.pick.GatherElements;
+import dev.octet.trainer.op.pick.GatherElementsCuda;
 import dev.octet.trainer.op.pick.Scatter;
 import dev.octet.trainer.op.pick.ScatterCuda;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
@@ -142,9 +142,9 @@ class CudaBadDataTest {
     @Test
     void an_index_outside_of_the_axis_picks_NaN_and_spoils_the_first_row_of_what_is_scattered() {
         List<OperandType> types = List.of(f32(3, 1), i64(4, 1));
-        Pick pick = Pick.elements(source("GatherElements", types, Attribute.of("axis", 0)));
+        GatherElements pick = GatherElements.elements(source("GatherElements", types, Attribute.of("axis", 0)));
         List<double[]> picked =
-                run(new PickCuda(), pick, types, List.of(new double[] {1, 2, 3}, new double[] {2, 3, -4, 0}));
+                run(new GatherElementsCuda(), pick, types, List.of(new double[] {1, 2, 3}, new double[] {2, 3, -4, 0}));
         assertArrayEquals(new double[] {3, NAN, NAN, 1}, picked.get(0));
         assertArrayEquals(new double[] {1, 0, 1}, picked.get(1));
         List<OperandType> three = List.of(f32(3, 1), i64(2, 1), f32(2, 1));

@@ -20,7 +20,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
@@ -97,7 +97,7 @@ public abstract class TwinTest {
     }
 
     /** The product the CPU twin works with. */
-    protected Gemm gemm() {
+    protected MatrixProducts gemm() {
         return Gemms.best();
     }
 

@@ -21,8 +21,8 @@ import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
-import dev.octet.trainer.program.Role;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
@@ -142,7 +142,7 @@ final class OneLinear implements AutoCloseable {
     /** Names of all states. */
     List<String> states() {
         return program.lasting().stream()
-                .filter(v -> v.role() == Role.STATE)
+                .filter(v -> v.role() == ValueRole.STATE)
                 .map(Value::name)
                 .toList();
     }

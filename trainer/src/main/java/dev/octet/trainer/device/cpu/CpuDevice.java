@@ -6,7 +6,7 @@ import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
 import dev.octet.trainer.kernel.CpuContext;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.util.Collection;
@@ -17,11 +17,11 @@ public final class CpuDevice implements Device {
     private final String products;
 
     /** A device of {@code threads} threads that computes products with {@code gemm}. */
-    public CpuDevice(int threads, Gemm gemm) {
+    public CpuDevice(int threads, MatrixProducts gemm) {
         this(threads, gemm, gemm.name());
     }
 
-    private CpuDevice(int threads, Gemm gemm, String products) {
+    private CpuDevice(int threads, MatrixProducts gemm, String products) {
         this.context = new CpuContext(new ThreadTeam(threads), gemm);
         this.products = products;
     }
@@ -42,7 +42,7 @@ public final class CpuDevice implements Device {
     }
 
     /** What computes matrix products. */
-    public Gemm gemm() {
+    public MatrixProducts gemm() {
         return context.gemm();
     }
 

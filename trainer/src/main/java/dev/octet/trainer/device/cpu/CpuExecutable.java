@@ -11,9 +11,9 @@ import dev.octet.trainer.op.Ops;
 import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
-import dev.octet.trainer.program.Role;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
@@ -111,7 +111,7 @@ final class CpuExecutable implements Executable {
 
     @Override
     public long bytes() {
-        return plan.arenaBytes() + MemoryPlan.bytes(program, Role.CONSTANT);
+        return plan.arenaBytes() + MemoryPlan.bytes(program, ValueRole.CONSTANT);
     }
 
     @Override

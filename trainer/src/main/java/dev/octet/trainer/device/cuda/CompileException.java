@@ -19,7 +19,7 @@ final class CompileException extends Exception {
     private final String name;
     private final String compiler;
 
-    CompileException(CudaSource source, String compiler, Architecture architecture, String log) {
+    CompileException(CudaSource source, String compiler, ComputeCapability architecture, String log) {
         super(withLines(source, log));
         this.name = source.toString();
         this.compiler = compiler + " for " + architecture.option();

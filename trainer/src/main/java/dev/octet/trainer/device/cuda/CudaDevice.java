@@ -4,7 +4,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.kernel.CudaFusion;
-import dev.octet.trainer.op.Fusions;
+import dev.octet.trainer.op.GpuFusions;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.util.Collection;
@@ -21,7 +21,7 @@ public final class CudaDevice implements Device {
 
     /** The device on a GPU, which it closes with itself. */
     public CudaDevice(Gpu gpu) {
-        this(gpu, Fusions.ALL);
+        this(gpu, GpuFusions.ALL);
     }
 
     /** @param fusions which steps are done together; none for each by itself */

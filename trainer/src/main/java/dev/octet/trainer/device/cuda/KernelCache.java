@@ -39,7 +39,7 @@ final class KernelCache {
     }
 
     /** Name of the file for a source. */
-    static String name(CudaSource source, String compiler, Architecture architecture) {
+    static String name(CudaSource source, String compiler, ComputeCapability architecture) {
         String digest =
                 Sha256.of(identity(source), String.join(" ", KernelCompiler.OPTIONS), compiler, architecture.option());
         return stem(source) + "-" + digest.substring(0, 32) + "." + architecture.extension();

@@ -23,7 +23,7 @@ interface KernelCompiler {
      *
      * @throws CompileException when the source is refused
      */
-    byte[] compile(CudaSource source, Architecture architecture) throws CompileException;
+    byte[] compile(CudaSource source, ComputeCapability architecture) throws CompileException;
 
     /** As {@code -DHEAD=64}. */
     static List<String> macros(CudaSource source) {

@@ -38,7 +38,8 @@ final class Kernels {
      */
     byte[] load(CudaSource source) {
         Optional<KernelCompiler> compiler = compilers.compiler();
-        Optional<Architecture> architecture = compiler.flatMap(c -> Architecture.of(capability, c.architectures()));
+        Optional<ComputeCapability> architecture =
+                compiler.flatMap(c -> ComputeCapability.of(capability, c.architectures()));
         if (compiler.isPresent() && architecture.isPresent()) {
             return compile(compiler.get(), source, architecture.get());
         }
@@ -52,7 +53,7 @@ final class Kernels {
                         CudaLibrary.NVRTC.remedy()));
     }
 
-    private byte[] compile(KernelCompiler compiler, CudaSource source, Architecture architecture) {
+    private byte[] compile(KernelCompiler compiler, CudaSource source, ComputeCapability architecture) {
         try {
             byte[] made = cache.get(
                     KernelCache.name(source, compiler.version(), architecture),

@@ -90,7 +90,7 @@ final class Nvcc implements KernelCompiler {
     }
 
     @Override
-    public byte[] compile(CudaSource source, Architecture architecture) throws CompileException {
+    public byte[] compile(CudaSource source, ComputeCapability architecture) throws CompileException {
         try {
             Path folder = Files.createTempDirectory("octet-nvcc");
             try {
@@ -112,7 +112,7 @@ final class Nvcc implements KernelCompiler {
         }
     }
 
-    private byte[] compile(CudaSource source, Architecture architecture, Path folder)
+    private byte[] compile(CudaSource source, ComputeCapability architecture, Path folder)
             throws IOException, CompileException {
         Files.writeString(folder.resolve(CudaSource.PRELUDE), CudaSource.prelude());
         Path in = Files.writeString(folder.resolve("kernel.cu"), source.text());

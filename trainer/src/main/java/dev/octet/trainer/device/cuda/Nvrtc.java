@@ -110,7 +110,7 @@ final class Nvrtc implements KernelCompiler {
     }
 
     @Override
-    public byte[] compile(CudaSource source, Architecture architecture) throws CompileException {
+    public byte[] compile(CudaSource source, ComputeCapability architecture) throws CompileException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment handle = arena.allocate(ValueLayout.ADDRESS);
             check(

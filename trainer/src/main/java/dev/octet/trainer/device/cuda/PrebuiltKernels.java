@@ -27,7 +27,7 @@ final class PrebuiltKernels {
     /** Name of the resource of a source. */
     static String name(CudaSource source, int capability) {
         return KernelCache.stem(source) + "-" + KernelCache.identity(source).substring(0, 32) + "."
-                + new Architecture(capability, true).option() + ".ptx";
+                + new ComputeCapability(capability, true).option() + ".ptx";
     }
 
     /** The compiler they were made with; empty when there are none. */

@@ -48,7 +48,7 @@ public final class PrebuiltKernelsBuild {
                 Path file = folder.resolve(PrebuiltKernels.name(source, capability));
                 if (!Files.exists(file)) {
                     try {
-                        Files.write(file, compiler.compile(source, new Architecture(capability, true)));
+                        Files.write(file, compiler.compile(source, new ComputeCapability(capability, true)));
                     } catch (CompileException e) {
                         throw e.unavailable();
                     }

@@ -9,7 +9,7 @@ import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 
 /** The inputs one after the other along an axis; the gradient is cut into their parts. */
-public record Concat(List<OperandType> inputs, int axis) implements BoxOp {
+public record Concat(List<OperandType> inputs, int axis) implements StridedCopyOp {
     public Concat {
         inputs = List.copyOf(inputs);
     }
@@ -48,16 +48,16 @@ public record Concat(List<OperandType> inputs, int axis) implements BoxOp {
     }
 
     @Override
-    public List<Box> boxes() {
+    public List<StridedCopy> boxes() {
         List<OperandType> parts = inputs;
-        List<Box> boxes = new ArrayList<>();
+        List<StridedCopy> boxes = new ArrayList<>();
         long start = 0;
         long whole = row(outputs().getFirst().shape(), axis);
         for (int k = 0; k < parts.size(); k++) {
             Shape part = parts.get(k).shape();
             long row = row(part, axis);
             long[] dims = {row == 0 ? 0 : part.elementCount() / row, row};
-            boxes.add(Box.of(k, 0, dims, 0, new long[] {row, 1}, start, new long[] {whole, 1}));
+            boxes.add(StridedCopy.of(k, 0, dims, 0, new long[] {row, 1}, start, new long[] {whole, 1}));
             start += row;
         }
         return boxes;

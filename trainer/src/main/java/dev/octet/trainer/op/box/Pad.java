@@ -12,7 +12,7 @@ import java.util.stream.LongStream;
  * @param before how many positions before x, by axis
  * @param shape of the result
  */
-public record Pad(OperandType x, List<Long> before, Shape shape, double fill) implements BoxOp {
+public record Pad(OperandType x, List<Long> before, Shape shape, double fill) implements StridedCopyOp {
     public Pad {
         before = List.copyOf(before);
     }
@@ -70,9 +70,9 @@ public record Pad(OperandType x, List<Long> before, Shape shape, double fill) im
     }
 
     @Override
-    public List<Box> boxes() {
-        long[] inputSteps = Box.steps(x.shape());
-        long[] outputSteps = Box.steps(shape);
+    public List<StridedCopy> boxes() {
+        long[] inputSteps = StridedCopy.steps(x.shape());
+        long[] outputSteps = StridedCopy.steps(shape);
         long[] dims = new long[inputSteps.length];
         long inputStart = 0;
         long outputStart = 0;
@@ -83,6 +83,6 @@ public record Pad(OperandType x, List<Long> before, Shape shape, double fill) im
             inputStart += from * inputSteps[d];
             outputStart += to * outputSteps[d];
         }
-        return List.of(Box.of(0, 0, dims, inputStart, inputSteps, outputStart, outputSteps));
+        return List.of(StridedCopy.of(0, 0, dims, inputStart, inputSteps, outputStart, outputSteps));
     }
 }

@@ -14,7 +14,7 @@ import java.util.stream.LongStream;
  * @param steps by axis of x
  * @param shape of the result
  */
-public record Slice(OperandType x, List<Long> starts, List<Long> steps, Shape shape) implements BoxOp {
+public record Slice(OperandType x, List<Long> starts, List<Long> steps, Shape shape) implements StridedCopyOp {
     public Slice {
         starts = List.copyOf(starts);
         steps = List.copyOf(steps);
@@ -86,13 +86,13 @@ public record Slice(OperandType x, List<Long> starts, List<Long> steps, Shape sh
     }
 
     @Override
-    public List<Box> boxes() {
-        long[] inputSteps = Box.steps(x.shape());
+    public List<StridedCopy> boxes() {
+        long[] inputSteps = StridedCopy.steps(x.shape());
         long start = 0;
         for (int d = 0; d < inputSteps.length; d++) {
             start += starts.get(d) * inputSteps[d];
             inputSteps[d] *= steps.get(d);
         }
-        return List.of(Box.of(0, 0, shape.toArray(), start, inputSteps, 0, Box.steps(shape)));
+        return List.of(StridedCopy.of(0, 0, shape.toArray(), start, inputSteps, 0, StridedCopy.steps(shape)));
     }
 }

@@ -8,7 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 
 /** x cut along an axis; gradients are joined, zeros where an output has none. */
-public record Split(OperandType x, int axis, List<Long> sizes) implements BoxOp {
+public record Split(OperandType x, int axis, List<Long> sizes) implements StridedCopyOp {
     public Split {
         sizes = List.copyOf(sizes);
     }
@@ -58,16 +58,16 @@ public record Split(OperandType x, int axis, List<Long> sizes) implements BoxOp 
     }
 
     @Override
-    public List<Box> boxes() {
+    public List<StridedCopy> boxes() {
         List<OperandType> parts = outputs();
-        List<Box> boxes = new ArrayList<>();
+        List<StridedCopy> boxes = new ArrayList<>();
         long start = 0;
         long whole = Concat.row(x.shape(), axis);
         for (int k = 0; k < parts.size(); k++) {
             Shape part = parts.get(k).shape();
             long row = Concat.row(part, axis);
             long[] dims = {row == 0 ? 0 : part.elementCount() / row, row};
-            boxes.add(Box.of(0, k, dims, start, new long[] {whole, 1}, 0, new long[] {row, 1}));
+            boxes.add(StridedCopy.of(0, k, dims, start, new long[] {whole, 1}, 0, new long[] {row, 1}));
             start += row;
         }
         return boxes;

@@ -2,7 +2,7 @@ package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.trainer.kernel.ForwardOp;
 import dev.octet.trainer.kernel.OperandType;
@@ -20,7 +20,7 @@ import java.util.List;
  */
 public record AmaxUpdate(List<Slot> slots, boolean fused) implements ForwardOp {
     /** What a slot's scale is computed from. */
-    public record Slot(Minifloat format, int margin, int length, AmaxHistory.Algorithm algorithm) {}
+    public record Slot(Float8Format format, int margin, int length, AmaxHistory.Algorithm algorithm) {}
 
     public AmaxUpdate {
         slots = List.copyOf(slots);

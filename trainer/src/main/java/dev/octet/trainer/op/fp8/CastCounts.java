@@ -1,6 +1,6 @@
 package dev.octet.trainer.op.fp8;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -17,7 +17,7 @@ import java.util.function.IntConsumer;
  * @param amax largest magnitude, NaN left out
  * @param scale dequantisation multiplier; the largest one where blocks have their own
  */
-public record CastCounts(Minifloat format, long elements, long clipped, long underflowed, float amax, float scale) {
+public record CastCounts(Float8Format format, long elements, long clipped, long underflowed, float amax, float scale) {
     /** The thread that calls. */
     private static final Parallel ALONE = new Parallel() {
         @Override
@@ -42,7 +42,7 @@ public record CastCounts(Minifloat format, long elements, long clipped, long und
     }
 
     /** With one multiplier that earlier steps left. */
-    public static CastCounts delayed(CpuTensor x, Minifloat format, float quantScale) {
+    public static CastCounts delayed(CpuTensor x, Float8Format format, float quantScale) {
         return count(x, new CodedMatrix(format, QuantizeFp8DelayedCpu.flat(x)), new float[] {quantScale});
     }
 
@@ -87,7 +87,7 @@ public record CastCounts(Minifloat format, long elements, long clipped, long und
         private long underflowed;
         private float amax;
 
-        Counter(Minifloat format) {
+        Counter(Float8Format format) {
             // half a step away; which way this very number goes depends on which neighbour is even
             float max = format.maxValue();
             float beyond = max + (max - format.decode(format.maxCode() - 1)) / 2;

@@ -1,6 +1,6 @@
 package dev.octet.trainer.op.fp8;
 
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 
 /**
  * What the codes of a matrix mean.
@@ -8,4 +8,4 @@ import dev.octet.quant.number.Minifloat;
  * @param format one code per byte
  * @param blocks which codes share a scale
  */
-public record CodedMatrix(Minifloat format, Blocks blocks) {}
+public record CodedMatrix(Float8Format format, Blocks blocks) {}

@@ -1,8 +1,8 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.TorchaoScale;
 import dev.octet.quant.scale.TransformerEngineMxScale;
@@ -30,7 +30,7 @@ public final class CudaCodes {
     private static final float BF16_MAX = 0x1.FEp127f;
 
     private final CudaTensor x;
-    private final Minifloat format;
+    private final Float8Format format;
     private final Blocks blocks;
     private final CudaStream cuda;
 

@@ -1,7 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import dev.octet.trainer.kernel.CudaSource;
@@ -64,7 +64,7 @@ final class CudaScaledProduct {
         }
         boolean formats = isCodes(left)
                 && isCodes(right)
-                && (left.format() == Minifloat.E4M3FN || right.format() == Minifloat.E4M3FN);
+                && (left.format() == Float8Format.E4M3FN || right.format() == Float8Format.E4M3FN);
         boolean bothTransposed = !leftAlongCols && !rightAlongCols; // then the length of the sums is padded
         boolean vectors = left.blocks().count() > 1 || right.blocks().count() > 1;
         int bytes = vectors ? Float.BYTES : result.bits() / 8;
@@ -76,7 +76,7 @@ final class CudaScaledProduct {
     }
 
     private static boolean isCodes(CodedMatrix matrix) {
-        return matrix.format() == Minifloat.E4M3FN || matrix.format() == Minifloat.E5M2;
+        return matrix.format() == Float8Format.E4M3FN || matrix.format() == Float8Format.E5M2;
     }
 
     /** Whether one scale holds for each sum. */

@@ -2,7 +2,7 @@ package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.QuantScaleRule;
 
@@ -47,7 +47,7 @@ final class Doubles {
 
     /** What the codes of {@code x} stand for. */
     static double[] encode(double[] x, CodedMatrix form, float[] quantScales) {
-        Minifloat format = form.format();
+        Float8Format format = form.format();
         double[] codes = new double[x.length];
         for (int r = 0; r < form.blocks().rows(); r++) {
             for (int c = 0; c < form.blocks().cols(); c++) {

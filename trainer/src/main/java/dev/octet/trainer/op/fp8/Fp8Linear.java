@@ -2,7 +2,7 @@ package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
@@ -92,7 +92,7 @@ public record Fp8Linear(
     }
 
     /** The format of the gradient's codes; null when no product takes any. */
-    public @Nullable Minifloat gradientFormat() {
+    public @Nullable Float8Format gradientFormat() {
         CodedMatrix dy = dgrad.left() != null ? dgrad.left() : wgrad.left();
         return dy == null ? null : dy.format();
     }

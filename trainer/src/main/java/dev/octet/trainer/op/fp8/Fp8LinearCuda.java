@@ -1,7 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.OperandForm.Span;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CudaKernel;
@@ -215,7 +215,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         void record() {
             if (!recorded && history() != 0) {
                 Blocks whole = Blocks.of(new Span.Whole(), op.rows(), op.out(), true);
-                CodedMatrix any = new CodedMatrix(Minifloat.E5M2, whole);
+                CodedMatrix any = new CodedMatrix(Float8Format.E5M2, whole);
                 new CudaCodes(dy, any, cuda).amax(history(), false);
             }
         }

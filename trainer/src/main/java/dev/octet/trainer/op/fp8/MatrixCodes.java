@@ -1,8 +1,8 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.cast.Cast;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -11,12 +11,12 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/** Matrices to codes and back, band of rows by band of rows. Multiplies where {@link Cast} divides, so the scaled floats go through it with scale 1. */
+/** Matrices to codes and back, band of rows by band of rows. Multiplies where {@link ElementCast} divides, so the scaled floats go through it with scale 1. */
 final class MatrixCodes {
     /** Elements of a band, about: as F32 they lie in a second-level cache. */
     private static final int BAND = 16_384;
 
-    private static final Cast CAST = Cast.best();
+    private static final ElementCast CAST = ElementCast.best();
 
     private final Blocks blocks;
     private final Parallel parallel;
@@ -44,11 +44,11 @@ final class MatrixCodes {
     }
 
     /** Multipliers of each block from its values. */
-    float[] quantScales(CpuTensor x, Minifloat format, QuantScaleRule rule) {
+    float[] quantScales(CpuTensor x, Float8Format format, QuantScaleRule rule) {
         return quantScales(amax(x, rule.seesNaN()), format, rule, x.dtype());
     }
 
-    static float[] quantScales(float[] amax, Minifloat format, QuantScaleRule rule, DType type) {
+    static float[] quantScales(float[] amax, Float8Format format, QuantScaleRule rule, DType type) {
         float[] scales = new float[amax.length];
         for (int i = 0; i < scales.length; i++) {
             scales[i] = rule.quantScale(amax[i], format, type);
@@ -142,7 +142,7 @@ final class MatrixCodes {
     }
 
     /** Codes of {@code cast(f32(x · quantScale))}, saturating. */
-    void encode(CpuTensor x, float[] quantScales, Minifloat format, MemorySegment codes) {
+    void encode(CpuTensor x, float[] quantScales, Float8Format format, MemorySegment codes) {
         int cols = blocks.cols();
         bands((first, rows) -> {
             float[] tile = new float[rows * cols];
@@ -179,7 +179,7 @@ final class MatrixCodes {
      * @param scales one for each block; null for the bare codes
      * @param type what {@code f32(code · scale)} is rounded to
      */
-    void decode(Minifloat format, MemorySegment codes, float @Nullable [] scales, DType type, MemorySegment target) {
+    void decode(Float8Format format, MemorySegment codes, float @Nullable [] scales, DType type, MemorySegment target) {
         int cols = blocks.cols();
         int width = type.bits() / 8;
         bands((first, rows) -> {

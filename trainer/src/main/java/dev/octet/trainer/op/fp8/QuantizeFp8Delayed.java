@@ -2,7 +2,7 @@ package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.ForwardOp;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -16,7 +16,7 @@ import java.util.List;
  *
  * @param historyLength 0 when nothing is recorded
  */
-public record QuantizeFp8Delayed(OperandType x, Minifloat format, int historyLength) implements ForwardOp {
+public record QuantizeFp8Delayed(OperandType x, Float8Format format, int historyLength) implements ForwardOp {
     @Override
     public String type() {
         return "QuantizeFp8Delayed";

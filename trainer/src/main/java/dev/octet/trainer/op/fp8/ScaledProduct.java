@@ -3,7 +3,7 @@ package dev.octet.trainer.op.fp8;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
-import dev.octet.trainer.kernel.Gemm;
+import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.Scratch;
 import dev.octet.trainer.op.fp8.Fp8LinearCpu.Operand;
 import java.lang.foreign.MemorySegment;
@@ -82,7 +82,7 @@ final class ScaledProduct {
         boolean inPlace = !direct && !accumulate && c.dtype() == DType.F32;
         MemorySegment sums = direct || inPlace ? c.bytes() : SUMS.room((long) size.m() * size.n() * 4);
         DType type = direct ? c.dtype() : DType.F32;
-        Gemm.Call call = Gemm.Call.of(
+        MatrixProducts.Call call = MatrixProducts.Call.of(
                 transposeA, transposeB, size.m(), size.n(), size.k(), a.type(), type, direct && accumulate);
         cpu.gemm().shared(call, a.bytes(), b.bytes(), sums, cpu.parallel());
         if (!direct) {

@@ -15,7 +15,7 @@ public final class ScatterCpu implements CpuKernel<Scatter> {
         if (op.adds() && y.dtype().isFloat()) {
             float[] sum = new float[Math.toIntExact(y.count())];
             frame.input(0).read(0, sum, 0, sum.length);
-            PickCpu.addRows(updates, starts, (int) op.places().inner(), sum);
+            GatherElementsCpu.addRows(updates, starts, (int) op.places().inner(), sum);
             y.write(0, sum, 0, sum.length);
             return;
         }
@@ -46,7 +46,7 @@ public final class ScatterCpu implements CpuKernel<Scatter> {
         if (frame.wantsGradient(2)) {
             CpuTensor du = frame.gradient(2);
             long inner = op.places().inner();
-            PickCpu.copyRows(dy, starts, inner, du, cpu);
+            GatherElementsCpu.copyRows(dy, starts, inner, du, cpu);
             for (int k = 0; !op.adds() && k < du.count(); k++) {
                 if (by[(int) (starts[(int) (k / inner)] + k % inner)] != k) {
                     du.writeNumber(k, 0);

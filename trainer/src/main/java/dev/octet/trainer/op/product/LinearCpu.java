@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
-import dev.octet.trainer.kernel.Gemm.Call;
+import dev.octet.trainer.kernel.MatrixProducts.Call;
 
 /** One product each; forward adds the product to rows filled with the bias, so a narrow result is rounded once. */
 public final class LinearCpu implements CpuKernel<Linear> {

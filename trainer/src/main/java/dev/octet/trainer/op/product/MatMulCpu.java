@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
-import dev.octet.trainer.kernel.Gemm.Call;
+import dev.octet.trainer.kernel.MatrixProducts.Call;
 import java.lang.foreign.MemorySegment;
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Products of matrices: Linear, MatMul, Gemm. On processors each is one call of {@link dev.octet.trainer.kernel.Gemm} per product,
+ * Products of matrices: Linear, MatMul, Gemm. On processors each is one call of {@link dev.octet.trainer.kernel.MatrixProducts} per product,
  * forward and for each gradient; nothing is transposed in memory.
  */
 @NullMarked

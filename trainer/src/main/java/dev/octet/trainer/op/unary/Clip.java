@@ -29,8 +29,8 @@ public record Clip(OperandType x, double lowest, double highest) implements Unar
     }
 
     @Override
-    public Kept kept() {
-        return Kept.INPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.INPUT;
     }
 
     @Override

@@ -14,8 +14,8 @@ public record Erf(OperandType x) implements UnaryOp {
     }
 
     @Override
-    public Kept kept() {
-        return Kept.INPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.INPUT;
     }
 
     /** 2/√π e^-x² (x + 2x³/3 + 4x⁵/15 + ..): all terms have one sign, nothing cancels (Abramowitz and Stegun, 7.1.6). */

@@ -19,8 +19,8 @@ public record HardSigmoid(OperandType x, float alpha, float beta) implements Una
     }
 
     @Override
-    public Kept kept() {
-        return Kept.INPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.INPUT;
     }
 
     @Override

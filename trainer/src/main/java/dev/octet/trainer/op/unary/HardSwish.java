@@ -10,8 +10,8 @@ public record HardSwish(OperandType x) implements UnaryOp {
     }
 
     @Override
-    public Kept kept() {
-        return Kept.INPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.INPUT;
     }
 
     @Override

@@ -17,8 +17,8 @@ public record LeakyRelu(OperandType x, float alpha) implements UnaryOp {
     }
 
     @Override
-    public Kept kept() {
-        return Kept.INPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.INPUT;
     }
 
     @Override

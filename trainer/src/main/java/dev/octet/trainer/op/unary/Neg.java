@@ -10,8 +10,8 @@ public record Neg(OperandType x) implements UnaryOp {
     }
 
     @Override
-    public Kept kept() {
-        return Kept.NOTHING;
+    public SavedForBackward kept() {
+        return SavedForBackward.NOTHING;
     }
 
     @Override

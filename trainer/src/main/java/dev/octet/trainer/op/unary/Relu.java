@@ -12,8 +12,8 @@ public record Relu(OperandType x) implements UnaryOp {
     }
 
     @Override
-    public Kept kept() {
-        return Kept.OUTPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.OUTPUT;
     }
 
     @Override

@@ -11,8 +11,8 @@ public record Sigmoid(OperandType x) implements UnaryOp {
     }
 
     @Override
-    public Kept kept() {
-        return Kept.OUTPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.OUTPUT;
     }
 
     @Override

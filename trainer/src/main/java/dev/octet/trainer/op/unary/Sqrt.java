@@ -10,8 +10,8 @@ public record Sqrt(OperandType x) implements UnaryOp {
     }
 
     @Override
-    public Kept kept() {
-        return Kept.OUTPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.OUTPUT;
     }
 
     @Override

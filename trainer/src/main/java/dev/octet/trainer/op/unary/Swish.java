@@ -24,8 +24,8 @@ public record Swish(OperandType x, float alpha) implements UnaryOp {
     }
 
     @Override
-    public Kept kept() {
-        return Kept.INPUT;
+    public SavedForBackward kept() {
+        return SavedForBackward.INPUT;
     }
 
     @Override

@@ -13,7 +13,7 @@ public interface UnaryOp extends Op {
     OperandType x();
 
     /** What the derivative is computed from. */
-    Kept kept();
+    SavedForBackward kept();
 
     /** f(x). */
     double value(double x);
@@ -34,11 +34,11 @@ public interface UnaryOp extends Op {
 
     @Override
     default boolean backwardReadsInput(int i) {
-        return isDifferentiable(0) && kept() == Kept.INPUT;
+        return isDifferentiable(0) && kept() == SavedForBackward.INPUT;
     }
 
     @Override
     default boolean backwardReadsOutput(int j) {
-        return isDifferentiable(0) && kept() == Kept.OUTPUT;
+        return isDifferentiable(0) && kept() == SavedForBackward.OUTPUT;
     }
 }

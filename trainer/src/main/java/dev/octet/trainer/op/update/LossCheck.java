@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
 /**
- * Whether a loss of this step was not finite, kept on the device: the update then changes nothing ({@link GradientCheck}), and no host has to
+ * Whether a loss of this step was not finite, kept on the device: the update then changes nothing ({@link FiniteGradients}), and no host has to
  * look at the loss before it.
  *
  * <p>Inputs: the loss; 1 when one before it in the same step was not finite, otherwise 0. Output: the same with this one, which lies where

@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.ForwardOp;
 import dev.octet.trainer.kernel.OperandType;
 
 /** An operator without a backward half. */
-public sealed interface UpdateOp extends ForwardOp permits SquareSum, LossCheck, GradientCheck, AdamStep, SgdStep {
+public sealed interface UpdateOp extends ForwardOp permits SquareSum, LossCheck, FiniteGradients, AdamStep, SgdStep {
     /** One F32 number. */
     OperandType SCALAR = new OperandType(DType.F32, Shape.SCALAR);
 }

@@ -80,7 +80,7 @@ final class FakeGpuRun {
             }
 
             @Override
-            public byte[] compile(CudaSource source, Architecture architecture) {
+            public byte[] compile(CudaSource source, ComputeCapability architecture) {
                 return new byte[] {0x7f, 'E', 'L', 'F'};
             }
         };

@@ -29,15 +29,15 @@ import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
-import dev.octet.trainer.op.Fusions;
+import dev.octet.trainer.op.GpuFusions;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
-import dev.octet.trainer.program.Role;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -96,7 +96,7 @@ class FusionsTest {
             Counting alone = new Counting(gpus.get());
             Map<String, byte[]> expected = run(program, parameters, alone, List.of());
             Counting together = new Counting(gpus.get());
-            Map<String, byte[]> actual = run(program, parameters, together, Fusions.ALL);
+            Map<String, byte[]> actual = run(program, parameters, together, GpuFusions.ALL);
             assertEquals(expected.keySet(), actual.keySet());
             expected.forEach((name, bytes) -> assertArrayEquals(bytes, actual.get(name), name));
             assertTrue(
@@ -140,7 +140,7 @@ class FusionsTest {
             Map<String, Parameter> byName = new TreeMap<>();
             parameters.all().forEach(p -> byName.put(p.name(), p));
             for (Value v : program.lasting()) {
-                if (v.role() == Role.PARAMETER) {
+                if (v.role() == ValueRole.PARAMETER) {
                     Tensor master = Parameters.master(requireNonNull(byName.get(v.name())), ARENA);
                     memory.write(v, master.bytes());
                 }
@@ -152,7 +152,7 @@ class FusionsTest {
             Map<String, byte[]> results = new TreeMap<>();
             results.put(Program.LOSS, read(requireNonNull(program.outputs().get(Program.LOSS)), executable));
             for (Value v : program.lasting()) {
-                if (v.role() == Role.GRADIENT || v.role() == Role.STATE) {
+                if (v.role() == ValueRole.GRADIENT || v.role() == ValueRole.STATE) {
                     results.put(v.name(), read(v, executable));
                 }
             }

@@ -12,8 +12,8 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 import dev.octet.quant.number.Overflow;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
@@ -229,8 +229,8 @@ class HostGpuTest {
         gpu.read(hf, hfs);
         for (int i = 0; i < n; i++) {
             float value = x[i];
-            int e4m3 = Minifloat.E4M3FN.encode(value, Overflow.SATURATE);
-            int e5m2 = Minifloat.E5M2.encode(value, Overflow.SATURATE);
+            int e4m3 = Float8Format.E4M3FN.encode(value, Overflow.SATURATE);
+            int e5m2 = Float8Format.E5M2.encode(value, Overflow.SATURATE);
             if (e4m3 != (fours.getAtIndex(JAVA_BYTE, i) & 0xFF)
                     || e5m2 != (fives.getAtIndex(JAVA_BYTE, i) & 0xFF)
                     || !same(
@@ -258,8 +258,8 @@ class HostGpuTest {
         long five = gpu.allocate(1024, "e5m2");
         long halves = gpu.allocate(4 * 65536, "f16");
         launch("values", Grid.of(256, 256), four, five, halves);
-        assertArrayEquals(Minifloat.E4M3FN.decodeTable(), read(four, 256));
-        assertArrayEquals(Minifloat.E5M2.decodeTable(), read(five, 256));
+        assertArrayEquals(Float8Format.E4M3FN.decodeTable(), read(four, 256));
+        assertArrayEquals(Float8Format.E5M2.decodeTable(), read(five, 256));
         float[] expected = new float[65536];
         for (int i = 0; i < expected.length; i++) {
             expected[i] = Half.toFloat((short) i);
@@ -430,10 +430,10 @@ class HostGpuTest {
     @Test
     void products_of_codes_are_scaled() {
         byte[] codes = new byte[16 * 16];
-        Arrays.fill(codes, (byte) Minifloat.E4M3FN.encode(1.5f, Overflow.SATURATE));
+        Arrays.fill(codes, (byte) Float8Format.E4M3FN.encode(1.5f, Overflow.SATURATE));
         long a = gpu.allocate(256, "a");
         gpu.write(a, MemorySegment.ofArray(codes));
-        Arrays.fill(codes, (byte) Minifloat.E5M2.encode(2f, Overflow.SATURATE));
+        Arrays.fill(codes, (byte) Float8Format.E5M2.encode(2f, Overflow.SATURATE));
         long b = gpu.allocate(256, "b");
         gpu.write(b, MemorySegment.ofArray(codes));
         long d = gpu.allocate(1024, "d");

@@ -6,8 +6,8 @@ import static java.lang.foreign.ValueLayout.JAVA_SHORT_UNALIGNED;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.number.Minifloat;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import java.lang.foreign.MemorySegment;
@@ -220,8 +220,8 @@ final class HostProduct {
             case F32 -> bytes.get(JAVA_FLOAT_UNALIGNED, 4 * i);
             case BF16 -> BFloat16.toFloat(bytes.get(JAVA_SHORT_UNALIGNED, 2 * i));
             case F16 -> Half.toFloat(bytes.get(JAVA_SHORT_UNALIGNED, 2 * i));
-            case F8_E4M3FN -> Minifloat.E4M3FN.decode(bytes.get(JAVA_BYTE, i) & 0xFF);
-            case F8_E5M2 -> Minifloat.E5M2.decode(bytes.get(JAVA_BYTE, i) & 0xFF);
+            case F8_E4M3FN -> Float8Format.E4M3FN.decode(bytes.get(JAVA_BYTE, i) & 0xFF);
+            case F8_E5M2 -> Float8Format.E5M2.decode(bytes.get(JAVA_BYTE, i) & 0xFF);
             default -> throw new IllegalArgumentException(type.toString());
         };
     }

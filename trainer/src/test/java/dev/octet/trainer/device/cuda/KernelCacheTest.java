@@ -81,13 +81,13 @@ class KernelCacheTest {
     @Test
     void names_differ_by_all_that_goes_into_a_kernel() {
         CudaSource source = CudaSource.of(KernelCacheTest.class, "good.cu");
-        Architecture hopper = new Architecture(90, false);
+        ComputeCapability hopper = new ComputeCapability(90, false);
         String name = KernelCache.name(source, "nvrtc 13.0", hopper);
         assertTrue(name.matches("good-[0-9a-f]{32}\\.cubin"), name);
         assertEquals(name, KernelCache.name(source, "nvrtc 13.0", hopper));
         assertNotEquals(name, KernelCache.name(source, "nvrtc 13.1", hopper));
-        assertNotEquals(name, KernelCache.name(source, "nvrtc 13.0", new Architecture(89, false)));
-        assertNotEquals(name, KernelCache.name(source, "nvrtc 13.0", new Architecture(90, true)));
+        assertNotEquals(name, KernelCache.name(source, "nvrtc 13.0", new ComputeCapability(89, false)));
+        assertNotEquals(name, KernelCache.name(source, "nvrtc 13.0", new ComputeCapability(90, true)));
         assertNotEquals(name, KernelCache.name(source.define("BY", 2), "nvrtc 13.0", hopper));
         assertNotEquals(name, KernelCache.name(CudaSource.of(KernelCacheTest.class, "bad.cu"), "nvrtc 13.0", hopper));
     }

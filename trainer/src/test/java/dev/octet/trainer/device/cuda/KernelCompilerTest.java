@@ -58,7 +58,7 @@ class KernelCompilerTest {
         List<String> refused = jobs.parallelStream()
                 .flatMap(job -> {
                     try {
-                        Architecture architecture = new Architecture(job.capability(), false);
+                        ComputeCapability architecture = new ComputeCapability(job.capability(), false);
                         byte[] code = kept.get(
                                 KernelCache.name(job.source(), compiler.version(), architecture),
                                 () -> compiler.compile(job.source(), architecture));
@@ -77,9 +77,9 @@ class KernelCompilerTest {
     @Test
     void both_compilers_make_machine_code_and_ptx() throws CompileException {
         for (KernelCompiler compiler : Installed.compilers()) {
-            byte[] cubin = compiler.compile(GOOD, new Architecture(90, false));
+            byte[] cubin = compiler.compile(GOOD, new ComputeCapability(90, false));
             assertEquals("\u007fELF", new String(cubin, 0, 4, StandardCharsets.ISO_8859_1), compiler.version());
-            String ptx = new String(compiler.compile(GOOD, new Architecture(89, true)), StandardCharsets.UTF_8);
+            String ptx = new String(compiler.compile(GOOD, new ComputeCapability(89, true)), StandardCharsets.UTF_8);
             assertTrue(ptx.contains(".target sm_89"), ptx);
             assertTrue(ptx.contains(".entry add_one"), ptx);
         }
@@ -89,7 +89,7 @@ class KernelCompilerTest {
     void macros_reach_the_source() throws CompileException {
         for (KernelCompiler compiler : Installed.compilers()) {
             String ptx = new String(
-                    compiler.compile(GOOD.define("NAME", "add_two"), new Architecture(89, true)),
+                    compiler.compile(GOOD.define("NAME", "add_two"), new ComputeCapability(89, true)),
                     StandardCharsets.UTF_8);
             assertTrue(ptx.contains(".entry add_two"), ptx);
         }
@@ -99,7 +99,7 @@ class KernelCompilerTest {
     void an_error_shows_the_log_and_the_line_of_the_source() {
         for (KernelCompiler compiler : Installed.compilers()) {
             CompileException e =
-                    assertThrows(CompileException.class, () -> compiler.compile(BAD, new Architecture(90, false)));
+                    assertThrows(CompileException.class, () -> compiler.compile(BAD, new ComputeCapability(90, false)));
             assertTrue(e.log().contains("bad.cu(5): error: "), e.log());
             assertTrue(e.log().contains("    5 |     at[0] = undeclared;"), e.log());
             UnavailableException told = e.unavailable();
@@ -113,13 +113,13 @@ class KernelCompilerTest {
     @Test
     void a_gpu_newer_than_the_compiler_gets_the_newest_ptx_it_knows() {
         Set<Integer> known = Set.of(80, 89, 90);
-        assertEquals(Optional.of(new Architecture(90, false)), Architecture.of(90, known));
-        assertEquals(Optional.of(new Architecture(90, true)), Architecture.of(100, known));
-        assertEquals(Optional.of(new Architecture(80, true)), Architecture.of(86, known));
-        assertEquals(Optional.empty(), Architecture.of(75, known));
-        assertEquals("sm_90a", new Architecture(90, false).option());
-        assertEquals("compute_90", new Architecture(90, true).option());
-        assertEquals("sm_100", new Architecture(100, false).option());
+        assertEquals(Optional.of(new ComputeCapability(90, false)), ComputeCapability.of(90, known));
+        assertEquals(Optional.of(new ComputeCapability(90, true)), ComputeCapability.of(100, known));
+        assertEquals(Optional.of(new ComputeCapability(80, true)), ComputeCapability.of(86, known));
+        assertEquals(Optional.empty(), ComputeCapability.of(75, known));
+        assertEquals("sm_90a", new ComputeCapability(90, false).option());
+        assertEquals("compute_90", new ComputeCapability(90, true).option());
+        assertEquals("sm_100", new ComputeCapability(100, false).option());
     }
 
     @Test
@@ -166,7 +166,7 @@ class KernelCompilerTest {
             }
 
             @Override
-            public byte[] compile(CudaSource source, Architecture architecture) {
+            public byte[] compile(CudaSource source, ComputeCapability architecture) {
                 compiled[0]++;
                 return new byte[] {1, 2, 3};
             }

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.recipe.OperandForm.Span;
 import dev.octet.quant.scale.TorchaoScale;
@@ -32,9 +32,9 @@ class CastCountsTest {
     /** Every number of a type, one tensor each, beside what the cast itself does. */
     @ParameterizedTest
     @EnumSource(
-            value = Minifloat.class,
+            value = Float8Format.class,
             names = {"E4M3FN", "E5M2"})
-    void every_bf16_and_f16_is_counted_as_its_cast_goes(Minifloat format) {
+    void every_bf16_and_f16_is_counted_as_its_cast_goes(Float8Format format) {
         CpuTensor bf16 = tensor(DType.BF16, 0);
         CpuTensor f16 = tensor(DType.F16, 0);
         for (float quantScale : new float[] {1, 3.7f, 0x1p-20f}) {
@@ -45,7 +45,7 @@ class CastCountsTest {
         }
     }
 
-    private static void check(CpuTensor one, float x, Minifloat format, float quantScale) {
+    private static void check(CpuTensor one, float x, Float8Format format, float quantScale) {
         if (Float.isNaN(x) && Float.floatToRawIntBits(x) != Float.floatToRawIntBits(Float.NaN)) {
             return; // one NaN is enough
         }
@@ -66,7 +66,7 @@ class CastCountsTest {
                 () -> format + " " + one.dtype() + " " + x + " * " + quantScale);
     }
 
-    private static CastCounts counts(CpuTensor one, float x, Minifloat format, float quantScale) {
+    private static CastCounts counts(CpuTensor one, float x, Float8Format format, float quantScale) {
         one.write(0, new float[] {x}, 0, 1);
         return CastCounts.delayed(one, format, quantScale);
     }
@@ -74,7 +74,7 @@ class CastCountsTest {
     @Test
     void what_rounds_to_the_largest_number_is_not_clipped() {
         CpuTensor x = tensor(DType.F32, 464, -464, Math.nextUp(464f), -1000, Float.POSITIVE_INFINITY, 448, 0);
-        CastCounts counts = CastCounts.delayed(x, Minifloat.E4M3FN, 1);
+        CastCounts counts = CastCounts.delayed(x, Float8Format.E4M3FN, 1);
         assertEquals(3, counts.clipped());
         assertEquals(0, counts.underflowed());
     }
@@ -86,9 +86,9 @@ class CastCountsTest {
         x.write(0, new float[] {1, 0.5f, 0x1p-30f, 0x1p-40f, 0x1p-41f, 0}, 0, 6);
         Blocks rows = Blocks.of(new Span.Vector(), 2, 3, true);
         TorchaoScale rule = new TorchaoScale(false);
-        CastCounts own = CastCounts.current(x, new CodedMatrix(Minifloat.E4M3FN, rows), rule);
+        CastCounts own = CastCounts.current(x, new CodedMatrix(Float8Format.E4M3FN, rows), rule);
         assertEquals(1, own.underflowed(), "of the first row");
-        CodedMatrix whole = new CodedMatrix(Minifloat.E4M3FN, Blocks.of(new Span.Whole(), 2, 3, true));
+        CodedMatrix whole = new CodedMatrix(Float8Format.E4M3FN, Blocks.of(new Span.Whole(), 2, 3, true));
         assertEquals(3, CastCounts.current(x, whole, rule).underflowed());
         assertEquals(0, own.clipped());
         assertEquals(1f / 448, own.scale(), 1e-9, "the largest of both rows");
@@ -96,8 +96,8 @@ class CastCountsTest {
 
     @Test
     void counts_of_two_casts_are_added() {
-        CastCounts a = CastCounts.delayed(tensor(DType.F32, 1000, 1), Minifloat.E4M3FN, 1);
-        CastCounts b = CastCounts.delayed(tensor(DType.F32, 1e-9f, 2, 3), Minifloat.E4M3FN, 2);
-        assertEquals(new CastCounts(Minifloat.E4M3FN, 5, 1, 1, 1000, 0.5f), a.and(b));
+        CastCounts a = CastCounts.delayed(tensor(DType.F32, 1000, 1), Float8Format.E4M3FN, 1);
+        CastCounts b = CastCounts.delayed(tensor(DType.F32, 1e-9f, 2, 3), Float8Format.E4M3FN, 2);
+        assertEquals(new CastCounts(Float8Format.E4M3FN, 5, 1, 1, 1000, 0.5f), a.and(b));
     }
 }

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Minifloat;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.device.cuda.HostGpu;
@@ -38,13 +38,13 @@ class EveryCastCudaTest {
 
     /** Multipliers that change nothing, round, saturate nearly all, and bring nearly all below the smallest code. */
     static Stream<Arguments> casts() {
-        return Stream.of(Minifloat.E4M3FN, Minifloat.E5M2)
+        return Stream.of(Float8Format.E4M3FN, Float8Format.E5M2)
                 .flatMap(format -> Stream.of(1f, 3.7f, 0x1p100f, 0x1.8p-60f).map(s -> Arguments.of(format, s)));
     }
 
     @ParameterizedTest
     @MethodSource("casts")
-    void the_kernels_cast_every_bf16_as_the_reference_does(Minifloat format, float quantScale) {
+    void the_kernels_cast_every_bf16_as_the_reference_does(Float8Format format, float quantScale) {
         assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
         check(format, quantScale, () -> new HostGpu(HostGpu.Order.FORWARD));
     }
@@ -52,11 +52,11 @@ class EveryCastCudaTest {
     @Tag("gpu")
     @ParameterizedTest
     @MethodSource("casts")
-    void the_gpu_casts_every_bf16_as_the_reference_does(Minifloat format, float quantScale) {
+    void the_gpu_casts_every_bf16_as_the_reference_does(Float8Format format, float quantScale) {
         check(format, quantScale, TestGpus::shared);
     }
 
-    private static void check(Minifloat format, float quantScale, Supplier<Gpu> gpus) {
+    private static void check(Float8Format format, float quantScale, Supplier<Gpu> gpus) {
         byte[] every = new byte[2 * ALL];
         for (int bits = 0; bits < ALL; bits++) {
             every[2 * bits] = (byte) bits;
@@ -73,7 +73,7 @@ class EveryCastCudaTest {
         check(format, quantScale, every, gpus);
     }
 
-    private static void check(Minifloat format, float quantScale, byte[] bf16, Supplier<Gpu> gpus) {
+    private static void check(Float8Format format, float quantScale, byte[] bf16, Supplier<Gpu> gpus) {
         OperandType type = new OperandType(DType.BF16, Shape.of(ROWS, ALL / ROWS));
         OperandType one = new OperandType(DType.F32, Shape.of(1));
         OperandType slots = new OperandType(DType.F32, Shape.of(HISTORY));

@@ -50,10 +50,10 @@ class UnaryTest extends TwinTest {
                 cases.add(c);
             }
         }
-        for (Step.Kind kind : Step.Kind.values()) {
-            cases.add(of(new Step(kind, f32(3001))));
+        for (NonDifferentiable.Kind kind : NonDifferentiable.Kind.values()) {
+            cases.add(of(new NonDifferentiable(kind, f32(3001))));
         }
-        cases.add(of(new Step(Step.Kind.Not, f32(3001).as(DType.BOOL))));
+        cases.add(of(new NonDifferentiable(NonDifferentiable.Kind.Not, f32(3001).as(DType.BOOL))));
         cases.add(of(new Neg(f32(301).as(DType.I64))));
         cases.add(of(new Abs(f32(301).as(DType.I32))));
         return cases;
@@ -69,7 +69,7 @@ class UnaryTest extends TwinTest {
         assertEquals(y, op.value(x));
         op.value(tile, out, 1);
         assertEquals((float) y, out[0]);
-        double kept = op.kept() == Kept.OUTPUT ? y : x;
+        double kept = op.kept() == SavedForBackward.OUTPUT ? y : x;
         assertEquals(dx, op.gradient(1, kept));
         op.gradient(new float[] {1}, new float[] {(float) kept}, out, 1);
         assertEquals((float) dx, out[0]);

@@ -57,7 +57,7 @@ class UpdateOpsTest extends TwinTest {
     }
 
     private static Case check(String name, double badLoss, double maxNorm, double... squares) {
-        Op op = new GradientCheck(squares.length, maxNorm);
+        Op op = new FiniteGradients(squares.length, maxNorm);
         List<double[]> inputs = new ArrayList<>(List.of(new double[] {0.5}, new double[] {7}, new double[] {badLoss}));
         List<OperandType> types = new ArrayList<>(List.of(f32(), f32(), f32()));
         for (double s : squares) {
@@ -100,14 +100,14 @@ class UpdateOpsTest extends TwinTest {
     @Test
     void a_gradient_that_is_not_finite_makes_the_step_not_count() {
         for (double bad : new double[] {Double.NaN, Double.POSITIVE_INFINITY}) {
-            double[] out = new GradientCheck(1, 1).outputs(1, 7, 0, bad);
+            double[] out = new FiniteGradients(1, 1).outputs(1, 7, 0, bad);
             assertArrayEquals(new double[] {bad, 0, 1, 7}, out);
         }
     }
 
     @Test
     void a_norm_is_clipped_with_a_millionth_added_to_it_as_torch_does() {
-        double[] out = new GradientCheck(1, 1e-6).outputs(1, 7, 0, 1e-12);
-        assertEquals(0.5, out[GradientCheck.FACTOR], 1e-9);
+        double[] out = new FiniteGradients(1, 1e-6).outputs(1, 7, 0, 1e-12);
+        assertEquals(0.5, out[FiniteGradients.FACTOR], 1e-9);
     }
 }

@@ -1,0 +1,131 @@
+package dev.octet.converter.checkpoint;
+
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.file.PartFile;
+import dev.octet.formats.safetensors.ShardIndex;
+import java.io.IOException;
+import java.nio.file.FileSystemLoopException;
+import java.nio.file.FileVisitOption;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Objects;
+import java.util.Set;
+
+/**
+ * Everything in a checkpoint's folder that is no weight goes along: tokenizer, generation config, code, licence. Weights in other formats
+ * stay behind (they would be the old model beside the new one), and so do hidden files and folders (version control, caches).
+ */
+public final class AuxiliaryFiles {
+    private static final List<String> WEIGHTS = List.of(
+            ".safetensors",
+            ".bin",
+            ".pt",
+            ".pth",
+            ".ckpt",
+            ".gguf",
+            ".ggml",
+            ".onnx",
+            ".onnx_data",
+            ".h5",
+            ".msgpack",
+            ".npz",
+            ".tflite",
+            ".index.json",
+            ".bin.index.json");
+    private static final Set<String> REWRITTEN =
+            Set.of(ModelConfig.FILE_NAME, "hf_quant_config.json", ShardIndex.FILE_NAME);
+
+    private final Path source;
+    private final List<Path> carried;
+    private final List<Path> left;
+
+    private AuxiliaryFiles(Path source, List<Path> carried, List<Path> left) {
+        this.source = source;
+        this.carried = List.copyOf(carried);
+        this.left = List.copyOf(left);
+    }
+
+    /**
+     * Looks through a folder.
+     *
+     * @param shards names of files in it that hold the checkpoint's own tensors, whatever they end in
+     * @throws FileSystemLoopException when links lead in a circle
+     */
+    public static AuxiliaryFiles of(Path folder, Set<String> shards) throws IOException {
+        List<Path> carried = new ArrayList<>();
+        List<Path> left = new ArrayList<>();
+        // links are followed: a download cache keeps its files elsewhere and links to them
+        Files.walkFileTree(folder, EnumSet.of(FileVisitOption.FOLLOW_LINKS), 32, new SimpleFileVisitor<>() {
+            @Override
+            public FileVisitResult preVisitDirectory(Path dir, BasicFileAttributes attributes) {
+                boolean skipped = !dir.equals(folder) && (isHidden(dir) || dir.endsWith(KeptScales.FOLDER));
+                return skipped ? FileVisitResult.SKIP_SUBTREE : FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) {
+                Path name = folder.relativize(file);
+                if (isHidden(file) || REWRITTEN.contains(name.toString()) || shards.contains(name.toString())) {
+                    return FileVisitResult.CONTINUE;
+                }
+                boolean goes = attributes.isRegularFile() && !isWeight(name.toString());
+                (goes ? carried : left).add(name);
+                return FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult visitFileFailed(Path file, IOException e) throws IOException {
+                if (e instanceof FileSystemLoopException) {
+                    throw e;
+                }
+                left.add(folder.relativize(file)); // a link that leads nowhere
+                return FileVisitResult.CONTINUE;
+            }
+        });
+        carried.sort(null);
+        left.sort(null);
+        return new AuxiliaryFiles(folder, carried, left);
+    }
+
+    private static boolean isHidden(Path path) {
+        return String.valueOf(path.getFileName()).startsWith(".");
+    }
+
+    private static boolean isWeight(String name) {
+        String lower = name.toLowerCase(Locale.ROOT);
+        return WEIGHTS.stream().anyMatch(lower::endsWith);
+    }
+
+    /** Files that go along, by path within the folder. */
+    public List<Path> carried() {
+        return carried;
+    }
+
+    /** Files that stay behind and are not part of the checkpoint's own tensors. */
+    public List<Path> left() {
+        return left;
+    }
+
+    /** Copies them into {@code target}, each under a hidden name first. */
+    public void copyTo(Path target) throws IOException {
+        for (Path name : carried) {
+            Path to = target.resolve(name.toString());
+            Files.createDirectories(Objects.requireNonNull(to.getParent()));
+            Path part = PartFile.partOf(to);
+            try {
+                Files.copy(source.resolve(name), part, StandardCopyOption.REPLACE_EXISTING);
+                Files.move(part, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+            } finally {
+                Files.deleteIfExists(part);
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+package dev.octet.converter.compare;
+
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.measure.CastError;
+import dev.octet.quant.work.Workers;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.EnumMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.regex.Pattern;
+
+/**
+ * Compares two models tensor by tensor: dequantises both, whatever their number formats, layouts, names and sharding, and measures. Streams:
+ * memory is some tiles for each thread. Results do not depend on the number of threads.
+ */
+public final class ModelComparison {
+    /** Pairs that are worked on together; threads wait for each other between two lots. */
+    private static final int PAIRS_AT_A_TIME = 256;
+
+    private final CompareOptions options;
+    private final long totalElements;
+    private long doneElements;
+
+    private ModelComparison(CompareOptions options, long totalElements) {
+        this.options = options;
+        this.totalElements = totalElements;
+    }
+
+    /**
+     * Compares two models; each is a safetensors file, an index of shards, a folder with either, or an ONNX file.
+     *
+     * @throws NoSuchFileException when there is nothing at a path
+     * @throws dev.octet.formats.error.OctetException when one is no model, or breaks a rule of its format
+     * @throws InvalidOptionException when no weight has a name that {@code only} matches
+     * @throws InvalidDataException when no weight of one is in the other
+     * @throws IOException when a file cannot be read
+     */
+    public static ModelDiff compare(Path a, Path b, CompareOptions options) throws IOException {
+        try (WeightSource first = open(a);
+                WeightSource second = open(b)) {
+            return compare(a.toString(), b.toString(), first, second, options);
+        }
+    }
+
+    /**
+     * Compares two opened checkpoints, which stay open. Where no weight of one is in the other, nothing is compared and all are listed as
+     * unmatched.
+     *
+     * @param storedB the weights that were recognised in {@code b}
+     * @throws IOException when a file cannot be read
+     */
+    public static ModelDiff compare(Checkpoint a, Checkpoint b, StoredCheckpoint storedB, CompareOptions options)
+            throws IOException {
+        // not closed: what they read belongs to the caller
+        WeightSource first = CheckpointSource.of(a);
+        WeightSource second = CheckpointSource.of(b, storedB);
+        return compare(
+                a.folder().toString(),
+                b.folder().toString(),
+                first,
+                second,
+                options,
+                Pairing.of(first.weights(), second.weights()));
+    }
+
+    private static WeightSource open(Path path) throws IOException {
+        if (!Files.exists(path)) {
+            throw new NoSuchFileException(path.toString());
+        }
+        boolean checkpoint =
+                Files.isDirectory(path) || path.toString().endsWith(".json") || Checkpoint.isCheckpoint(path);
+        return checkpoint ? CheckpointSource.open(path) : OnnxSource.open(path);
+    }
+
+    /** Compares two opened models. */
+    static ModelDiff compare(String a, String b, WeightSource first, WeightSource second, CompareOptions options)
+            throws IOException {
+        Map<String, Weight> weightsA = chosen(first.weights(), options);
+        Map<String, Weight> weightsB = chosen(second.weights(), options);
+        requireAny(
+                options,
+                List.of(weightsA, weightsB, chosen(first.problems(), options), chosen(second.problems(), options)));
+        Pairing.Result paired = Pairing.of(weightsA, weightsB);
+        if (paired.pairs().isEmpty()) {
+            throw nothingMatches(a, b, uncomparable(first, second, options, paired));
+        }
+        return compare(a, b, first, second, options, paired);
+    }
+
+    private static List<ModelDiff.Uncomparable> uncomparable(
+            WeightSource first, WeightSource second, CompareOptions options, Pairing.Result paired) {
+        List<ModelDiff.Uncomparable> uncomparable = new ArrayList<>(paired.uncomparable());
+        uncomparable.addAll(problems(
+                chosen(first.problems(), options),
+                chosen(second.problems(), options),
+                chosen(first.weights(), options),
+                chosen(second.weights(), options)));
+        return uncomparable;
+    }
+
+    private static ModelDiff compare(
+            String a, String b, WeightSource first, WeightSource second, CompareOptions options, Pairing.Result paired)
+            throws IOException {
+        List<ModelDiff.Uncomparable> uncomparable = uncomparable(first, second, options, paired);
+        long elements = paired.pairs().stream()
+                .mapToLong(p -> p.a().shape().elementCount())
+                .sum();
+        ModelComparison comparison = new ModelComparison(options, elements);
+        List<PairWork> works = comparison.run(paired.pairs());
+        List<TensorDiff> tensors = new ArrayList<>();
+        PairSums all = new PairSums();
+        for (PairWork work : works) {
+            work.failure()
+                    .ifPresent(reason -> uncomparable.add(new ModelDiff.Uncomparable(
+                            work.pair().a().name(), work.pair().b().name(), reason)));
+            work.result().ifPresent(diff -> {
+                tensors.add(diff);
+                all.plus(work.sums());
+            });
+        }
+        tensors.sort(WORST_FIRST);
+        List<String> onlyA = unmatched(first, paired.onlyA(), chosen(second.problems(), options));
+        List<String> onlyB = unmatched(second, paired.onlyB(), chosen(first.problems(), options));
+        List<String> notes = new ArrayList<>();
+        first.notes().forEach(n -> notes.add("A: " + n));
+        second.notes().forEach(n -> notes.add("B: " + n));
+        int weights = tensors.size() + uncomparable.size() + onlyA.size();
+        return new ModelDiff(
+                a,
+                b,
+                first.format(),
+                second.format(),
+                summary(tensors, all, weights),
+                tensors,
+                uncomparable,
+                onlyA,
+                onlyB,
+                notes);
+    }
+
+    private static <T> Map<String, T> chosen(Map<String, T> all, CompareOptions options) {
+        Map<String, T> chosen = new LinkedHashMap<>();
+        all.forEach((name, value) -> {
+            if (options.only().map(p -> p.matcher(name).find()).orElse(true)) {
+                chosen.put(name, value);
+            }
+        });
+        return chosen;
+    }
+
+    private static void requireAny(CompareOptions options, List<Map<String, ?>> found) {
+        if (options.only().isPresent() && found.stream().allMatch(Map::isEmpty)) {
+            throw new InvalidOptionException(
+                    "no weight of either model has a name that '"
+                            + options.only().map(Pattern::pattern).orElse("") + "' matches",
+                    "--only",
+                    "`octet inspect --json MODEL` lists the names");
+        }
+    }
+
+    /** Weights without meaning, each with what has its name in the other model. */
+    private static List<ModelDiff.Uncomparable> problems(
+            Map<String, String> problemsA,
+            Map<String, String> problemsB,
+            Map<String, Weight> weightsA,
+            Map<String, Weight> weightsB) {
+        List<ModelDiff.Uncomparable> found = new ArrayList<>();
+        problemsA.forEach((name, reason) -> {
+            boolean there = weightsB.containsKey(name) || problemsB.containsKey(name);
+            String other = problemsB.get(name);
+            String both = other == null ? "A has " + reason : "A has " + reason + ", B has " + other;
+            found.add(new ModelDiff.Uncomparable(name, there ? name : "", both));
+        });
+        problemsB.forEach((name, reason) -> {
+            if (!problemsA.containsKey(name)) {
+                found.add(new ModelDiff.Uncomparable(weightsA.containsKey(name) ? name : "", name, "B has " + reason));
+            }
+        });
+        return found;
+    }
+
+    private static InvalidDataException nothingMatches(String a, String b, List<ModelDiff.Uncomparable> uncomparable) {
+        String first = uncomparable.isEmpty()
+                ? "no name of one is a name of the other, and no matrix is alike"
+                : uncomparable.size() + " tensors cannot be compared; the first, '"
+                        + (uncomparable.getFirst().a() + uncomparable.getFirst().b()) + "': "
+                        + uncomparable.getFirst().reason();
+        return new InvalidDataException(
+                "the two models have no weight in common: " + first,
+                a + " and " + b,
+                "give two forms of one model; `octet inspect` shows what each holds");
+    }
+
+    private static List<String> unmatched(WeightSource source, Collection<String> names, Map<String, String> problems) {
+        return names.stream()
+                .filter(n -> !problems.containsKey(n)) // told among what cannot be compared
+                .filter(n ->
+                        source.listed(Objects.requireNonNull(source.weights().get(n))))
+                .toList();
+    }
+
+    /** Worst first. */
+    private static final Comparator<TensorDiff> WORST_FIRST = Comparator.comparing(TensorDiff::closeness)
+            .reversed()
+            .thenComparing(t -> t.notFiniteApart() == 0)
+            .thenComparingDouble(t -> Double.isNaN(t.sqnrDb()) ? Double.NEGATIVE_INFINITY : t.sqnrDb())
+            .thenComparingDouble(t -> -t.maxUlpError())
+            .thenComparing(TensorDiff::a);
+
+    private List<PairWork> run(List<Pairing.Pair> pairs) throws IOException {
+        List<PairWork> works = new ArrayList<>();
+        try (TileBuffers.Pool buffers = new TileBuffers.Pool()) {
+            for (int start = 0; start < pairs.size(); start += PAIRS_AT_A_TIME) {
+                List<PairWork> some = new ArrayList<>();
+                for (Pairing.Pair pair : pairs.subList(start, Math.min(pairs.size(), start + PAIRS_AT_A_TIME))) {
+                    some.add(new PairWork(pair));
+                }
+                runTiles(some, buffers);
+                works.addAll(some);
+            }
+        }
+        return works;
+    }
+
+    private void runTiles(List<PairWork> works, TileBuffers.Pool buffers) throws IOException {
+        int[] starts = new int[works.size() + 1];
+        for (int i = 0; i < works.size(); i++) {
+            starts[i + 1] = Math.addExact(starts[i], works.get(i).tileCount());
+        }
+        try {
+            Workers.run(starts[works.size()], options.threads(), piece -> {
+                int found = Arrays.binarySearch(starts, piece);
+                int index = found >= 0 ? found : -found - 2;
+                PairWork work = works.get(index);
+                TileBuffers own = buffers.take();
+                try {
+                    tell(work.measure(piece - starts[index], own));
+                } catch (IOException e) {
+                    throw new UncheckedIOException(e);
+                } finally {
+                    buffers.giveBack(own);
+                }
+            });
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
+        }
+    }
+
+    private synchronized void tell(long elements) {
+        doneElements += elements;
+        options.progress().elements(doneElements, totalElements);
+    }
+
+    private static ModelDiff.Summary summary(List<TensorDiff> tensors, PairSums all, int weights) {
+        Map<Closeness, Integer> byCloseness = new EnumMap<>(Closeness.class);
+        for (Closeness closeness : Closeness.values()) {
+            byCloseness.put(closeness, 0);
+        }
+        tensors.forEach(t -> byCloseness.merge(t.closeness(), 1, Integer::sum));
+        CastError measures = all.measures();
+        return new ModelDiff.Summary(
+                tensors.size(),
+                tensors.stream().mapToLong(TensorDiff::elements).sum(),
+                tensors.stream().mapToLong(TensorDiff::differing).sum(),
+                byCloseness,
+                measures.cosine(),
+                measures.sqnrDb(),
+                // min of streams gives NaN where there is one
+                tensors.stream().mapToDouble(TensorDiff::cosine).min().orElse(Double.NaN),
+                tensors.stream().mapToDouble(TensorDiff::sqnrDb).min().orElse(Double.NaN),
+                tensors.stream().mapToDouble(TensorDiff::maxUlpError).max().orElse(Double.NaN),
+                (int) tensors.stream().filter(t -> t.rounding().isDouble()).count(),
+                weights == 0 ? 1 : (double) tensors.size() / weights);
+    }
+}

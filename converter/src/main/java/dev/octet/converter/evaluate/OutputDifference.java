@@ -1,0 +1,38 @@
+package dev.octet.converter.evaluate;
+
+import dev.octet.formats.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
+
+/** Running sums over pairs of F32 elements. A NaN on either side makes every result NaN: it is an error that must be seen. */
+final class OutputDifference {
+    private long elements;
+    private double signal;
+    private double noise;
+    private double maxAbs;
+
+    /** Adds elements {@code from} up to {@code to} of both. */
+    void add(MemorySegment reference, MemorySegment candidate, long from, long to) {
+        for (long i = from; i < to; i++) {
+            double r = reference.get(Tensor.F32_LE, i * 4);
+            double c = candidate.get(Tensor.F32_LE, i * 4);
+            double d = r == c ? 0 : r - c; // equal infinities (masked scores) are no difference
+            signal += Double.isInfinite(r) ? 0 : r * r;
+            noise += d * d;
+            maxAbs = Math.max(maxAbs, Math.abs(d));
+        }
+        elements += to - from;
+    }
+
+    long elements() {
+        return elements;
+    }
+
+    double maxAbs() {
+        return maxAbs;
+    }
+
+    /** 10 log10(signal / noise); infinite without noise. */
+    double sqnrDb() {
+        return noise == 0 ? Double.POSITIVE_INFINITY : 10 * Math.log10(signal / noise);
+    }
+}

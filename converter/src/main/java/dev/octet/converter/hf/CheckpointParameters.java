@@ -1,0 +1,212 @@
+package dev.octet.converter.hf;
+
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The tensors of a checkpoint, asked for by the names that transformers gives parameters today. Files may spell them otherwise: without
+ * the body's prefix, or with the {@code gamma} and {@code beta} of old BERT. What is asked for and not there, has another shape or is no
+ * float is remembered, and {@link #check} tells all of it at once.
+ */
+final class CheckpointParameters {
+    private static final Pattern NUMBER = Pattern.compile("(?<=\\.)\\d+(?=\\.)");
+    private static final int MAX_LINES = 40;
+
+    private final Map<String, Tensor> tensors;
+    private final String prefix;
+    private final String where;
+    private final Arena arena;
+    private final Map<String, Tensor> used = new LinkedHashMap<>();
+    private final Set<String> missing = new LinkedHashSet<>();
+    private final Set<String> wrong = new LinkedHashSet<>();
+    private final Set<String> misshapen = new LinkedHashSet<>();
+    private final Set<String> accounted = new LinkedHashSet<>();
+    private final Map<String, Shape> asked = new LinkedHashMap<>();
+
+    /**
+     * @param prefix see {@link Architecture#prefix}
+     * @param where the checkpoint, for messages
+     * @param arena owns placeholders for what is missing
+     */
+    CheckpointParameters(Map<String, Tensor> tensors, String prefix, String where, Arena arena) {
+        this.tensors = tensors;
+        this.prefix = prefix;
+        this.where = where;
+        this.arena = arena;
+    }
+
+    /** Whether the file has a tensor for this parameter. */
+    boolean has(String parameter) {
+        return find(parameter) != null;
+    }
+
+    /** The tensor of a parameter; one without elements of use where it is missing, which {@link #check} then tells. */
+    Tensor get(String parameter, long... shape) {
+        Shape wanted = Shape.of(shape);
+        asked.put(parameter, wanted);
+        Tensor found = find(parameter);
+        if (found == null) {
+            missing.add(parameter);
+            return placeholder(parameter);
+        }
+        if (!found.shape().equals(wanted)) {
+            misshapen.add(found.name());
+            wrong.add(found.name() + " has shape " + found.shape() + ", the configuration asks for " + wanted);
+            return placeholder(parameter);
+        }
+        if (found.dtype() != DType.F32 && found.dtype() != DType.BF16 && found.dtype() != DType.F16) {
+            misshapen.add(found.name());
+            wrong.add(
+                    found.name() + " has elements of type " + found.dtype() + ", no floats that a graph computes with");
+            return placeholder(parameter);
+        }
+        used.put(found.name(), found);
+        return found;
+    }
+
+    private Tensor placeholder(String parameter) {
+        return Tensor.allocate(arena, new TensorSpec(parameter, DType.F32, Shape.of(0)));
+    }
+
+    private @Nullable Tensor find(String parameter) {
+        for (String name : spellings(parameter)) {
+            Tensor t = tensors.get(name);
+            if (t != null) {
+                return t;
+            }
+        }
+        return null;
+    }
+
+    private List<String> spellings(String parameter) {
+        List<String> names = new ArrayList<>(List.of(parameter));
+        if (!prefix.isEmpty() && parameter.startsWith(prefix)) {
+            names.add(parameter.substring(prefix.length()));
+        }
+        if (parameter.contains("LayerNorm.")) {
+            List.copyOf(names).forEach(n -> names.add(old(n)));
+        }
+        return names;
+    }
+
+    /** transformers/conversion_mapping.py: {@code LayerNorm.gamma} was renamed to {@code LayerNorm.weight}, {@code beta} to {@code bias}. */
+    private static String old(String name) {
+        return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
+    }
+
+    /** The tensors that the graph reads, by their names in the file. */
+    Map<String, Tensor> used() {
+        return used;
+    }
+
+    /** Shapes of all parameters that were asked for, whether they are there or not. */
+    Map<String, Shape> asked() {
+        return asked;
+    }
+
+    /** Takes note that the model does not read this parameter although the file may have it. */
+    void account(String parameter) {
+        Tensor found = find(parameter);
+        if (found != null) {
+            accounted.add(found.name());
+        }
+    }
+
+    /** The tensor of a parameter without asking for it; null where there is none. */
+    @Nullable
+    Tensor peek(String parameter) {
+        return find(parameter);
+    }
+
+    /**
+     * Compares what was asked for with what is there.
+     *
+     * @param ignored tensors that may be there without being read
+     * @return names of tensors that are there and not read, as {@code ignored} allows
+     * @throws MalformedModelException naming all missing, extra and misshapen tensors
+     */
+    List<String> check(List<Pattern> ignored) {
+        List<String> unread = new ArrayList<>();
+        List<String> extra = new ArrayList<>();
+        for (String name : tensors.keySet()) {
+            if (used.containsKey(name) || misshapen.contains(name)) {
+                continue;
+            }
+            boolean allowed = accounted.contains(name)
+                    || ignored.stream().anyMatch(p -> p.matcher(name).find());
+            (allowed ? unread : extra).add(name);
+        }
+        if (missing.isEmpty() && extra.isEmpty() && wrong.isEmpty()) {
+            return unread;
+        }
+        List<String> problems = new ArrayList<>();
+        add(problems, "missing", missing);
+        add(problems, "not in this architecture", extra);
+        if (!wrong.isEmpty()) {
+            problems.add(String.join("; ", wrong.stream().limit(MAX_LINES).toList())
+                    + (wrong.size() > MAX_LINES ? "; and " + (wrong.size() - MAX_LINES) + " more" : ""));
+        }
+        throw new MalformedModelException(
+                "the tensors do not fit config.json: " + String.join("; ", problems),
+                where,
+                "see that config.json and the tensors are of the same model; keys like num_hidden_layers decide which"
+                        + " there must be");
+    }
+
+    private static void add(List<String> problems, String what, Iterable<String> names) {
+        List<String> lines = compact(names);
+        if (!lines.isEmpty()) {
+            problems.add(what + ": " + lines.stream().limit(MAX_LINES).collect(Collectors.joining(", "))
+                    + (lines.size() > MAX_LINES ? " and " + (lines.size() - MAX_LINES) + " more" : ""));
+        }
+    }
+
+    /** Names that differ in their first number only, as those of layers do, on one line: {@code layers.{0-31}.mlp.weight}. */
+    static List<String> compact(Iterable<String> names) {
+        Map<String, List<Long>> numbers = new TreeMap<>();
+        for (String name : names) {
+            Matcher m = NUMBER.matcher(name);
+            if (m.find() && m.end() - m.start() < 10) {
+                String pattern = name.substring(0, m.start()) + "{}" + name.substring(m.end());
+                numbers.computeIfAbsent(pattern, p -> new ArrayList<>()).add(Long.parseLong(m.group()));
+            } else {
+                numbers.computeIfAbsent(name, p -> new ArrayList<>());
+            }
+        }
+        List<String> lines = new ArrayList<>();
+        numbers.forEach((pattern, n) -> lines.add(n.isEmpty() ? pattern : pattern.replace("{}", ranges(n))));
+        return lines;
+    }
+
+    private static String ranges(List<Long> numbers) {
+        if (numbers.size() == 1) {
+            return numbers.getFirst().toString();
+        }
+        List<Long> sorted = numbers.stream().sorted().distinct().toList();
+        List<String> parts = new ArrayList<>();
+        for (int i = 0; i < sorted.size(); ) {
+            int j = i;
+            while (j + 1 < sorted.size() && sorted.get(j + 1) == sorted.get(j) + 1) {
+                j++;
+            }
+            parts.add(i == j ? sorted.get(i).toString() : sorted.get(i) + "-" + sorted.get(j));
+            i = j + 1;
+        }
+        return "{" + String.join(",", parts) + "}";
+    }
+}

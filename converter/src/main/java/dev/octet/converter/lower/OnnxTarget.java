@@ -1,0 +1,38 @@
+package dev.octet.converter.lower;
+
+import java.util.Arrays;
+import java.util.Optional;
+
+/** Who will load the file. */
+public enum OnnxTarget {
+    /**
+     * ONNX Runtime with default session options: standard Q/DQ nodes around Gemm, spelled so that its optimiser does not turn
+     * them into an integer operator (see {@link FlattenGemmForm}).
+     */
+    ONNXRUNTIME("onnxruntime", "loads and runs in ONNX Runtime with default session options"),
+    /** TensorRT: Q/DQ directly around MatMul, scalar activation scales, weights as FP8 constants behind a DQ. */
+    TENSORRT("tensorrt", "explicit Q/DQ by TensorRT's rules");
+
+    private final String label;
+    private final String summary;
+
+    OnnxTarget(String label, String summary) {
+        this.label = label;
+        this.summary = summary;
+    }
+
+    /** What users type. */
+    public String label() {
+        return label;
+    }
+
+    /** One line for help. */
+    public String summary() {
+        return summary;
+    }
+
+    /** The target users call {@code label}. */
+    public static Optional<OnnxTarget> named(String label) {
+        return Arrays.stream(values()).filter(t -> t.label.equals(label)).findFirst();
+    }
+}

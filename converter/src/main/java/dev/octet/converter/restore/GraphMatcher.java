@@ -1,0 +1,381 @@
+package dev.octet.converter.restore;
+
+import dev.octet.converter.hf.Blueprint;
+import dev.octet.converter.rule.CanonicalOps;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Walks two graphs side by side from their outputs to their inputs: the one to be restored, and the blueprint of a configuration. Where
+ * both compute the same, each constant of the blueprint lies beside one of the file. Sums and products may have their operands in either
+ * order. Masks are not walked, nor how heads are moved: the proof is what answers for these.
+ */
+final class GraphMatcher {
+    /** What a constant of the file is to the blueprint. */
+    record Binding(Tensor tensor, boolean turned) {
+        private boolean isSame(Binding other) {
+            return turned == other.turned ? same(tensor, other.tensor) : tensor.isTransposeOf(other.tensor);
+        }
+
+        private static boolean same(Tensor a, Tensor b) {
+            return a.dtype() == b.dtype()
+                    && a.shape().equals(b.shape())
+                    && MemorySegment.mismatch(
+                                    a.bytes(),
+                                    0,
+                                    a.spec().byteSize(),
+                                    b.bytes(),
+                                    0,
+                                    b.spec().byteSize())
+                            < 0;
+        }
+    }
+
+    /** What a walk came to. */
+    sealed interface Result {}
+
+    /**
+     * Both graphs compute the same, as far as their structure tells.
+     *
+     * @param bindings by the blueprint's name
+     * @param outputs of the file, by the blueprint's name
+     */
+    record Match(Map<String, Binding> bindings, Map<String, String> outputs) implements Result {}
+
+    /**
+     * They do not.
+     *
+     * @param matched nodes that were alike before
+     */
+    record Mismatch(String reason, int matched) implements Result {}
+
+    /** Two values, one of each graph. */
+    private record Pair(String file, String twin) {}
+
+    /** Angles of rotary positions; they lead away from what is turned. */
+    private static final Set<String> ANGLES = Set.of("Cos", "Sin");
+
+    private static final Set<String> ROTATION =
+            Set.of("Add", "Sub", "Mul", "Neg", "Concat", "Slice", "Split", "Gather", "ScatterElements", "ScatterND");
+
+    private final FixedGraph file;
+    private final FixedGraph twin;
+    private final Blueprint blueprint;
+    private final Map<Long, Tensor> stored;
+    private final Map<String, Binding> bindings = new LinkedHashMap<>();
+    private final Set<Pair> matched = new HashSet<>();
+    private final Set<Pair> failed = new HashSet<>();
+    /** What to take back when an order of operands turns out wrong, in the order of doing. */
+    private final List<Runnable> undo = new ArrayList<>();
+
+    private Mismatch furthest = new Mismatch("they have nothing in common", -1);
+
+    private GraphMatcher(FixedGraph file, Blueprint blueprint, Map<Long, Tensor> stored) {
+        this.file = file;
+        this.stored = stored;
+        this.blueprint = blueprint;
+        twin = FixedGraph.of(blueprint.graph());
+    }
+
+    /** @param stored constants as the file has them, by the address of their elements, where the graph has them wider */
+    static Result of(FixedGraph file, Blueprint blueprint, Map<Long, Tensor> stored) {
+        return new GraphMatcher(file, blueprint, stored).walk();
+    }
+
+    private Result walk() {
+        Map<String, String> outputs = new LinkedHashMap<>();
+        for (int i = 0; i < twin.outputs().size(); i++) {
+            String wanted = twin.outputs().get(i).name();
+            List<String> names = file.outputs().stream().map(ValueInfo::name).toList();
+            if (!names.contains(wanted) && i >= names.size()) {
+                return new Mismatch("it has no output for " + wanted, 0);
+            }
+            String found = names.contains(wanted) ? wanted : names.get(i);
+            outputs.put(wanted, found);
+            if (!match(found, wanted)) {
+                return furthest;
+            }
+        }
+        for (String parameter : blueprint.parameters().keySet()) {
+            if (!bindings.containsKey(parameter)) {
+                return new Mismatch("nothing in it is " + parameter, matched.size());
+            }
+        }
+        Map<String, Binding> ordered = new LinkedHashMap<>();
+        blueprint.parameters().keySet().forEach(p -> ordered.put(p, bindings.get(p)));
+        return new Match(ordered, outputs);
+    }
+
+    private boolean fail(String reason) {
+        if (matched.size() > furthest.matched()) {
+            furthest = new Mismatch(reason, matched.size());
+        }
+        return false;
+    }
+
+    private boolean match(String fileValue, String twinValue) {
+        Pair pair = new Pair(file.unmoved(fileValue), twin.unmoved(twinValue));
+        if (matched.contains(pair)) {
+            return true;
+        }
+        if (failed.contains(pair)) {
+            return false;
+        }
+        if (blueprint.parameters().containsKey(pair.twin())) {
+            return bind(fileValue, pair.twin(), false, false);
+        }
+        Node b = twin.producer(pair.twin());
+        Node a = file.producer(pair.file());
+        boolean alike = b == null ? input(pair) : nodes(pair, a, b);
+        if (alike) {
+            matched.add(pair);
+            undo.add(() -> matched.remove(pair));
+        } else {
+            failed.add(pair);
+        }
+        return alike;
+    }
+
+    private boolean input(Pair pair) {
+        return pair.file().equals(pair.twin())
+                || fail("'" + pair.file() + "' is where the input '" + pair.twin() + "' should be");
+    }
+
+    private boolean nodes(Pair pair, @Nullable Node a, Node b) {
+        if (b.is("RotaryEmbedding")) {
+            String turned = unturned(pair.file());
+            return turned == null
+                    ? fail(told(a, pair) + " is no rotation of heads as in " + b.name())
+                    : match(turned, b.input(0));
+        }
+        if (a != null && a.is("Where") && b.is("Attention") && isZero(a.input(1))) {
+            return match(a.input(2), pair.twin()); // rows that look at nothing are made zero
+        }
+        if (a == null || !a.domain().equals(b.domain()) || !a.opType().equals(b.opType())) {
+            if (a != null && a.is("Slice") && b.is("Gather") && !isTable(b)) {
+                return match(a.input(0), b.input(0)); // the first token, by either operator
+            }
+            return fail(told(a, pair) + " is where " + blueprint.modelClass() + " has " + b.opType() + " " + b.name());
+        }
+        return switch (b.opType()) {
+            case CanonicalOps.LINEAR -> linear(a, b);
+            case CanonicalOps.LAYER_NORM, CanonicalOps.RMS_NORM -> norm(a, b);
+            case CanonicalOps.GELU -> gelu(a, b);
+            case "Attention" -> attention(a, b);
+            case "Gather" -> isTable(b) ? embedding(a, b) : match(a.input(0), b.input(0));
+            case "Conv" -> convolution(a, b);
+            case "Add", "Mul" -> operands(a, b);
+            case "Split" ->
+                sameSplit(pair, a, b)
+                        ? match(a.input(0), b.input(0))
+                        : fail(a.id() + " is split otherwise than " + b.name());
+            default -> inOrder(a, b);
+        };
+    }
+
+    private boolean isZero(String value) {
+        Tensor t = file.constant(value);
+        return t != null
+                && t.dtype() == DType.F32
+                && t.shape().elementCount() == 1
+                && t.bytes().get(Tensor.F32_LE, 0) == 0;
+    }
+
+    private static boolean sameSplit(Pair pair, Node a, Node b) {
+        int mine = a.outputs().indexOf(pair.file());
+        int wanted = b.outputs().indexOf(pair.twin());
+        return mine == wanted && a.outputs().size() == b.outputs().size();
+    }
+
+    private static String told(@Nullable Node n, Pair pair) {
+        return n == null ? "'" + pair.file() + "'" : n.opType() + " " + n.id();
+    }
+
+    private boolean isTable(Node gather) {
+        return blueprint.parameters().containsKey(gather.input(0));
+    }
+
+    private boolean linear(Node a, Node b) {
+        if (a.hasInput(2) != b.hasInput(2)) {
+            return fail(a.id() + " has " + (a.hasInput(2) ? "a" : "no") + " bias, " + b.name() + " has "
+                    + (b.hasInput(2) ? "one" : "none"));
+        }
+        boolean turned = a.intAttribute("transB", 0) != b.intAttribute("transB", 0);
+        return bind(a.input(1), b.input(1), turned, true)
+                && (!b.hasInput(2) || bind(a.input(2), b.input(2), false, true))
+                && match(a.input(0), b.input(0));
+    }
+
+    private boolean norm(Node a, Node b) {
+        float mine = a.floatAttribute("epsilon", 1e-5f);
+        float wanted = b.floatAttribute("epsilon", 1e-5f);
+        if (mine != wanted) {
+            return fail(a.id() + " has epsilon " + mine + ", " + b.name() + " has " + wanted);
+        }
+        for (int i = 1; i < b.inputs().size(); i++) {
+            if (!a.hasInput(i)) {
+                return fail(a.id() + " has no " + b.input(i));
+            }
+            if (!bind(a.input(i), b.input(i), false, true)) {
+                return false;
+            }
+        }
+        return match(a.input(0), b.input(0));
+    }
+
+    private boolean gelu(Node a, Node b) {
+        String mine = a.textAttribute("approximate", "none");
+        String wanted = b.textAttribute("approximate", "none");
+        return mine.equals(wanted)
+                ? match(a.input(0), b.input(0))
+                : fail(a.id() + " is Gelu by " + mine + ", the configuration says " + wanted);
+    }
+
+    private boolean attention(Node a, Node b) {
+        Heads heads = Heads.of(file, a);
+        if (heads == null) {
+            return fail("the heads of " + a.id() + " are not known");
+        }
+        long wanted = b.intAttribute("q_num_heads", 0);
+        long wantedKeys = b.intAttribute("kv_num_heads", 0);
+        if (heads.heads() != wanted || (heads.keyHeads() != wantedKeys && heads.keyHeads() != wanted)) {
+            return fail(a.id() + " has " + heads.heads() + " heads of q and " + heads.keyHeads()
+                    + " of k, the configuration says " + wanted + " and " + wantedKeys);
+        }
+        double scale = b.floatAttribute("scale", 0);
+        if (Math.abs(heads.scale() - scale) > 1e-5 * scale) {
+            return fail(a.id() + " scales by " + heads.scale() + ", the configuration says " + scale);
+        }
+        return match(a.input(0), b.input(0)) && match(a.input(1), b.input(1)) && match(a.input(2), b.input(2));
+    }
+
+    private boolean embedding(Node a, Node b) {
+        FixedGraph.Index mine = file.index(a.input(1));
+        FixedGraph.Index wanted =
+                twin.isInput(twin.unmoved(b.input(1))) ? twin.index(b.input(1)) : FixedGraph.Index.POSITIONS;
+        boolean possible = mine == wanted || (mine == FixedGraph.Index.OTHER && wanted == FixedGraph.Index.POSITIONS);
+        return possible
+                ? bind(a.input(0), b.input(0), false, false)
+                : fail(a.id() + " looks up " + mine + " where " + b.name() + " looks up " + wanted);
+    }
+
+    private boolean convolution(Node a, Node b) {
+        if (!a.intsAttribute("strides").equals(b.intsAttribute("strides")) || a.intAttribute("group", 1) != 1) {
+            return fail(a.id() + " has other strides or groups than patches have");
+        }
+        return a.hasInput(2) == b.hasInput(2)
+                ? bind(a.input(1), twin.unmoved(b.input(1)), false, true)
+                        && (!b.hasInput(2) || bind(a.input(2), twin.unmoved(b.input(2)), false, true))
+                        && match(a.input(0), b.input(0))
+                : fail(a.id() + " and " + b.name() + " have not both a bias");
+    }
+
+    private boolean inOrder(Node a, Node b) {
+        if (a.inputs().size() != b.inputs().size()) {
+            return fail(a.id() + " has " + a.inputs().size() + " operands, " + b.name() + " has "
+                    + b.inputs().size());
+        }
+        for (int i = 0; i < b.inputs().size(); i++) {
+            if (!match(a.input(i), b.input(i))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** In one order or the other; the operand that is no Linear first, which is the way along the residual and keeps the stack low. */
+    private boolean operands(Node a, Node b) {
+        Node maker = twin.maker(b.input(0));
+        int first = maker != null && maker.isOctet(CanonicalOps.LINEAR) ? 1 : 0;
+        for (int other = 0; other < 2; other++) {
+            int before = undo.size();
+            if (match(a.input(first ^ other), b.input(first))
+                    && match(a.input(1 - first ^ other), b.input(1 - first))) {
+                return true;
+            }
+            while (undo.size() > before) {
+                undo.removeLast().run();
+            }
+        }
+        return false;
+    }
+
+    /** What a rotation of heads by position was applied to; null when {@code value} is none. */
+    private @Nullable String unturned(String value) {
+        Node n = file.maker(value);
+        if (n != null && n.is("RotaryEmbedding")) {
+            return n.input(0);
+        }
+        Set<String> found = new HashSet<>();
+        collect(file.unmoved(value), found, new HashSet<>());
+        return found.size() == 1 ? found.iterator().next() : null;
+    }
+
+    private void collect(String value, Set<String> found, Set<String> seen) {
+        String v = file.unmoved(value);
+        Node n = file.producer(v);
+        if (!seen.add(v) || n == null || (n.domain().isEmpty() && ANGLES.contains(n.opType()))) {
+            return;
+        }
+        if (!n.domain().isEmpty() || !ROTATION.contains(n.opType())) {
+            found.add(v);
+            return;
+        }
+        n.inputs().stream().filter(i -> !i.isEmpty()).forEach(i -> collect(i, found, seen));
+    }
+
+    private boolean bind(String fileValue, String parameter, boolean turned, boolean exactly) {
+        Tensor tensor = file.constant(fileValue);
+        if (tensor == null) {
+            return fail("'" + fileValue + "' is no constant, " + parameter + " is one");
+        }
+        Shape wanted = blueprint.parameters().get(parameter);
+        if (wanted == null) {
+            return fail(parameter + " is no parameter");
+        }
+        Binding binding = new Binding(stored.getOrDefault(tensor.bytes().address(), tensor), turned);
+        Shape shape = tensor.shape();
+        boolean fits = (turned && shape.rank() == 2)
+                ? Shape.of(shape.dim(1), shape.dim(0)).equals(wanted)
+                : shape.equals(wanted) || (!exactly && repeats(tensor, wanted));
+        if (!fits) {
+            return fail("'" + tensor.name() + "' has shape " + shape + (turned ? " the other way round" : "") + ", "
+                    + parameter + " has " + wanted);
+        }
+        Binding before = bindings.putIfAbsent(parameter, binding);
+        if (before == null) {
+            undo.add(() -> bindings.remove(parameter));
+            return true;
+        }
+        return before.isSame(binding)
+                || fail("'" + before.tensor().name() + "' and '" + tensor.name() + "' differ, both would be "
+                        + parameter);
+    }
+
+    /** Whether the elements are those of {@code wanted}, perhaps several times over, as exporters write an expanded token. */
+    private static boolean repeats(Tensor tensor, Shape wanted) {
+        long once = wanted.elementCount();
+        long all = tensor.shape().elementCount();
+        if (once == 0 || all == 0 || all % once != 0 || tensor.dtype().bits() % 8 != 0) {
+            return false;
+        }
+        long bytes = once * tensor.dtype().bits() / 8;
+        for (long i = 1; i < all / once; i++) {
+            if (MemorySegment.mismatch(tensor.bytes(), 0, bytes, tensor.bytes(), i * bytes, (i + 1) * bytes) >= 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

@@ -1,0 +1,85 @@
+package dev.octet.quant.number;
+
+import dev.octet.formats.tensor.DType;
+import java.util.Arrays;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/** What the codes of a quantised tensor are: one of the small float formats, or integers. In memory integers take a byte each. */
+public enum QuantType {
+    /** {@link Float8Format#E4M3FN}. */
+    E4M3FN(Float8Format.E4M3FN),
+    /** {@link Float8Format#E5M2}. */
+    E5M2(Float8Format.E5M2),
+    /** {@link Float8Format#E4M3FNUZ}. */
+    E4M3FNUZ(Float8Format.E4M3FNUZ),
+    /** {@link Float8Format#E5M2FNUZ}. */
+    E5M2FNUZ(Float8Format.E5M2FNUZ),
+    /** {@link Float8Format#E2M1}, two to a byte. */
+    E2M1(Float8Format.E2M1),
+    /** Symmetric: {@code real = code * scale}, code in -127 .. 127 as written here, -128 .. 127 as read. */
+    INT8(null),
+    /** {@code real = (code - zeroPoint) * scale}, code and zero point in -128 .. 127. */
+    INT8_ASYMMETRIC(null),
+    /** Symmetric: {@code real = code * scale}, code in -8 .. 7; read, never written. */
+    INT4(null),
+    /** {@code real = (code - zeroPoint) * scale}, code and zero point in -8 .. 7; read, never written. */
+    INT4_ASYMMETRIC(null);
+
+    private static final float INT4_MAX = 7;
+
+    private final @Nullable Float8Format minifloat;
+
+    QuantType(@Nullable Float8Format minifloat) {
+        this.minifloat = minifloat;
+    }
+
+    /** The float format; empty for integers. */
+    public Optional<Float8Format> minifloat() {
+        return Optional.ofNullable(minifloat);
+    }
+
+    /** The tensor element type with these codes. */
+    public DType dtype() {
+        return minifloat == null ? DType.I8 : minifloat.dtype();
+    }
+
+    /** The largest code's value: 448 for E4M3FN, 127 for integers of eight bits. */
+    public float maxValue() {
+        return switch (this) {
+            case INT8, INT8_ASYMMETRIC -> Byte.MAX_VALUE;
+            case INT4, INT4_ASYMMETRIC -> INT4_MAX;
+            case E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ, E2M1 ->
+                minifloat().orElseThrow().maxValue();
+        };
+    }
+
+    /** Bits of a code where codes are packed. */
+    public int bits() {
+        return this == E2M1 || this == INT4 || this == INT4_ASYMMETRIC ? 4 : 8;
+    }
+
+    /** Whether a zero point stands beside each scale. */
+    public boolean hasZeroPoint() {
+        return this == INT8_ASYMMETRIC || this == INT4_ASYMMETRIC;
+    }
+
+    /** Integers of this width; empty for others than 4 and 8 bits. */
+    public static Optional<QuantType> integers(int bits, boolean zeroPoint) {
+        return switch (bits) {
+            case 8 -> Optional.of(zeroPoint ? INT8_ASYMMETRIC : INT8);
+            case 4 -> Optional.of(zeroPoint ? INT4_ASYMMETRIC : INT4);
+            default -> Optional.empty();
+        };
+    }
+
+    /** Whether these are integers. */
+    public boolean isInteger() {
+        return minifloat == null;
+    }
+
+    /** The codes of a float format; E8M0, a format for scales only, has none. */
+    public static Optional<QuantType> of(Float8Format format) {
+        return Arrays.stream(values()).filter(c -> c.minifloat == format).findFirst();
+    }
+}

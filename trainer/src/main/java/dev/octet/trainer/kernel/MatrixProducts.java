@@ -1,0 +1,63 @@
+package dev.octet.trainer.kernel;
+
+import dev.octet.formats.tensor.DType;
+import java.lang.foreign.MemorySegment;
+
+/** Matrix products, from a native library or in plain Java. */
+public interface MatrixProducts {
+    /**
+     * One product {@code C = op(A)·op(B)} or {@code C += op(A)·op(B)}, row-major; op(A) is [m, k], op(B) is [k, n].
+     *
+     * @param transposeA A lies as [k, m]
+     * @param transposeB B lies as [n, k]
+     * @param lda elements from one row of A to the next, as it lies
+     * @param operands element type of A and B: F32, BF16 or F16; products are exact, sums are F32
+     * @param result element type of C: F32, or that of the operands
+     * @param accumulate whether the product is added to C
+     */
+    record Call(
+            boolean transposeA,
+            boolean transposeB,
+            int m,
+            int n,
+            int k,
+            long lda,
+            long ldb,
+            long ldc,
+            DType operands,
+            DType result,
+            boolean accumulate) {
+        /** A product of contiguous matrices. */
+        public static Call of(
+                boolean transposeA,
+                boolean transposeB,
+                int m,
+                int n,
+                int k,
+                DType operands,
+                DType result,
+                boolean accumulate) {
+            return new Call(
+                    transposeA,
+                    transposeB,
+                    m,
+                    n,
+                    k,
+                    transposeA ? m : k,
+                    transposeB ? k : n,
+                    n,
+                    operands,
+                    result,
+                    accumulate);
+        }
+    }
+
+    /** What computes, for logs: {@code oneDNN 3.11, avx512_core_bf16}. */
+    String name();
+
+    /** Computes in the calling thread only: for products inside one piece of {@link Parallel#pieces}. */
+    void single(Call call, MemorySegment a, MemorySegment b, MemorySegment c);
+
+    /** Computes with the threads of {@code parallel}; the same bits for any number of them. Not to be called inside a piece. */
+    void shared(Call call, MemorySegment a, MemorySegment b, MemorySegment c, Parallel parallel);
+}

@@ -1,0 +1,24 @@
+package dev.octet.trainer.op;
+
+import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.op.fp8.ActivationFusion;
+import dev.octet.trainer.op.fp8.GeluGradientFusion;
+import dev.octet.trainer.op.norm.RowNormFusion;
+import dev.octet.trainer.op.update.AdamStepCuda;
+import dev.octet.trainer.op.update.SgdStepCuda;
+import dev.octet.trainer.op.update.SquareSumCuda;
+import java.util.List;
+
+/** Steps that a GPU does together. One more is one class beside the twins it stands for and one row here. */
+public final class GpuFusions {
+    /** In the order in which they are tried. */
+    public static final List<CudaFusion> ALL = List.of(
+            new RowNormFusion(),
+            new ActivationFusion(),
+            new GeluGradientFusion(),
+            new SquareSumCuda(),
+            new AdamStepCuda(),
+            new SgdStepCuda());
+
+    private GpuFusions() {}
+}

@@ -1,0 +1,20 @@
+package dev.octet.trainer.op.box;
+
+import dev.octet.trainer.kernel.Op;
+import java.util.List;
+
+/** Boxes of elements go from inputs to outputs; no two overlap. What no box reaches is {@link #fill}; it has no gradient. */
+public interface StridedCopyOp extends Op {
+    /** What is moved. */
+    List<StridedCopy> boxes();
+
+    /** What outputs are where no box reaches. */
+    default double fill() {
+        return 0;
+    }
+
+    @Override
+    default boolean backwardReadsInput(int i) {
+        return false;
+    }
+}

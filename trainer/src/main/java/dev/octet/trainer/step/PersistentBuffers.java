@@ -1,0 +1,215 @@
+package dev.octet.trainer.step;
+
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.Function;
+import java.util.function.Predicate;
+import java.util.function.UnaryOperator;
+
+/**
+ * What outlives a step on a device, by name, for checkpoints. What a checkpoint holds for values that no program has asked for yet waits
+ * here until one does: programs are made when their shapes first come.
+ */
+final class PersistentBuffers implements AutoCloseable {
+    private final Device device;
+    private final Memory memory;
+    private final Map<String, Value> values = new TreeMap<>();
+    private final Map<String, Tensor> waiting = new TreeMap<>();
+    private final Set<String> offered = new HashSet<>();
+
+    PersistentBuffers(Device device) {
+        this.device = device;
+        this.memory = device.allocate(List.of());
+    }
+
+    /** Makes a program ready; its states have their first elements, or those of the checkpoint. */
+    Executable load(Program program) {
+        Executable executable = device.load(program, memory);
+        for (Value v : program.lasting()) {
+            if (values.putIfAbsent(v.name(), v) == null) {
+                Tensor saved = waiting.remove(v.name());
+                if (saved != null) {
+                    write(v, saved);
+                }
+            }
+        }
+        return executable;
+    }
+
+    /** What values of these names begin with, unless a checkpoint says otherwise; not copied. */
+    void offer(Map<String, Tensor> initial) {
+        waiting.putAll(initial);
+        offered.addAll(initial.keySet());
+    }
+
+    /** Sums of gradients begin anew. */
+    void zeroGradients() {
+        for (Value v : values.values()) {
+            if (v.role() == ValueRole.GRADIENT) {
+                memory.zero(v);
+            }
+        }
+    }
+
+    /** What backward begins with. */
+    void writeLossGradient(Program program, float x) {
+        Value seed = values.get(Program.LOSS_GRADIENT);
+        if (seed == null) {
+            throw new IllegalStateException("the program of " + program.steps().size() + " steps has no loss");
+        }
+        write(seed, Tensor.ofFloats(Arena.ofAuto(), seed.name(), seed.type().shape(), x));
+    }
+
+    /** A single F32 or F64. */
+    double readNumber(Value value) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment bytes = arena.allocate(value.type().byteSize(), 8);
+            memory.read(value, bytes);
+            return value.type().dtype() == DType.F64 ? bytes.get(Tensor.F64_LE, 0) : bytes.get(Tensor.F32_LE, 0);
+        }
+    }
+
+    /** Elements of the F32 states with such names. */
+    Map<String, float[]> floats(Predicate<String> names) {
+        Map<String, Fetched> fetched = new TreeMap<>();
+        for (Value v : values.values()) {
+            if (v.role() == ValueRole.STATE && v.type().dtype() == DType.F32 && names.test(v.name())) {
+                fetched.put(v.name(), memory.fetch(v));
+            }
+        }
+        Map<String, float[]> floats = new TreeMap<>();
+        fetched.forEach((name, f) -> floats.put(name, f.bytes().toArray(Tensor.F32_LE)));
+        return floats;
+    }
+
+    /** Elements of a parameter's gradient times {@code factor}. */
+    float[] readGradient(String parameter, float factor) {
+        Value v = values.values().stream()
+                .filter(x -> x.role() == ValueRole.GRADIENT && x.name().equals("d:" + parameter))
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("'" + parameter + "' is not trained"));
+        try (Arena arena = Arena.ofConfined()) {
+            CpuTensor t = new CpuTensor(v.type(), arena.allocate(v.type().byteSize(), 64));
+            memory.read(v, t.bytes());
+            float[] elements = new float[Math.toIntExact(t.count())];
+            t.read(0, elements, 0, elements.length);
+            for (int i = 0; i < elements.length; i++) {
+                elements[i] *= factor;
+            }
+            return elements;
+        }
+    }
+
+    private void write(Value value, Tensor saved) {
+        if (saved.dtype() != value.type().dtype()
+                || !saved.shape().equals(value.type().shape())) {
+            throw new InvalidDataException(
+                    "the checkpoint has '" + value.name() + "' as " + saved.dtype() + " " + saved.shape()
+                            + ", the program wants " + value.type(),
+                    "state of the checkpoint",
+                    "resume with the model, data and configuration it was written with");
+        }
+        memory.write(value, saved.bytes());
+    }
+
+    Memory memory() {
+        return memory;
+    }
+
+    /** Bytes of all values so far. */
+    long bytes() {
+        return values.values().stream().mapToLong(v -> v.type().byteSize()).sum();
+    }
+
+    /** Shapes of all values of a role. */
+    Map<String, Shape> shapes(ValueRole role) {
+        Map<String, Shape> shapes = new TreeMap<>();
+        values.values().stream()
+                .filter(v -> v.role() == role)
+                .forEach(v -> shapes.put(v.name(), v.type().shape()));
+        return shapes;
+    }
+
+    /** Copies of all values of a role, with those that wait. */
+    Map<String, Tensor> copies(ValueRole role, Arena arena) {
+        return all(
+                role,
+                value -> {
+                    Tensor copy = Tensor.allocate(arena, spec(value));
+                    memory.read(value, copy.bytes());
+                    return copy;
+                },
+                tensor -> copy(tensor, arena));
+    }
+
+    /** All values of a role, with those that wait, as they are until something is computed or written; see {@link Memory#view}. */
+    Map<String, Tensor> views(ValueRole role, Arena arena) {
+        return all(role, value -> new Tensor(spec(value), memory.view(value, arena)), UnaryOperator.identity());
+    }
+
+    private Map<String, Tensor> all(ValueRole role, Function<Value, Tensor> onDevice, UnaryOperator<Tensor> whatWaits) {
+        Map<String, Tensor> tensors = new TreeMap<>();
+        for (Value v : values.values()) {
+            if (v.role() == role) {
+                tensors.put(v.name(), onDevice.apply(v));
+            }
+        }
+        if (role == ValueRole.STATE) {
+            waiting.forEach((name, tensor) -> {
+                if (!offered.contains(name)) {
+                    tensors.put(name, whatWaits.apply(tensor));
+                }
+            });
+        }
+        return tensors;
+    }
+
+    private static TensorSpec spec(Value v) {
+        return new TensorSpec(v.name(), v.type().dtype(), v.type().shape());
+    }
+
+    private static Tensor copy(Tensor tensor, Arena arena) {
+        Tensor copy = Tensor.allocate(arena, tensor.spec());
+        copy.bytes().copyFrom(tensor.bytes());
+        return copy;
+    }
+
+    /**
+     * Puts values back; those that no program has yet wait.
+     *
+     * @throws InvalidDataException when one has another type or shape
+     */
+    void restore(Map<String, Tensor> saved) {
+        saved.forEach((name, tensor) -> {
+            Value v = values.get(name);
+            if (v != null) {
+                write(v, tensor);
+            } else {
+                waiting.put(name, copy(tensor, Arena.ofAuto()));
+            }
+        });
+    }
+
+    @Override
+    public void close() {
+        memory.close();
+    }
+}
