@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One pass over the four arrays; torch's order of operations in F32, scalars in F64 as torch has them. */
-public final class AdamStepCpu extends UpdateCpu<AdamStep> {
+final class AdamStepCpu extends UpdateCpu<AdamStep> {
     @Override
     public void forward(AdamStep op, Frame<CpuTensor> frame, CpuContext cpu) {
         AdamStep.Scalars s =

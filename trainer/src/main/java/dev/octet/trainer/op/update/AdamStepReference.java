@@ -3,7 +3,7 @@ package dev.octet.trainer.op.update;
 import dev.octet.trainer.kernel.Frame;
 
 /** As the formulas stand. */
-public final class AdamStepReference extends UpdateReference<AdamStep> {
+final class AdamStepReference extends UpdateReference<AdamStep> {
     @Override
     public void forward(AdamStep op, Frame<double[]> frame) {
         AdamStep.Scalars s =

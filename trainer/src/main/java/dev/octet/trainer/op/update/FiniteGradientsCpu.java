@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** A handful of numbers: in F64, in the calling thread. */
-public final class FiniteGradientsCpu extends UpdateCpu<FiniteGradients> {
+final class FiniteGradientsCpu extends UpdateCpu<FiniteGradients> {
     @Override
     public void forward(FiniteGradients op, Frame<CpuTensor> frame, CpuContext cpu) {
         double squares = 0;

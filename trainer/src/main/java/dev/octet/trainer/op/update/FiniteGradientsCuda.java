@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.Frame;
 import java.util.stream.IntStream;
 
 /** One block; whether the step counts is decided on the device, so that no host has to wait for it. */
-public final class FiniteGradientsCuda implements CudaKernel<FiniteGradients> {
+final class FiniteGradientsCuda implements CudaKernel<FiniteGradients> {
     @Override
     public void forward(FiniteGradients op, Frame<CudaTensor> frame, CudaStream cuda) {
         long squares = cuda.table(IntStream.range(0, op.gradients())

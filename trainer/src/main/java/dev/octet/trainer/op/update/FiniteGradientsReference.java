@@ -3,7 +3,7 @@ package dev.octet.trainer.op.update;
 import dev.octet.trainer.kernel.Frame;
 
 /** In order of the gradients. */
-public final class FiniteGradientsReference extends UpdateReference<FiniteGradients> {
+final class FiniteGradientsReference extends UpdateReference<FiniteGradients> {
     @Override
     public void forward(FiniteGradients op, Frame<double[]> frame) {
         double squares = 0;

@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** In the calling thread. */
-public final class LossCheckCpu extends UpdateCpu<LossCheck> {
+final class LossCheckCpu extends UpdateCpu<LossCheck> {
     @Override
     public void forward(LossCheck op, Frame<CpuTensor> frame, CpuContext cpu) {
         float seen = Float.isFinite(scalar(frame, 0)) ? scalar(frame, 1) : 1;

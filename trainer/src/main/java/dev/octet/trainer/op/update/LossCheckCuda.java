@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One thread. */
-public final class LossCheckCuda implements CudaKernel<LossCheck> {
+final class LossCheckCuda implements CudaKernel<LossCheck> {
     @Override
     public void forward(LossCheck op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor loss = frame.input(0);

@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One pass over the arrays; torch's order of operations in F32. */
-public final class SgdStepCpu extends UpdateCpu<SgdStep> {
+final class SgdStepCpu extends UpdateCpu<SgdStep> {
     @Override
     public void forward(SgdStep op, Frame<CpuTensor> frame, CpuContext cpu) {
         if (scalar(frame, 5) != 0) {

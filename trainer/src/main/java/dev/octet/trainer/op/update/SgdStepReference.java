@@ -3,7 +3,7 @@ package dev.octet.trainer.op.update;
 import dev.octet.trainer.kernel.Frame;
 
 /** As the formulas stand. */
-public final class SgdStepReference extends UpdateReference<SgdStep> {
+final class SgdStepReference extends UpdateReference<SgdStep> {
     @Override
     public void forward(SgdStep op, Frame<double[]> frame) {
         boolean leftOut = scalar(frame, 5) != 0;

@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.VectorMath;
 
 /** Tile by tile, tiles added in order in F64. The sum of a tile is F32 where that can neither overflow nor vanish. */
-public final class SquareSumCpu extends UpdateCpu<SquareSum> {
+final class SquareSumCpu extends UpdateCpu<SquareSum> {
     /** Sums of a tile's squares between these bounds are exact enough in F32: what is lost in smaller squares is far below them. */
     private static final float SMALLEST = 1e-25f;
 

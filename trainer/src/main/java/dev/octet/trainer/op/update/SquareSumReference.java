@@ -3,7 +3,7 @@ package dev.octet.trainer.op.update;
 import dev.octet.trainer.kernel.Frame;
 
 /** In order. */
-public final class SquareSumReference extends UpdateReference<SquareSum> {
+final class SquareSumReference extends UpdateReference<SquareSum> {
     @Override
     public void forward(SquareSum op, Frame<double[]> frame) {
         double sum = 0;
