@@ -31,7 +31,7 @@ public record AdamStep(
         implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<AdamStep> ENTRY =
-            OpEntry.of(AdamStep.class, new AdamStepReference(), new AdamStepCpu(), new AdamStepCuda());
+            UpdateOp.entry(AdamStep.class, UpdateReference::adam, new AdamStepCpu(), new AdamStepCuda());
 
     /** Scalars of a step: lr, t, factor, whether it is left out. */
     record Scalars(double lr, double t, double factor, boolean leftOut) {}

@@ -17,8 +17,8 @@ import java.util.List;
  */
 public record FiniteGradients(int gradients, double maxNorm) implements UpdateOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<FiniteGradients> ENTRY =
-            OpEntry.of(FiniteGradients.class, new FiniteGradientsReference(), new FiniteGradientsCpu(), new FiniteGradientsCuda());
+    public static final OpEntry<FiniteGradients> ENTRY = UpdateOp.entry(
+            FiniteGradients.class, UpdateReference::finiteGradients, UpdateCpu::finiteGradients, ChecksCuda::finiteGradients);
 
     /** Output that holds the norm. */
     public static final int NORM = 0;

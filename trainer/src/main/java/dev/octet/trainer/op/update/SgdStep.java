@@ -24,7 +24,7 @@ public record SgdStep(
         implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<SgdStep> ENTRY =
-            OpEntry.of(SgdStep.class, new SgdStepReference(), new SgdStepCpu(), new SgdStepCuda());
+            UpdateOp.entry(SgdStep.class, UpdateReference::sgd, new SgdStepCpu(), new SgdStepCuda());
 
     /** Input that holds b. */
     static final int BUFFER = 6;

@@ -14,7 +14,7 @@ import java.util.List;
 public record SquareSum(OperandType g) implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<SquareSum> ENTRY =
-            OpEntry.of(SquareSum.class, new SquareSumReference(), new SquareSumCpu(), new SquareSumCuda());
+            UpdateOp.entry(SquareSum.class, UpdateReference::squareSum, new SquareSumCpu(), new SquareSumCuda());
 
     /** Type of the sum. */
     public static final OperandType RESULT = new OperandType(DType.F64, Shape.SCALAR);
