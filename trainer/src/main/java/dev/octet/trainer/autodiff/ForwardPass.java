@@ -86,7 +86,7 @@ final class ForwardPass {
         List<@Nullable Value> cast = node.is("Cast") ? inputs : castAll(node, inputs);
         List<@Nullable OperandType> types = new ArrayList<>();
         cast.forEach(v -> types.add(v == null ? null : v.type()));
-        Op op = Ops.of(node).orElseThrow().reader().read(graph.source(node, types));
+        Op op = Ops.reader(node).orElseThrow().read(graph.source(node, types));
         List<Value> outputs = new ArrayList<>();
         for (int j = 0; j < op.outputs().size(); j++) {
             String name = node.output(j);

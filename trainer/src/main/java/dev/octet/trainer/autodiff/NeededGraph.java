@@ -110,7 +110,7 @@ final class NeededGraph {
     private void checkOperators() {
         Map<String, List<String>> missing = new TreeMap<>();
         for (Node n : nodes) {
-            if (Ops.of(n).isEmpty()) {
+            if (Ops.reader(n).isEmpty()) {
                 String type = n.domain().isEmpty() ? n.opType() : n.domain() + "." + n.opType();
                 missing.computeIfAbsent(type, t -> new ArrayList<>()).add("'" + n.id() + "'");
             }
@@ -167,7 +167,7 @@ final class NeededGraph {
             }
             try {
                 List<OperandType> made =
-                        Ops.of(n).orElseThrow().reader().read(source(n, of)).outputs();
+                        Ops.reader(n).orElseThrow().read(source(n, of)).outputs();
                 for (int j = 0; j < Math.min(made.size(), n.outputs().size()); j++) {
                     types.put(n.output(j), made.get(j));
                 }

@@ -1,16 +1,25 @@
 package dev.octet.trainer.op.update;
 
-import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import java.util.stream.IntStream;
 
-/** One block; whether the step counts is decided on the device, so that no host has to wait for it. */
-public final class FiniteGradientsCuda implements CudaKernel<FiniteGradients> {
-    @Override
-    public void forward(FiniteGradients op, Frame<CudaTensor> frame, CudaStream cuda) {
+/** The twins that look at a few numbers: whether the step counts is decided on the device, so that no host has to wait for it. */
+final class ChecksCuda {
+    private ChecksCuda() {}
+
+    /** One thread. */
+    static void lossCheck(LossCheck op, Frame<CudaTensor> frame, CudaStream cuda) {
+        CudaTensor loss = frame.input(0);
+        int type = CudaSource.code(loss.dtype());
+        cuda.launch(Chunks.SOURCE, "loss_check", Grid.of(1, 32), type, loss, frame.input(1), frame.output(0));
+    }
+
+    /** One block. */
+    static void finiteGradients(FiniteGradients op, Frame<CudaTensor> frame, CudaStream cuda) {
         long squares = cuda.table(IntStream.range(0, op.gradients())
                 .mapToLong(i -> frame.input(FiniteGradients.SQUARES + i).address())
                 .toArray());
@@ -28,10 +37,5 @@ public final class FiniteGradientsCuda implements CudaKernel<FiniteGradients> {
                 frame.output(FiniteGradients.FACTOR),
                 frame.output(FiniteGradients.NON_FINITE),
                 frame.output(FiniteGradients.STEP));
-    }
-
-    @Override
-    public void backward(FiniteGradients op, Frame<CudaTensor> frame, CudaStream cuda) {
-        throw new IllegalStateException("a check has no backward half");
     }
 }
