@@ -29,6 +29,7 @@ class ArchitectureTest {
             List.of("error"),
             List.of("tensor"),
             List.of("graph"),
+            List.of("op"),
             List.of("model"),
             List.of("file"),
             List.of("safetensors", "onnx", "npy"),
