@@ -34,9 +34,9 @@ final class UpgradeRewrites {
             case BOOLEAN_MASK -> dropoutMask(n, s);
             case COORDINATE_DEFAULT -> roiAlign(n);
             case MODE_NAMES -> gridSample(n);
-            case OUTPUT_COUNT -> splitCount(n, s);
+            case OUTPUT_COUNT -> splitCount(n);
             case PER_CHANNEL -> groupNormalization(n, s);
-            case RENAMED_RESIZE -> upsample(n, s);
+            case RENAMED_RESIZE -> upsample(n);
             case RENAMED_SCATTER_ELEMENTS -> scatter(n);
             case ROI_INPUT -> resize(n, s);
             case TF_HALF_PIXEL_REMOVED -> resizeModes(n);
@@ -96,7 +96,7 @@ final class UpgradeRewrites {
         return List.of(sizes == null ? n : withInput(n.without("split"), 1, sizes));
     }
 
-    private static List<Node> splitCount(Node n, UpgradeScope s) {
+    private static List<Node> splitCount(Node n) {
         return List.of(
                 n.hasInput(1)
                         ? n
@@ -239,7 +239,7 @@ final class UpgradeRewrites {
     // ---- pixels
     // -------------------------------------------------------------------------------------------------------
 
-    private static List<Node> upsample(Node n, UpgradeScope s) {
+    private static List<Node> upsample(Node n) {
         if (!n.hasInput(1)) {
             throw UpgradeScope.malformed(n, "input 'scales' is missing");
         }
