@@ -1,4 +1,4 @@
-"""Makes ../models/tiny-hf/{qwen3,mistral,llama3,llama-linear,qwen2-window,bert-bare,gpt2-hub,vit-bare}: random models that between them use what the
+"""Makes ../models/tiny-hf/{qwen3,mistral,llama3,llama-linear,qwen2-window,bert-bare,gpt2-hub,vit-bare,gemma,gemma2}: random models that between them use what the
 importer of Hugging Face checkpoints has to know, with the logits (or hidden states), losses and gradients that transformers computes for them.
 
 Versions: transformers 5.18.0, torch 2.13.0, safetensors 0.8.0. Run: python hf_variants.py
@@ -121,3 +121,10 @@ save_file({k.replace("grad.transformer.", "grad."): v for k, v in golden.items()
 save("vit-bare", eager(tf.ViTModel, tf.ViTConfig(
     hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=(8, 12), patch_size=(4, 4), num_channels=2,
     qkv_bias=False)), {"pixel_values": torch.randn(2, 2, 8, 12, generator=torch.Generator().manual_seed(3))})
+# norms whose weight is an offset from one, embeddings scaled by the root of the hidden size, heads of another size, tied
+save("gemma", eager(tf.GemmaForCausalLM, tf.GemmaConfig(**SMALL | dict(hidden_size=24), num_key_value_heads=1, head_dim=8, pad_token_id=0)),
+     tokens(37, "right"))
+# capped scores and logits, norms behind attention and MLP, a window in the lower layer only
+save("gemma2", eager(tf.Gemma2ForCausalLM, tf.Gemma2Config(
+    **SMALL, num_key_value_heads=2, head_dim=8, query_pre_attn_scalar=12, sliding_window=4, attn_logit_softcapping=2.0,
+    final_logit_softcapping=1.5, pad_token_id=0)), tokens(37, "right"))

@@ -9,6 +9,7 @@ module dev.octet.formats {
     exports dev.octet.formats.error;
     exports dev.octet.formats.tensor;
     exports dev.octet.formats.graph;
+    exports dev.octet.formats.op;
     exports dev.octet.formats.model;
     exports dev.octet.formats.safetensors;
     exports dev.octet.formats.checkpoint;

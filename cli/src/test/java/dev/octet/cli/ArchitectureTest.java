@@ -5,6 +5,7 @@ import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPac
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.tngtech.archunit.base.DescribedPredicate;
@@ -12,36 +13,37 @@ import com.tngtech.archunit.core.domain.JavaClass;
 import com.tngtech.archunit.core.domain.JavaClasses;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.core.importer.ImportOption;
-import com.tngtech.archunit.library.Architectures;
 import dev.octet.formats.file.NativeTrial;
+import java.io.IOException;
 import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.jspecify.annotations.NullMarked;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
 
-/** The rooms of docs/layout.md and which way their doors open. */
+/** The code is laid out as docs/layout.md says, whose tables are read here: rooms, and which of them may use which. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class ArchitectureTest {
-    /** Rooms of a module from the bottom up: a room may use those named before it. Rooms on one line do not see each other. */
-    private static final List<List<String>> FORMATS_ROOMS = List.of(
-            List.of("error"),
-            List.of("tensor"),
-            List.of("graph"),
-            List.of("model"),
-            List.of("file"),
-            List.of("safetensors", "onnx", "npy"),
-            List.of("checkpoint"));
+    /** It measures the others and is not shipped. */
+    private static final Set<String> NOT_ON_THE_PAGE = Set.of("bench");
 
-    private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer");
     private static final List<String> BANNED_ENDINGS =
             List.of("Util", "Utils", "Helper", "Manager", "Impl", "Common", "Base");
 
     private static JavaClasses octet;
+    private static LayoutPage page;
 
     @BeforeAll
-    static void read_all_classes() {
+    static void read_the_page_and_all_classes() throws IOException {
+        page = LayoutPage.read();
         octet = new ClassFileImporter()
                 .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)
                 .importPackages("dev.octet");
@@ -53,57 +55,78 @@ class ArchitectureTest {
     }
 
     @Test
-    void modules_point_from_the_command_line_down_to_formats() {
-        Architectures.layeredArchitecture()
-                .consideringOnlyDependenciesInLayers()
-                .withOptionalLayers(true)
-                .layer("formats")
-                .definedBy("dev.octet.formats..")
-                .layer("quant")
-                .definedBy("dev.octet.quant..")
-                .layer("converter")
-                .definedBy("dev.octet.converter..")
-                .layer("trainer")
-                .definedBy("dev.octet.trainer..")
-                .layer("cli")
-                .definedBy("dev.octet.cli..")
-                .whereLayer("cli")
-                .mayNotBeAccessedByAnyLayer()
-                .whereLayer("converter")
-                .mayOnlyBeAccessedByLayers("cli")
-                .whereLayer("trainer")
-                .mayOnlyBeAccessedByLayers("cli")
-                .whereLayer("quant")
-                .mayOnlyBeAccessedByLayers("converter", "trainer", "cli")
-                .check(octet);
+    void a_module_uses_only_those_before_it_on_the_page() {
+        page.modules().forEach(step -> step.forEach(module -> usesNone(
+                "dev.octet." + module,
+                notBefore(page.modules(), module).stream().map(m -> "dev.octet." + m))));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> a_room_uses_only_those_before_it_on_the_page() {
+        return page.rooms().entrySet().stream().map(e -> DynamicTest.dynamicTest(e.getKey(), () -> {
+            String root = "dev.octet." + e.getKey() + ".";
+            e.getValue()
+                    .forEach(row -> row.forEach(room ->
+                            usesNone(root + room, notBefore(e.getValue(), room).stream().map(r -> root + r))));
+        }));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> the_page_names_every_room_once() {
+        return page.rooms().entrySet().stream().map(e -> DynamicTest.dynamicTest(e.getKey(), () -> {
+            String root = "dev.octet." + e.getKey() + ".";
+            List<String> rooms = octet.stream()
+                    .map(JavaClass::getPackageName)
+                    .filter(p -> p.startsWith(root))
+                    .map(p -> p.substring(root.length()).split("\\.")[0])
+                    .distinct()
+                    .sorted()
+                    .toList();
+            assertEquals(
+                    rooms, e.getValue().stream().flatMap(List::stream).sorted().toList());
+        }));
     }
 
     @Test
-    void the_rooms_of_formats_point_downwards() {
-        for (int i = 0; i < FORMATS_ROOMS.size(); i++) {
-            for (String room : FORMATS_ROOMS.get(i)) {
-                String[] above = FORMATS_ROOMS.subList(i, FORMATS_ROOMS.size()).stream()
-                        .flatMap(List::stream)
-                        .filter(r -> !r.equals(room))
-                        .map(r -> "dev.octet.formats." + r + "..")
-                        .toArray(String[]::new);
-                if (above.length > 0) {
-                    noClasses()
-                            .that()
-                            .resideInAPackage("dev.octet.formats." + room + "..")
-                            .should()
-                            .dependOnClassesThat()
-                            .resideInAnyPackage(above)
-                            .allowEmptyShould(true)
-                            .check(octet);
-                }
-            }
+    void the_page_has_the_rooms_of_every_module_with_rooms() {
+        Set<String> modules = octet.stream()
+                .map(c -> c.getPackageName().split("\\."))
+                .filter(p -> p.length > 3)
+                .map(p -> p[2])
+                .collect(Collectors.toCollection(TreeSet::new));
+        modules.removeAll(NOT_ON_THE_PAGE);
+        assertEquals(modules, new TreeSet<>(page.rooms().keySet()));
+    }
+
+    /** Those on the same step as {@code name} or above it, without itself. */
+    private static List<String> notBefore(List<List<String>> steps, String name) {
+        int own = IntStream.range(0, steps.size())
+                .filter(i -> steps.get(i).contains(name))
+                .findFirst()
+                .orElseThrow();
+        return steps.subList(own, steps.size()).stream()
+                .flatMap(List::stream)
+                .filter(n -> !n.equals(name))
+                .toList();
+    }
+
+    private static void usesNone(String packageName, Stream<String> others) {
+        String[] above = others.map(o -> o + "..").toArray(String[]::new);
+        if (above.length > 0) {
+            noClasses()
+                    .that()
+                    .resideInAPackage(packageName + "..")
+                    .should()
+                    .dependOnClassesThat()
+                    .resideInAnyPackage(above)
+                    .allowEmptyShould(true)
+                    .check(octet);
         }
     }
 
     @Test
     void nothing_below_uses_the_root_class_of_its_module() {
-        for (String module : MODULES) {
+        for (String module : page.rooms().keySet()) {
             String root = "dev.octet." + module;
             noClasses()
                     .that(resideInAPackage(root + "..").and(not(resideInAPackage(root))))

@@ -109,7 +109,7 @@ class TrainCommandTest {
     void what_is_done_with_ties_is_said_before_the_first_step_and_kept() throws IOException {
         List<String> config = tokens("loss: {type: causal-lm}", "steps: 1");
         CommandLine line = train(GPT2, "run", config, "--progress", "plain");
-        String one = "one parameter, which the export wrote twice (ties: embeddings): " + TIED;
+        String one = "tied: exported twice, trained as one parameter (ties: embeddings): " + TIED;
         assertTrue(line.err().contains(one), line.err());
         JsonNode manifest =
                 new ObjectMapper().readTree(folder.resolve("run/run.json").toFile());
@@ -118,7 +118,7 @@ class TrainCommandTest {
         JsonNode plan = new ObjectMapper()
                 .readTree(train(GPT2, "dry", apart, "--dry-run", "--json").out());
         assertEquals(
-                "equal and trained apart (ties: none): " + TIED,
+                "equal at the start, trained separately (ties: none): " + TIED,
                 plan.at("/notes/0").asText());
     }
 
@@ -145,7 +145,7 @@ class TrainCommandTest {
     @Test
     void a_pattern_that_names_only_the_copy_is_refused() throws IOException {
         List<String> config = tokens("loss: {type: causal-lm}", "steps: 1", "freeze: [lm_head]");
-        assertRefused(train(GPT2, "run", config), ExitCode.USAGE, "which is one parameter with");
+        assertRefused(train(GPT2, "run", config), ExitCode.USAGE, "which is tied to");
         config.add("ties: none");
         assertEquals(ExitCode.OK, train(GPT2, "run", config).code());
     }

@@ -1,6 +1,7 @@
 package dev.octet.converter;
 
 import dev.octet.converter.expand.TrainingExpansions;
+import dev.octet.converter.pass.ConstantFolding;
 import dev.octet.converter.pass.ImportPasses;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.pass.ShapeInference;
@@ -26,7 +27,11 @@ public final class TrainingGraph {
      */
     public static GraphModel of(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
         GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
-        concrete = new ShapeInference().apply(TrainingExpansions.apply(concrete), log);
+        GraphModel expanded = TrainingExpansions.apply(concrete);
+        if (expanded != concrete) { // masks and sizes of what was written out are known, too
+            concrete = new ConstantFolding().apply(new ShapeInference().apply(expanded, log), log);
+        }
+        concrete = new ShapeInference().apply(concrete, log);
         FusePatterns.Result result = FusePatterns.forTraining().fuse(concrete, log);
         if (result.fused().isEmpty()) {
             return concrete;

@@ -133,7 +133,7 @@ class RestoredCheckpointTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"bert,21", "gpt2,21", "llama,21", "vit,21", "llama,23", "vit,23"})
+    @CsvSource({"bert,21", "gpt2,21", "llama,21", "vit,21", "gemma,21", "llama,23", "vit,23", "gemma,23"})
     void what_octet_made_a_graph_of_comes_back_with_every_key_of_its_configuration(String architecture, int opset)
             throws IOException {
         Path onnx = exported(architecture, opset, m -> m);
@@ -148,7 +148,7 @@ class RestoredCheckpointTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"bert", "gpt2", "llama", "vit"})
+    @ValueSource(strings = {"bert", "gpt2", "llama", "vit", "gemma"})
     void an_export_of_octet_is_recognised_without_what_it_says_of_itself(String architecture) throws IOException {
         Path onnx = exported(architecture, 21, m -> m.withMetadata(Map.of()));
         try (ModelFile file = ModelFile.open(onnx);
@@ -160,7 +160,7 @@ class RestoredCheckpointTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"bert", "llama"})
+    @ValueSource(strings = {"bert", "llama", "gemma"})
     void weights_of_16_bits_stay_what_they_are(String architecture) throws IOException {
         try (Arena arena = Arena.ofShared();
                 ModelFile original =
@@ -188,6 +188,16 @@ class RestoredCheckpointTest {
                 RestoredCheckpoint restored = RestoredCheckpoint.of(file, Optional.of(given))) {
             assertEquals(given, restored.config());
             assertEquals(List.of(), restored.unseen());
+        }
+    }
+
+    @Test
+    void attention_with_capped_scores_is_refused_as_attention_that_is_not_recognised() throws IOException {
+        Path onnx = exported("gemma2", 21, m -> m);
+        try (ModelFile file = ModelFile.open(onnx)) {
+            OctetException refused =
+                    assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(file, Optional.empty()));
+            assertTrue(refused.what().contains("Gemma2ForCausalLM has Attention"), refused.what());
         }
     }
 

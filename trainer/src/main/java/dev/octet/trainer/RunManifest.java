@@ -21,7 +21,7 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Map;
 
-/** {@code run.json}: what the run was told to do and on what, and for each time it was started, by whom and with what. */
+/** {@code run.json}: the settings and inputs of a run, and for each session its start time, device, plan, versions and command. */
 final class RunManifest {
     private static final System.Logger LOG = System.getLogger(RunManifest.class.getName());
     private static final String NAME = "run.json";
@@ -48,7 +48,7 @@ final class RunManifest {
         }
     }
 
-    /** The sessions of a manifest; none of one that is damaged, as nothing depends on it. */
+    /** The sessions of an existing manifest; empty when it is damaged, since nothing depends on it. */
     private static JsonNode earlier(Path file) throws IOException {
         try {
             return MAPPER.readTree(new String(Files.readAllBytes(file), StandardCharsets.UTF_8))

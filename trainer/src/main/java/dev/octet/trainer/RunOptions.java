@@ -5,17 +5,17 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * How a run goes on, beside its configuration.
+ * How to start or resume a run; what it trains is in its configuration.
  *
- * @param resume whether the folder has a run that goes on
- * @param fromStep the checkpoint to go on from; 0 for the newest
- * @param maxSteps steps to do at most this time; schedules do not depend on it
- * @param hooks called after those that every run has
- * @param manifest what the manifest is to say of this process: command, versions, threads
+ * @param resume whether to resume the run in the folder
+ * @param fromStep the checkpoint to resume from; 0 for the newest
+ * @param maxSteps at most this many steps in this session; schedules do not depend on it
+ * @param hooks called after the run's own hooks
+ * @param manifest entries for {@code run.json} about this process: command, versions, threads
  */
 public record RunOptions(
         boolean resume, long fromStep, long maxSteps, List<TrainingHook> hooks, Map<String, String> manifest) {
-    /** A new run of all steps. */
+    /** A new run of all its steps. */
     public static final RunOptions NEW = new RunOptions(false, 0, Long.MAX_VALUE, List.of(), Map.of());
 
     public RunOptions {
@@ -23,17 +23,17 @@ public record RunOptions(
         manifest = Map.copyOf(manifest);
     }
 
-    /** The same with other hooks. */
+    /** These options with other hooks. */
     public RunOptions withHooks(List<TrainingHook> newHooks) {
         return new RunOptions(resume, fromStep, maxSteps, newHooks, manifest);
     }
 
-    /** Goes on from the newest checkpoint. */
+    /** These options, resuming from the newest checkpoint. */
     public RunOptions resuming() {
         return new RunOptions(true, fromStep, maxSteps, hooks, manifest);
     }
 
-    /** At most so many steps. */
+    /** These options with at most {@code steps} steps. */
     public RunOptions withMaxSteps(long steps) {
         return new RunOptions(resume, fromStep, steps, hooks, manifest);
     }

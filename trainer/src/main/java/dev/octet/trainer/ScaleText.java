@@ -3,7 +3,7 @@ package dev.octet.trainer;
 import dev.octet.trainer.precision.LossScaling;
 import java.util.Map;
 
-/** What loss scaling remembers, as the numbers of a checkpoint. */
+/** The loss-scaling state as the {@code numbers} of a checkpoint. */
 final class ScaleText {
     private static final String SCALE = "loss_scale.scale";
     private static final String CLEAN = "loss_scale.clean";

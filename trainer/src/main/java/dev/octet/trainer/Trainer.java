@@ -48,7 +48,7 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Trains a model. Either step by step:
+ * Trains a model, either step by step:
  *
  * <pre>{@code
  * try (Trainer trainer = Trainer.of(parts, device)) {
@@ -58,8 +58,8 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * or as a run in a folder, with metrics and checkpoints, {@link #run}. Equal parts give equal bits, on any number of threads, whether a
- * run was interrupted or not. Not thread-safe.
+ * or with {@link #run} as a run in a folder, with metrics and checkpoints. Equal parts give bit-identical results, on any number of threads
+ * and whether or not the run was interrupted. Not thread-safe.
  */
 public final class Trainer implements AutoCloseable {
     private static final String LOCK = ".octet-lock";
@@ -107,16 +107,16 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * A trainer with the model's weights.
+     * Loads the model's weights onto the device.
      *
-     * @throws InvalidOptionException when a pattern of the configuration matches nothing
+     * @throws InvalidOptionException when a pattern in the configuration matches nothing
      * @throws dev.octet.formats.error.InvalidDataException when there is less data than one batch
      */
     public static Trainer of(TrainingParts parts, Device device) {
         return new Trainer(parts, device);
     }
 
-    /** A pattern that matches nothing is most likely mistyped. */
+    /** Rejects a pattern that matches no parameter: it is most likely mistyped. */
     private static void requireMatch(Pattern pattern, Parameters parameters) {
         if (parameters.names().stream().noneMatch(n -> pattern.matcher(n).find())) {
             throw new InvalidOptionException(
@@ -130,7 +130,10 @@ public final class Trainer implements AutoCloseable {
         return parts.config().ties().of(ties);
     }
 
-    /** What names a copy alone would otherwise have no effect, or that on others. */
+    /**
+     * Rejects a pattern that matches only the copy of a tied pair: the two are one parameter under the original's name, so the pattern
+     * would have no effect.
+     */
     private static void requireOriginals(TrainingConfig config, List<Tie> ties) {
         List<Pattern> all = new ArrayList<>(config.freeze());
         all.addAll(config.trainOnly());
@@ -139,10 +142,10 @@ public final class Trainer implements AutoCloseable {
             for (Pattern p : all) {
                 if (p.matcher(tie.copy()).find() && !p.matcher(tie.original()).find()) {
                     throw new InvalidOptionException(
-                            "pattern '" + p + "' names '" + tie.copy() + "', which is one parameter with '"
+                            "pattern '" + p + "' matches '" + tie.copy() + "', which is tied to '"
                                     + tie.original() + "'",
                             "ties: " + config.ties().name().toLowerCase(Locale.ROOT),
-                            "name '" + tie.original() + "', or give ties: none to train the two apart");
+                            "use '" + tie.original() + "', or set ties: none to train the two separately");
                 }
             }
         }
@@ -166,7 +169,7 @@ public final class Trainer implements AutoCloseable {
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY));
     }
 
-    /** What the configuration asks for, or what it allows in its place where the device does not multiply FP8. */
+    /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
     private PrecisionPolicy policyFor(Device on) {
         PrecisionPolicy policy = parts.config().precision().policy();
         if (!(policy instanceof Fp8Policy fp8) || on.multipliesFp8() || !fp8.multipliesCodes()) {
@@ -191,23 +194,21 @@ public final class Trainer implements AutoCloseable {
         return new Schedule(shape, config.schedule().warmup(), config.steps());
     }
 
-    /** What it is made of. */
     TrainingParts parts() {
         return parts;
     }
 
-    /** The model on its device. */
     TrainingSession session() {
         return session;
     }
 
-    /** Learning rate of a step, from 1. */
+    /** Learning rate of a step; steps count from 1. */
     public double learningRate(long step) {
         return parts.config().optimizer().lr() * schedule.factor(step - 1);
     }
 
     /**
-     * Makes the programs of the first step and says what they take.
+     * Builds the programs of the first step and reports what they need.
      *
      * @throws dev.octet.formats.error.UnsupportedModelException when an operator cannot be trained
      * @throws IOException when data cannot be read
@@ -249,14 +250,14 @@ public final class Trainer implements AutoCloseable {
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
         if (!policyFor(device).equals(parts.config().precision().policy())) {
             notes.add("precision.on_unsupported: " + device.name()
-                    + " does not multiply FP8, so no Linear is in FP8; the base type takes its place");
+                    + " does not multiply FP8, so all Linears compute in the base type");
         }
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
-        note(notes, "one parameter, which the export wrote twice" + setting, restored);
+        note(notes, "tied: exported twice, trained as one parameter" + setting, restored);
         note(
                 notes,
-                "equal and trained apart" + setting,
+                "equal at the start, trained separately" + setting,
                 ties.stream().filter(t -> !restored.contains(t)).toList());
         if (!idle.isEmpty()) {
             notes.add("the loss does not depend on " + String.join(", ", idle));
@@ -276,7 +277,7 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Does a step with the data that follows from its number.
+     * Runs one step. The step number determines its data.
      *
      * @param step from 1
      * @throws dev.octet.formats.error.InvalidDataException when a sample does not fit
@@ -286,7 +287,7 @@ public final class Trainer implements AutoCloseable {
         return step(step, null, false).result();
     }
 
-    /** A step and how much data it took. */
+    /** A step's result, how much data it used and how long reading that data took. */
     record Done(StepResult result, long samples, long tokens, double dataSeconds) {}
 
     Done step(long step, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) throws IOException {
@@ -304,7 +305,7 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    /** Data that does not fit is told by its place in the file: shuffled, a place in the batch says nothing. */
+    /** Runs the step; an error in the data names the samples' positions in the file, since positions in a shuffled batch would not help. */
     private StepResult step(
             long step, List<MicroBatch> drawn, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         try {
@@ -326,7 +327,7 @@ public final class Trainer implements AutoCloseable {
                 e);
     }
 
-    /** Rows times columns of the first input that has them. */
+    /** Tokens of a micro-batch: rows times columns of the first input if that is an integer matrix, otherwise the number of samples. */
     private long tokens(MicroBatch batch) {
         String first = model.graph().graph().requiredInputs().getFirst().name();
         Tensor input = batch.tensors().get(first);
@@ -343,10 +344,10 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Mean loss over the positions of the evaluation data that count, in whole batches: the loss that is trained with, against the same
-     * teacher.
+     * Mean loss over the counted positions of the evaluation data, in whole batches. The loss is the training loss, with the same teacher
+     * if there is one.
      *
-     * @throws IllegalStateException when there is none
+     * @throws IllegalStateException when there is no evaluation data
      * @throws IOException when data cannot be read
      */
     public LossValue evaluate() throws IOException {
@@ -364,9 +365,9 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Perplexity: e to the mean loss of a token. Empty when the loss is of something else than tokens, or has no part against labels.
+     * Perplexity: e to the mean loss per token. Empty when the loss is not over tokens, or has no part computed from labels.
      *
-     * @param evaluated what {@link #evaluate} gave
+     * @param evaluated the result of {@link #evaluate}
      */
     public OptionalDouble perplexity(LossValue evaluated) {
         LossConfig loss = parts.config().loss();
@@ -402,21 +403,21 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    /** Samples that {@link #evaluate} looks at. */
+    /** How many samples {@link #evaluate} reads. */
     long evaluationSamples() {
         return evalBatches == null ? 0 : evalBatches.perEpoch() * evalBatches.size();
     }
 
-    /** Copies of all weights as they are. */
+    /** Copies of the current weights. */
     public Map<String, Tensor> parameters(Arena arena) {
         return session.parameters(arena);
     }
 
     /**
-     * Does a run, or goes on with one: steps, evaluations, checkpoints, metrics, all in a folder.
+     * Starts or resumes a run in a folder: steps, evaluations, checkpoints, metrics.
      *
-     * @param folder made if it is not there
-     * @throws InvalidOptionException when the folder has a run and it is not to be resumed, or it was started with something else
+     * @param folder created if it does not exist
+     * @throws InvalidOptionException when the folder holds a run that is not to be resumed, or one that was started with other settings
      * @throws dev.octet.formats.error.MalformedModelException when the checkpoint is damaged
      * @throws IOException when something cannot be read or written
      */
@@ -424,7 +425,7 @@ public final class Trainer implements AutoCloseable {
         if (options.resume()) {
             requireCheckpoint(folder);
         } else {
-            plan(); // what cannot be trained is refused before there is a folder
+            plan(); // rejects untrainable models before the folder is created
         }
         Files.createDirectories(folder);
         try (FolderLock _ = FolderLock.of(folder, LOCK)) {
@@ -440,9 +441,9 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * The first step that {@link #run} would do now. Changes nothing.
+     * The first step that {@link #run} would execute now. Changes nothing.
      *
-     * @throws InvalidOptionException where a run would be refused
+     * @throws InvalidOptionException when {@link #run} would throw it
      * @throws dev.octet.formats.error.MalformedModelException when the checkpoint is damaged
      * @throws IOException when something cannot be read
      */
@@ -458,7 +459,7 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    /** What data the run reads, for its settings. */
+    /** Digests of the run's data, as settings. */
     Map<String, String> dataDigests() {
         Samples eval = parts.eval().orElse(null);
         return eval == null

@@ -8,13 +8,13 @@ import java.util.Optional;
 import java.util.TreeMap;
 
 /**
- * What a run is made of. Whoever opened the parts closes them.
+ * The parts of a run. The caller that opened them closes them.
  *
- * @param model what is trained
- * @param teacher whose output is matched; where the configuration says so
+ * @param model the model to train
+ * @param teacher the model to distil from, if the configuration has one
  * @param train samples to train on
  * @param eval samples to evaluate on; empty for none
- * @param inputs digests of what was read, by name such as {@code model}; a run goes on only with the same
+ * @param inputs digests of the files read, by name ({@code model}, ...); a run resumes only if they are unchanged
  */
 public record TrainingParts(
         TrainingConfig config,

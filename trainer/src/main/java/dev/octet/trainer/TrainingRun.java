@@ -41,7 +41,7 @@ import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** One go at a run in its folder: what is started, done after each step, and written at the end. */
+/** One session of a run in its folder: start or resume, steps, evaluations, checkpoints, end. */
 final class TrainingRun implements RunControl {
     private static final String HOOK = "hook.";
 
@@ -71,7 +71,7 @@ final class TrainingRun implements RunControl {
 
     private record Stop(RunEnd.Reason reason, String message) {}
 
-    /** What hooks do; they may fail as files do. */
+    /** A call of a hook. */
     private interface Call {
         void on(TrainingHook hook) throws IOException;
     }
@@ -94,7 +94,7 @@ final class TrainingRun implements RunControl {
         hooks.addAll(options.hooks());
     }
 
-    /** What must be the same for a run to go on: the configuration, and digests of what it reads instead of names of files. */
+    /** Settings that must not change between sessions: the configuration, and digests of the files read. */
     private static Map<String, String> settings(Trainer trainer) {
         Map<String, String> settings = new TreeMap<>(Settings.of(trainer.parts().config()));
         trainer.parts().inputs().forEach((name, digest) -> settings.put("sha256." + name, digest));
@@ -102,7 +102,10 @@ final class TrainingRun implements RunControl {
         return settings;
     }
 
-    /** Keys that may change from one go to the next: names of files whose digest counts, and what does not change the numbers. */
+    /**
+     * Whether a setting may change between sessions: file names whose digest is compared instead, and settings that do not affect the
+     * numbers.
+     */
     private boolean isFree(String key) {
         return key.equals("data.train")
                 || key.contains("data.eval")
@@ -148,7 +151,7 @@ final class TrainingRun implements RunControl {
         }
     }
 
-    /** What was in the device's memory is gone: the message says what is left. */
+    /** Device memory is lost: the message adds the last checkpoint and how many steps are lost. */
     private DeviceLostException withCheckpoint(DeviceLostException e) {
         String left = lastCheckpoint > 0
                 ? "the last checkpoint is " + checkpoints.path(lastCheckpoint) + " (step " + lastCheckpoint + "), "
@@ -157,7 +160,7 @@ final class TrainingRun implements RunControl {
         return new DeviceLostException(e.what() + " at step " + (done + 1), e.where(), left + "; " + e.fix(), e);
     }
 
-    /** All hooks hear of it, also when one fails: they have files to close. */
+    /** Calls every hook, even after one failed: hooks have files to close. */
     private void tellEnd(RunEnd how) throws IOException {
         IOException failure = null;
         for (TrainingHook hook : hooks) {
@@ -185,7 +188,7 @@ final class TrainingRun implements RunControl {
                         steps, skipped, best, last, computeSeconds, dataSeconds, checkpointSeconds, evaluationSeconds));
     }
 
-    /** The first step that {@link #run} would do, or its refusal; nothing is changed. */
+    /** The first step that {@link #run} would execute, or its exception. Changes nothing. */
     long firstStep() throws IOException {
         if (!options.resume()) {
             requireNew();
@@ -197,7 +200,7 @@ final class TrainingRun implements RunControl {
         }
     }
 
-    /** Takes up the state of the checkpoint to go on from, if any; steps can follow. */
+    /** Restores the checkpoint when resuming; steps can follow. */
     void start() throws IOException {
         if (!options.resume()) {
             requireNew();
@@ -208,9 +211,9 @@ final class TrainingRun implements RunControl {
             restore(file.state());
         } catch (NumberFormatException e) {
             throw new MalformedModelException(
-                    "the checkpoint is damaged: no number: " + e.getMessage(),
+                    "the checkpoint is damaged: not a number: " + e.getMessage(),
                     folder + ", checkpoint.json: numbers",
-                    "go on from another checkpoint, with --from-step",
+                    "resume from another checkpoint with --from-step",
                     e);
         }
     }
@@ -221,7 +224,7 @@ final class TrainingRun implements RunControl {
             throw new InvalidOptionException(
                     "there is a run in the folder, up to step " + steps.getLast(),
                     folder.toString(),
-                    "go on with --resume, or choose another folder");
+                    "resume it with --resume, or choose another folder");
         }
     }
 
@@ -328,7 +331,7 @@ final class TrainingRun implements RunControl {
     }
 
     private void nonFinite(long step, StepResult r) throws IOException {
-        // with a loss scale that moves, overflows belong to the search for the right one
+        // dynamic loss scaling overflows on purpose while it looks for the right scale
         boolean expected =
                 config.precision().scaling().isDynamic() && !r.nonFinite().equals("loss");
         boolean stops = config.onNonFinite() == NonFinitePolicy.STOP && !expected;
@@ -344,7 +347,7 @@ final class TrainingRun implements RunControl {
         return hooks.stream().anyMatch(what);
     }
 
-    /** Tells of amaxes and of scales that changed, as dequantisation multipliers; reads from the device what somebody wants. */
+    /** Reports amaxes and changed scales (dequantisation multipliers) to hooks; reads from the device only what some hook watches. */
     private void scales(long step) throws IOException {
         if (watches(TrainingHook::watchesAmaxes)) {
             for (Map.Entry<String, Float> amax : trainer.session().amaxes().entrySet()) {

@@ -1,4 +1,4 @@
-/** Joins the rooms below: a model, data and a configuration become a run. */
+/** Combines the packages below: a model, data and a configuration become a training run. */
 @NullMarked
 package dev.octet.trainer;
 

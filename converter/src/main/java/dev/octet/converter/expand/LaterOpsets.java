@@ -5,6 +5,8 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.op.Operator;
+import dev.octet.formats.op.OperatorTable;
 import dev.octet.formats.tensor.DType;
 import java.util.ArrayList;
 import java.util.List;
@@ -14,25 +16,12 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What ONNX's default domain learnt after opset 21, up to 28, from the operator schemas of onnx 1.23: operators, attributes, inputs and
- * number types. Everything else means the same in all of these versions.
+ * What ONNX's default domain gained after opset 21, up to 28: operators ({@link OperatorTable}) and, from the operator schemas of onnx 1.23,
+ * attributes, inputs and number types. Everything else means the same in all of these versions.
  *
  * @param target the opset that nodes are to be valid in
  */
 record LaterOpsets(int target) {
-    /** The opset that an operator came with. */
-    private static final Map<String, Integer> OPERATORS = Map.of(
-            "Attention", 23,
-            "RMSNormalization", 23,
-            "RotaryEmbedding", 23,
-            "Swish", 24,
-            "TensorScatter", 24,
-            "BitCast", 26,
-            "CumProd", 26,
-            "CausalConvWithState", 27,
-            "LinearAttention", 27,
-            "SwiGLU", 28);
-
     /** The opset that an attribute of an older operator came with. */
     private static final Map<String, Integer> ATTRIBUTES = Map.of(
             "DequantizeLinear.output_dtype", 23,
@@ -118,8 +107,8 @@ record LaterOpsets(int target) {
         if (!n.domain().isEmpty()) {
             return null;
         }
-        Integer since = OPERATORS.get(n.opType());
-        if (since != null && since > target) {
+        int since = OperatorTable.of(n).map(Operator::since).orElse(0);
+        if (since > target) {
             return "came with opset " + since;
         }
         for (String attribute : n.attributes().keySet()) {

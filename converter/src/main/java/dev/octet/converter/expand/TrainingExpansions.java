@@ -9,9 +9,9 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Operators that no derivative is known of, written with those that the trainer has: less used activations, normalisations over groups,
- * blocks turned into channels, Einsum, transposed convolutions. What they compute is the same up to rounding. A node in a form that
- * cannot be written so stays, and is named by whoever cannot train it.
+ * Operators for which the trainer has no derivative, written with those for which it has one: less used activations, normalisations over
+ * groups, blocks rearranged into channels, Einsum, transposed convolutions, attention with a softcap. What they compute is the same up to
+ * rounding. A node whose form cannot be written this way stays, and the trainer names it when it refuses the graph.
  */
 public final class TrainingExpansions {
     /** Writes a node anew, or says that it cannot, having changed nothing. */
@@ -26,11 +26,23 @@ public final class TrainingExpansions {
         ALL.putAll(ActivationRewrites.ALL);
         ALL.putAll(NormalisationRewrites.ALL);
         ALL.putAll(MovementRewrites.ALL);
+        ALL.put("Attention", TrainingExpansions::cappedAttention);
         ALL.put("ConvTranspose", ConvTransposeRewrite::write);
         ALL.put("Einsum", EinsumRewrite::write);
     }
 
     private TrainingExpansions() {}
+
+    /** The trainer's own Attention has no softcap. */
+    private static boolean cappedAttention(Rewriting r) {
+        Node n = r.node();
+        boolean cached = n.hasInput(4) || n.hasInput(5) || n.hasInput(6) || n.outputs().size() > 1;
+        if (n.floatAttribute("softcap", 0) == 0 || cached) {
+            return false;
+        }
+        new AttentionRewrite(r, new SharedValues()).write();
+        return true;
+    }
 
     /** Names of the operators of ONNX's default domain that are written with others, by the alphabet. */
     public static List<String> names() {

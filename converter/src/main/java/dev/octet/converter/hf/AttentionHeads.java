@@ -1,6 +1,7 @@
 package dev.octet.converter.hf;
 
 import dev.octet.formats.graph.Attribute;
+import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -10,10 +11,22 @@ import org.jspecify.annotations.Nullable;
  * @param heads of q
  * @param keyHeads of k and v; each is shared by {@code heads / keyHeads} neighbours
  * @param scale of the scores
+ * @param causal whether a token sees only those before it
+ * @param softcap bound of the scaled scores x, which become {@code softcap·tanh(x / softcap)}; 0 for none
  */
-record AttentionHeads(int heads, int keyHeads, float scale, boolean causal) {
+record AttentionHeads(int heads, int keyHeads, float scale, boolean causal, float softcap) {
     /** What its node's name ends in. */
     static final String NODE = "/Attention";
+
+    /** Heads that see all tokens, each with a k and v of its own. */
+    static AttentionHeads bidirectional(int heads, int size) {
+        return new AttentionHeads(heads, heads, scale(size), false, 0);
+    }
+
+    /** Heads that see the tokens before them, each with a k and v of its own. */
+    static AttentionHeads causal(int heads, float scale) {
+        return new AttentionHeads(heads, heads, scale, true, 0);
+    }
 
     /** {@code 1 / sqrt(size)}, computed as Python does: in F64. */
     static float scale(int size) {
@@ -26,13 +39,18 @@ record AttentionHeads(int heads, int keyHeads, float scale, boolean causal) {
      * @param mask BOOL, true where to look; null for everywhere
      */
     String attend(GraphDraft draft, String module, String q, String k, String v, @Nullable String mask) {
+        List<Attribute> attributes = new ArrayList<>(List.of(
+                Attribute.of("q_num_heads", heads),
+                Attribute.of("kv_num_heads", keyHeads),
+                Attribute.of("scale", scale),
+                Attribute.of("is_causal", causal ? 1 : 0)));
+        if (softcap != 0) {
+            attributes.add(Attribute.of("softcap", softcap));
+        }
         return draft.op(
                 GraphDraft.path(module) + NODE,
                 "Attention",
                 mask == null ? List.of(q, k, v) : List.of(q, k, v, mask),
-                Attribute.of("q_num_heads", heads),
-                Attribute.of("kv_num_heads", keyHeads),
-                Attribute.of("scale", scale),
-                Attribute.of("is_causal", causal ? 1 : 0));
+                attributes.toArray(Attribute[]::new));
     }
 }

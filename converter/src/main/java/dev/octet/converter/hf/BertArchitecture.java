@@ -99,7 +99,7 @@ final class BertArchitecture implements Architecture {
                 config.size("intermediate_size"),
                 config.positive(EPSILON, "layer_norm_eps"),
                 Activations.of(config, "hidden_act", "gelu"),
-                new AttentionHeads(heads, heads, AttentionHeads.scale(headSize), false));
+                AttentionHeads.bidirectional(heads, headSize));
         Tokens tokens = new Tokens(draft);
         String x = embeddings(config, draft, tokens, sizes);
         for (int i = 0; i < layers; i++) {

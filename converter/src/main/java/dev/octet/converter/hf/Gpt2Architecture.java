@@ -92,7 +92,7 @@ final class Gpt2Architecture implements Architecture {
             if (config.flag(false, "scale_attn_by_inverse_layer_idx")) {
                 scale /= i + 1;
             }
-            x = layer(draft, PREFIX + "h." + i, x, sizes, new AttentionHeads(heads, heads, scale, true), tokens);
+            x = layer(draft, PREFIX + "h." + i, x, sizes, AttentionHeads.causal(heads, scale), tokens);
         }
         x = draft.layerNorm(PREFIX + "ln_f", x, hidden, sizes.epsilon());
         if (!modelClass.equals("GPT2LMHeadModel")) {

@@ -166,11 +166,22 @@ final class GraphDraft {
 
     /** transformers' RMSNorm over the last axis: scaled behind the division. */
     String rmsNorm(String module, String x, int size, double epsilon) {
+        return rmsNorm(module, x, stored(module + ".weight", size), epsilon);
+    }
+
+    /** RMSNorm over the last axis whose factor is 1 + weight (Gemma). */
+    String offsetRmsNorm(String module, String x, int size, double epsilon) {
+        String one = floats("norm_offset", Shape.SCALAR, 1);
+        String weight = widened(module + ".weight", size);
+        return rmsNorm(module, x, op(path(module) + "/weight/Add", "Add", List.of(weight, one)), epsilon);
+    }
+
+    private String rmsNorm(String module, String x, String weight, double epsilon) {
         return node(
                 path(module),
                 CanonicalOps.RMS_NORM,
                 Node.OCTET_DOMAIN,
-                List.of(x, stored(module + ".weight", size)),
+                List.of(x, weight),
                 Attribute.of("axis", -1),
                 Attribute.of("epsilon", (float) epsilon));
     }

@@ -7,6 +7,7 @@ import java.util.OptionalInt;
  * What can be seen of a transformer in a graph of any origin without knowing its architecture. Zero stands for what is not there.
  *
  * @param rmsNorm whether it normalises by RMSNorm, otherwise by LayerNorm
+ * @param normOffset whether normalisations multiply by 1 + weight
  * @param epsilon of its normalisations
  * @param hidden elements of a token between layers
  * @param layers number of attentions
@@ -31,6 +32,7 @@ import java.util.OptionalInt;
  */
 public record GraphTraits(
         boolean rmsNorm,
+        boolean normOffset,
         double epsilon,
         int hidden,
         int layers,

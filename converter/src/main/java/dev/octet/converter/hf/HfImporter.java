@@ -26,14 +26,16 @@ public final class HfImporter {
             new BertArchitecture(),
             new VitArchitecture(),
             new Gpt2Architecture(),
-            new LlamaArchitecture(),
-            new MistralArchitecture(),
-            new Qwen2Architecture(),
-            new Qwen3Architecture());
+            DecoderArchitecture.LLAMA,
+            DecoderArchitecture.MISTRAL,
+            DecoderArchitecture.QWEN2,
+            DecoderArchitecture.QWEN3,
+            DecoderArchitecture.GEMMA,
+            DecoderArchitecture.GEMMA2);
 
     /** The first with Attention, RotaryEmbedding and RMSNormalization. */
     private static final long OPSET = 23;
-    /** That came with it (onnx/helper.py, VERSION_TABLE). */
+    /** The IR version of that opset (onnx/helper.py, VERSION_TABLE). */
     private static final long IR = 11;
 
     /** Key in a graph's metadata under which the text of {@code config.json} is kept. */

@@ -1,199 +1,230 @@
 package dev.octet.converter.hf;
 
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.hf.DecoderArchitecture.AttentionBias;
+import dev.octet.converter.hf.DecoderArchitecture.Feature;
 import dev.octet.formats.graph.Dim;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import java.util.ArrayList;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Half;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
-import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The decoder that Llama, Mistral, Qwen2 and Qwen3 share: RMSNorm before attention and before a gated MLP, rotary positions, grouped heads.
- * Source: transformers/models/llama/modeling_llama.py.
- *
- * @param headSize elements of a head
- * @param qkvBias whether q, k and v have biases
- * @param outBias whether the output of attention has one
- * @param mlpBias whether the three Linears of the MLP have them
- * @param headNorms whether q and k are normalised head by head before they are turned (Qwen3)
- * @param window positions that a layer sees, by its number; empty for all
+ * The graph of one model of a {@link DecoderArchitecture}: RMSNorm before attention and before a gated MLP, rotary positions, grouped heads.
+ * Source: transformers/models/llama/modeling_llama.py, and those of the families.
  */
-record RotaryDecoder(
-        int headSize,
-        boolean qkvBias,
-        boolean outBias,
-        boolean mlpBias,
-        boolean headNorms,
-        IntFunction<Optional<Integer>> window) {
+final class RotaryDecoder {
     static final String PREFIX = "model.";
-
-    /** Frequencies that files of old versions keep; they follow from the configuration. */
-    static final List<Pattern> IGNORED = List.of(Pattern.compile("\\.rotary_emb\\.inv_freq$"));
 
     private static final double EPSILON = 1e-6;
 
-    /** {@code head_dim}, or hidden size by heads. */
-    static int headSize(HfConfig config) {
-        return config.optionalSize("head_dim")
-                .orElseGet(() -> config.divided(
-                        config.size("hidden_size"),
-                        "hidden_size",
-                        config.size("num_attention_heads"),
-                        "num_attention_heads"));
-    }
-
-    /** {@code sliding_window}: none where it is {@code null}, 4096 where the key is absent (MistralConfig, Qwen2Config, Qwen3Config). */
-    static Optional<Integer> window(HfConfig config) {
-        return config.json().has("sliding_window") ? config.optionalSize("sliding_window") : Optional.of(4096);
-    }
-
     /**
-     * Windows of Qwen2 and Qwen3: by {@code layer_types}, or from {@code max_window_layers} on, 0 for all of them; none unless
-     * {@code use_sliding_window}. Defaults are those of Qwen2Config and Qwen3Config.
-     */
-    static IntFunction<Optional<Integer>> qwenWindow(HfConfig config) {
-        Optional<Integer> window = config.flag(false, "use_sliding_window") ? window(config) : Optional.empty();
-        List<String> types = config.texts("layer_types");
-        int from = config.count("max_window_layers").orElse(28);
-        if (!types.isEmpty() && types.size() != config.layers("num_hidden_layers")) {
-            throw config.malformed("layer_types names " + types.size() + " layers, num_hidden_layers is "
-                    + config.layers("num_hidden_layers"));
-        }
-        for (String type : types) {
-            if (!type.equals("full_attention") && !type.equals("sliding_attention")) {
-                throw config.unsupported("layer_types", type, "full_attention, sliding_attention");
-            }
-        }
-        return layer -> types.isEmpty()
-                ? window.filter(w -> layer >= from)
-                : window.filter(w -> types.get(layer).equals("sliding_attention"));
-    }
-
-    /** See {@link Architecture#unseen}. */
-    static final List<String> UNSEEN = List.of(
-            "max_position_embeddings", "attention_dropout", "initializer_range", "bos_token_id", "eos_token_id");
-
-    /**
-     * Candidates with the keys that all these architectures share; none where the traits are not of such a decoder.
+     * Sizes of the model, the same in all layers.
      *
-     * @param architecture whose classes are {@code ...ForCausalLM} and {@code ...Model}
+     * @param hidden elements of a token between layers
+     * @param inner elements of a token within the MLP
+     * @param headSize elements of a head
      */
-    static List<ObjectNode> candidates(Architecture architecture, GraphTraits t) {
-        Optional<ObjectNode> rope = RotaryAngles.parameters(t.frequencies(), t.headSize());
-        if (!t.ofTokens() || !t.rmsNorm() || rope.isEmpty()) {
-            return List.of();
-        }
-        List<ObjectNode> all = new ArrayList<>();
-        for (boolean tied : t.predictsTokens() ? new boolean[] {true, false} : new boolean[] {false}) {
-            ObjectNode config = Candidate.of(
-                            architecture, architecture.classes().get(t.predictsTokens() ? 0 : 1))
-                    .put("vocab_size", t.vocabulary())
-                    .put("hidden_size", t.hidden())
-                    .put("num_hidden_layers", t.layers())
-                    .put("num_attention_heads", t.heads())
-                    .put("num_key_value_heads", t.keyHeads())
-                    .put("head_dim", t.headSize())
-                    .put("intermediate_size", t.inner())
-                    .put("hidden_act", t.activation())
-                    .put("rms_norm_eps", t.epsilon())
-                    .put("tie_word_embeddings", tied);
-            config.set("rope_parameters", rope.get());
-            all.add(config);
-        }
-        return all;
+    private record Sizes(int vocabulary, int hidden, int inner, int headSize, int layers) {}
+
+    /**
+     * Which Linears have biases.
+     *
+     * @param qkv q, k and v
+     * @param out the output of attention
+     * @param mlp the three of the MLP
+     */
+    private record Biases(boolean qkv, boolean out, boolean mlp) {}
+
+    private final DecoderArchitecture architecture;
+    private final HfConfig config;
+    private final GraphDraft draft;
+    private final Sizes sizes;
+    private final Biases biases;
+    private final double epsilon;
+    private final String activation;
+    private final AttentionHeads heads;
+    private final IntFunction<Optional<Integer>> window;
+
+    private RotaryDecoder(
+            DecoderArchitecture architecture,
+            HfConfig config,
+            GraphDraft draft,
+            Sizes sizes,
+            Biases biases,
+            AttentionHeads heads) {
+        this.architecture = architecture;
+        this.config = config;
+        this.draft = draft;
+        this.sizes = sizes;
+        this.biases = biases;
+        this.heads = heads;
+        this.epsilon = config.positive(EPSILON, "rms_norm_eps");
+        this.activation = architecture.activation().of(config);
+        this.window = architecture.window().of(config);
     }
 
-    /** What all layers share. */
-    private record Sizes(int hidden, int inner, double epsilon, String activation, AttentionHeads heads) {}
-
-    /** Adds the model; {@code causalLm} with its output layer. */
-    void build(HfConfig config, boolean causalLm, GraphDraft draft) {
-        int hidden = config.size("hidden_size");
-        int vocabulary = config.size("vocab_size");
+    /** @throws dev.octet.formats.error.OctetException when a key is missing, absurd, or asks for what is not computed here */
+    static RotaryDecoder of(DecoderArchitecture architecture, HfConfig config, GraphDraft draft) {
+        if (config.flag(false, "use_bidirectional_attention")) {
+            throw config.unsupported("use_bidirectional_attention", "true", "false");
+        }
+        int headSize = architecture.headSize(config);
         int heads = config.size("num_attention_heads");
         int keyHeads = config.sizeOr(heads, "num_key_value_heads");
         config.divided(heads, "num_attention_heads", keyHeads, "num_key_value_heads");
-        int layers = config.layers("num_hidden_layers");
-        Sizes sizes = new Sizes(
-                hidden,
-                config.size("intermediate_size"),
-                config.positive(EPSILON, "rms_norm_eps"),
-                Activations.of(config, "hidden_act", "silu"),
-                new AttentionHeads(heads, keyHeads, AttentionHeads.scale(headSize), true));
-        RotaryAngles angles = RotaryAngles.of(config, headSize);
+        boolean all = architecture.attentionBias() == AttentionBias.CONFIGURED && config.flag(false, "attention_bias");
+        return new RotaryDecoder(
+                architecture,
+                config,
+                draft,
+                new Sizes(
+                        config.size("vocab_size"),
+                        config.size("hidden_size"),
+                        config.size("intermediate_size"),
+                        headSize,
+                        config.layers("num_hidden_layers")),
+                new Biases(
+                        all || architecture.attentionBias() == AttentionBias.QKV,
+                        all,
+                        architecture.has(Feature.MLP_BIAS) && config.flag(false, "mlp_bias")),
+                new AttentionHeads(
+                        heads,
+                        keyHeads,
+                        architecture.scores().scale(config, headSize),
+                        true,
+                        architecture.scores().scoreCap(config).orElse(0f)));
+    }
+
+    /** Adds the model; {@code causalLm} with its output layer. */
+    void build(boolean causalLm) {
+        int hidden = sizes.hidden();
+        RotaryAngles angles = RotaryAngles.of(config, sizes.headSize());
         Tokens tokens = new Tokens(draft);
-        String x =
-                draft.embedding(PREFIX + "embed_tokens", tokens.ids(), vocabulary, hidden, config.padding(vocabulary));
+        String x = embedding(tokens.ids());
         RotaryAngles.Tables tables = angles.tables(draft, tokens);
         int longest = config.sizeOr(Integer.MAX_VALUE, "max_position_embeddings");
-        for (int i = 0; i < layers; i++) {
+        for (int i = 0; i < sizes.layers(); i++) {
             String mask =
                     window.apply(i).filter(w -> w < longest).map(tokens::window).orElseGet(tokens::padding);
-            x = layer(draft, PREFIX + "layers." + i, x, sizes, tables, mask);
+            x = layer(PREFIX + "layers." + i, x, tables, mask);
         }
-        x = draft.rmsNorm(PREFIX + "norm", x, hidden, sizes.epsilon());
+        x = norm(PREFIX + "norm", x, hidden);
         if (!causalLm) {
-            draft.output("last_hidden_state", x, Tokens.BATCH, Tokens.SEQUENCE, Dim.of(hidden));
+            draft.output(HfImporter.BARE_OUTPUT, x, Tokens.BATCH, Tokens.SEQUENCE, Dim.of(hidden));
             return;
         }
-        boolean tied = config.flag(false, "tie_word_embeddings");
+        boolean tied = config.flag(architecture.has(Feature.TIED), "tie_word_embeddings");
+        int vocabulary = sizes.vocabulary();
         String weight = TiedHead.weight(
                 draft, config, tied, "lm_head.weight", PREFIX + "embed_tokens.weight", vocabulary, hidden);
         String logits = draft.linear("lm_head", x, weight, null, 1);
-        draft.output("logits", logits, Tokens.BATCH, Tokens.SEQUENCE, Dim.of(vocabulary));
+        Optional<Float> cap = architecture.scores().logitCap(config);
+        draft.output(
+                "logits",
+                cap.isPresent() ? capped(logits, cap.get()) : logits,
+                Tokens.BATCH,
+                Tokens.SEQUENCE,
+                Dim.of(vocabulary));
     }
 
-    private String layer(
-            GraphDraft draft, String module, String x, Sizes s, RotaryAngles.Tables tables, @Nullable String mask) {
-        String path = GraphDraft.path(module);
-        String normed = draft.rmsNorm(module + ".input_layernorm", x, s.hidden(), s.epsilon());
-        String attended = attention(draft, module + ".self_attn", normed, s, tables, mask);
-        String middle = draft.add(path + "/residual", x, attended);
-        normed = draft.rmsNorm(module + ".post_attention_layernorm", middle, s.hidden(), s.epsilon());
-        return draft.add(path + "/residual", middle, mlp(draft, module + ".mlp", normed, s));
+    private String embedding(String ids) {
+        String module = PREFIX + "embed_tokens";
+        int vocabulary = sizes.vocabulary();
+        boolean byDefault = architecture.has(Feature.PADDED) && !config.json().has("pad_token_id");
+        String rows = draft.embedding(
+                module, ids, vocabulary, sizes.hidden(), byDefault ? Optional.of(0) : config.padding(vocabulary));
+        if (!architecture.has(Feature.SCALED_EMBEDDINGS)) {
+            return rows;
+        }
+        Tensor table = draft.parameters().peek(module + ".weight");
+        float scale = rounded((float) Math.sqrt(sizes.hidden()), table == null ? DType.F32 : table.dtype());
+        return draft.op(
+                GraphDraft.path(module) + "/Mul",
+                "Mul",
+                List.of(rows, draft.floats(module + ".embed_scale", Shape.SCALAR, scale)));
     }
 
-    private String attention(
-            GraphDraft draft, String module, String x, Sizes s, RotaryAngles.Tables tables, @Nullable String mask) {
-        int queryWidth = s.heads().heads() * headSize;
-        int keyWidth = s.heads().keyHeads() * headSize;
-        String q = draft.linear(module + ".q_proj", x, s.hidden(), queryWidth, qkvBias);
-        String k = draft.linear(module + ".k_proj", x, s.hidden(), keyWidth, qkvBias);
-        String v = draft.linear(module + ".v_proj", x, s.hidden(), keyWidth, qkvBias);
-        if (headNorms) {
-            q = headNorm(draft, module + ".q_norm", q, s.heads().heads(), s.epsilon());
-            k = headNorm(draft, module + ".k_norm", k, s.heads().keyHeads(), s.epsilon());
+    /** As torch converts a number to the type of a weight: to nearest, ties to even. */
+    private static float rounded(float value, DType type) {
+        return switch (type) {
+            case BF16 -> BFloat16.toFloat(BFloat16.fromFloat(value));
+            case F16 -> Half.toFloat(Half.fromFloat(value));
+            default -> value;
+        };
+    }
+
+    private String capped(String x, float cap) {
+        String number = draft.floats("final_logit_softcapping", Shape.SCALAR, cap);
+        String tanh = draft.op("/lm_head/Tanh", "Tanh", List.of(draft.op("/lm_head/Div", "Div", List.of(x, number))));
+        return draft.op("/lm_head/Mul", "Mul", List.of(tanh, number));
+    }
+
+    private String norm(String module, String x, int size) {
+        return architecture.has(Feature.NORM_OFFSET)
+                ? draft.offsetRmsNorm(module, x, size, epsilon)
+                : draft.rmsNorm(module, x, size, epsilon);
+    }
+
+    private String layer(String module, String x, RotaryAngles.Tables tables, @Nullable String mask) {
+        boolean outputNorms = architecture.has(Feature.OUTPUT_NORMS);
+        String residual = GraphDraft.path(module) + "/residual";
+        String attended = attention(
+                module + ".self_attn", norm(module + ".input_layernorm", x, sizes.hidden()), tables, mask);
+        if (outputNorms) {
+            attended = norm(module + ".post_attention_layernorm", attended, sizes.hidden());
+        }
+        String middle = draft.add(residual, x, attended);
+        String beforeMlp = outputNorms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm";
+        String y = mlp(module + ".mlp", norm(module + beforeMlp, middle, sizes.hidden()));
+        if (outputNorms) {
+            y = norm(module + ".post_feedforward_layernorm", y, sizes.hidden());
+        }
+        return draft.add(residual, middle, y);
+    }
+
+    private String attention(String module, String x, RotaryAngles.Tables tables, @Nullable String mask) {
+        int queryWidth = heads.heads() * sizes.headSize();
+        int keyWidth = heads.keyHeads() * sizes.headSize();
+        String q = draft.linear(module + ".q_proj", x, sizes.hidden(), queryWidth, biases.qkv());
+        String k = draft.linear(module + ".k_proj", x, sizes.hidden(), keyWidth, biases.qkv());
+        String v = draft.linear(module + ".v_proj", x, sizes.hidden(), keyWidth, biases.qkv());
+        if (architecture.has(Feature.HEAD_NORMS)) {
+            q = headNorm(module + ".q_norm", q, heads.heads());
+            k = headNorm(module + ".k_norm", k, heads.keyHeads());
         }
         String path = GraphDraft.path(module);
-        q = tables.turn(draft, path + "/q_rotary", q, s.heads().heads());
-        k = tables.turn(draft, path + "/k_rotary", k, s.heads().keyHeads());
-        String y = s.heads().attend(draft, module, q, k, v, mask);
-        return draft.linear(module + ".o_proj", y, queryWidth, s.hidden(), outBias);
+        q = tables.turn(draft, path + "/q_rotary", q, heads.heads());
+        k = tables.turn(draft, path + "/k_rotary", k, heads.keyHeads());
+        String y = heads.attend(draft, module, q, k, v, mask);
+        return draft.linear(module + ".o_proj", y, queryWidth, sizes.hidden(), biases.out());
     }
 
-    private String headNorm(GraphDraft draft, String module, String x, int heads, double epsilon) {
+    private String headNorm(String module, String x, int count) {
         String path = GraphDraft.path(module);
+        int size = sizes.headSize();
         String split = draft.op(
                 path + "/Reshape",
                 "Reshape",
-                List.of(x, draft.longs("heads_" + heads + "_of_" + headSize, Shape.of(4), 0, 0, heads, headSize)));
-        String normed = draft.rmsNorm(module, split, headSize, epsilon);
-        long width = (long) heads * headSize;
+                List.of(x, draft.longs("heads_" + count + "_of_" + size, Shape.of(4), 0, 0, count, size)));
+        String normed = norm(module, split, size);
+        long width = (long) count * size;
         return draft.op(
                 path + "/Reshape_joined",
                 "Reshape",
                 List.of(normed, draft.longs("joined_" + width, Shape.of(3), 0, 0, width)));
     }
 
-    private String mlp(GraphDraft draft, String module, String x, Sizes s) {
-        String gate = draft.linear(module + ".gate_proj", x, s.hidden(), s.inner(), mlpBias);
-        String up = draft.linear(module + ".up_proj", x, s.hidden(), s.inner(), mlpBias);
+    private String mlp(String module, String x) {
+        String gate = draft.linear(module + ".gate_proj", x, sizes.hidden(), sizes.inner(), biases.mlp());
+        String up = draft.linear(module + ".up_proj", x, sizes.hidden(), sizes.inner(), biases.mlp());
         String path = GraphDraft.path(module);
-        String active = Activations.emit(draft, path + "/act_fn", s.activation(), gate);
+        String active = Activations.emit(draft, path + "/act_fn", activation, gate);
         String gated = draft.op(path + "/Mul", "Mul", List.of(active, up));
-        return draft.linear(module + ".down_proj", gated, s.inner(), s.hidden(), mlpBias);
+        return draft.linear(module + ".down_proj", gated, sizes.inner(), sizes.hidden(), biases.mlp());
     }
 }

@@ -99,7 +99,7 @@ final class VitArchitecture implements Architecture {
                 config.positive(EPSILON, "layer_norm_eps"),
                 Activations.of(config, "hidden_act", "gelu"),
                 config.flag(true, "qkv_bias"),
-                new AttentionHeads(heads, heads, AttentionHeads.scale(headSize), false));
+                AttentionHeads.bidirectional(heads, headSize));
         int[] image = config.sizes("image_size");
         int[] patch = config.sizes("patch_size");
         int rows = config.divided(image[0], "image_size", patch[0], "patch_size");

@@ -1,6 +1,8 @@
 package dev.octet.converter.infer;
 
 import dev.octet.formats.graph.Dim;
+import dev.octet.formats.op.OperatorTable;
+import dev.octet.formats.op.OutputRule;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import java.util.ArrayList;
@@ -61,10 +63,7 @@ final class Arithmetic {
     }
 
     private static boolean isComparison(String op) {
-        return switch (op) {
-            case "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual" -> true;
-            default -> false;
-        };
+        return OperatorTable.of("", op).orElseThrow().output() == OutputRule.COMPARISON;
     }
 
     private static @Nullable Long ofTruth(String op, long x, long y) {

@@ -12,7 +12,6 @@ final class LayerTypes {
     static final Map<String, TypeRule> RULES = Map.ofEntries(
             Map.entry("BatchNormalization", LayerTypes::batchNormalization),
             Map.entry("LayerNormalization", LayerTypes::layerNormalization),
-            Map.entry("RMSNormalization", ElementwiseTypes::same),
             Map.entry("Conv", t -> t.set(0, t.dtype(0), conv(t, 1))),
             Map.entry("ConvInteger", t -> t.set(0, DType.I32, conv(t, 1))),
             Map.entry("QLinearConv", t -> t.set(0, t.dtype(7), conv(t, 3))),

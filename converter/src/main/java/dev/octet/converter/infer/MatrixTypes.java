@@ -18,6 +18,8 @@ final class MatrixTypes {
             t -> t.set(0, DType.I32, matMul(t, 0, 1)),
             "QLinearMatMul",
             t -> t.set(0, t.dtype(7), matMul(t, 0, 3)),
+            "Linear",
+            MatrixTypes::linear,
             "Gemm",
             MatrixTypes::gemm,
             "Einsum",
@@ -74,7 +76,7 @@ final class MatrixTypes {
     }
 
     /** dev.octet Linear: the last axis of x becomes the weight's output axis. */
-    static void linear(NodeTypes t) {
+    private static void linear(NodeTypes t) {
         List<Dim> x = t.dims(0);
         List<Dim> w = t.dims(1);
         if (x == null || x.isEmpty() || w == null || w.size() != 2) {

@@ -2,26 +2,14 @@ package dev.octet.converter.infer;
 
 import dev.octet.formats.graph.Dim;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 
 /** Operators that reduce axes to one number each. */
 final class ReductionTypes {
-    static final Map<String, TypeRule> RULES = rules();
-
     private ReductionTypes() {}
 
-    private static Map<String, TypeRule> rules() {
-        Map<String, TypeRule> rules = new HashMap<>();
-        for (String kind :
-                List.of("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")) {
-            rules.put("Reduce" + kind, ReductionTypes::reduce);
-        }
-        return Map.copyOf(rules);
-    }
-
-    private static void reduce(NodeTypes t) {
+    /** Input 0 without the axes of {@link NodeTypes#axes}, or with 1 in their place. */
+    static void reduce(NodeTypes t) {
         List<Dim> x = t.dims(0);
         long[] axes = t.axes();
         boolean keep = t.node().intAttribute("keepdims", 1) != 0;

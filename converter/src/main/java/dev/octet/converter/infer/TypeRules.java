@@ -1,41 +1,40 @@
 package dev.octet.converter.infer;
 
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.op.Operator;
+import dev.octet.formats.op.OperatorTable;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/** Which rule derives the types of which operator. One more operator is one more line in one of the tables joined here. */
+/** The rule that derives the types of an operator's outputs: by {@link Operator#output}, or by name where the operator has its own. */
 final class TypeRules {
-    private static final Map<String, TypeRule> ONNX = join(
-            ElementwiseTypes.RULES,
-            ShapeTypes.RULES,
-            IndexTypes.RULES,
-            ReductionTypes.RULES,
-            MatrixTypes.RULES,
-            LayerTypes.RULES);
-
-    private static final Map<String, TypeRule> OCTET = Map.of(
-            "Linear", MatrixTypes::linear,
-            "LayerNormalization", ElementwiseTypes::same,
-            "RMSNormalization", ElementwiseTypes::same,
-            "Gelu", ElementwiseTypes::same);
+    /** Rules of operators that have their own. */
+    private static final Map<String, TypeRule> OWN = join(
+            ElementwiseTypes.RULES, ShapeTypes.RULES, IndexTypes.RULES, MatrixTypes.RULES, LayerTypes.RULES);
 
     private TypeRules() {}
 
-    /** The rule for {@code node}; null when its operator is not known. */
+    /** The rule for {@code node}; null when its operator has none. */
     static @Nullable TypeRule of(Node node) {
-        return switch (node.domain()) {
-            case "" -> ONNX.get(node.opType());
-            case Node.OCTET_DOMAIN -> OCTET.get(node.opType());
-            default -> null;
-        };
+        Operator operator = OperatorTable.of(node).orElse(null);
+        return operator == null
+                ? null
+                : switch (operator.output()) {
+                    case SAME_AS_INPUT -> ElementwiseTypes::same;
+                    case BROADCAST -> ElementwiseTypes::broadcast;
+                    case COMPARISON -> ElementwiseTypes::compare;
+                    case PREDICATE -> ElementwiseTypes::predicate;
+                    case REDUCTION -> ReductionTypes::reduce;
+                    case OWN_RULE -> OWN.get(operator.name());
+                    case UNKNOWN -> null;
+                };
     }
 
-    /** Operators of the default domain that have a rule. */
-    static Set<String> operators() {
-        return ONNX.keySet();
+    /** Names of the operators with a rule of their own. */
+    static Set<String> own() {
+        return OWN.keySet();
     }
 
     @SafeVarargs

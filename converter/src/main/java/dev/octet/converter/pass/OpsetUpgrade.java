@@ -9,6 +9,8 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.op.Operator;
+import dev.octet.formats.op.OperatorTable;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -21,8 +23,8 @@ import org.jspecify.annotations.Nullable;
  * Brings operators of ONNX's default domain from opset 9..20 to 21, the lowest that has all FP8 types and block-wise
  * quantisation. Models at 21 to 28 pass through as they are; other domains are never touched.
  *
- * <p>Goes through subgraphs and function bodies, which name the versions they are written for themselves. What a node means in
- * the new version is said by {@link UpgradeTable}, one row per operator and version.
+ * <p>Goes through subgraphs and function bodies, which name the versions they are written for themselves. {@link OperatorTable}
+ * says what each new version means for older nodes, {@link UpgradeRewrites} holds the rewrites.
  */
 public final class OpsetUpgrade implements Pass {
     /** The version models are brought to. */
@@ -172,20 +174,21 @@ public final class OpsetUpgrade implements Pass {
             result.add(n);
             return;
         }
-        if (!UpgradeTable.knows(n.opType())) {
+        Operator operator = OperatorTable.of(n).filter(o -> o.since() <= TARGET).orElse(null);
+        if (operator == null) {
             throw new UnsupportedModelException(
                     "operator " + n.opType() + " of opset " + version
                             + " is not known, so it cannot be brought to opset " + TARGET,
                     "node " + n.id(),
                     "export the model with opset " + TARGET + " or later");
         }
-        UpgradeRule rule = UpgradeTable.next(n.opType(), version);
-        if (rule == null || rule.version() > TARGET) {
+        int next = operator.next(version).orElse(Integer.MAX_VALUE);
+        if (next > TARGET) {
             result.add(n);
             return;
         }
-        for (Node next : rule.rewrite().apply(n, scope)) {
-            step(next, rule.version(), scope, result);
+        for (Node rewritten : UpgradeRewrites.apply(operator.change(next), n, scope)) {
+            step(rewritten, next, scope, result);
         }
     }
 }

@@ -4,26 +4,58 @@ import dev.octet.converter.infer.KnownValue;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.op.Change;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** The rewrites of {@link UpgradeTable}, one per change. Each returns what stands in the old node's place, in order. */
+/** The rewrites that changes of operators ask for. Each returns what stands in the old node's place, in order. */
 final class UpgradeRewrites {
     private UpgradeRewrites() {}
+
+    /**
+     * The nodes that together compute what {@code n} did, after one change; usually the node itself with something moved.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when the new version cannot express the node
+     */
+    static List<Node> apply(Change change, Node n, UpgradeScope s) {
+        return switch (change) {
+            case COMPATIBLE -> List.of(n);
+            case AXES_TO_INPUT -> axes(n, s);
+            case REQUIRED_AXES_TO_INPUT -> requiredAxes(n, s);
+            case AXIS_TO_INPUT -> dft(n, s);
+            case BOUNDS_TO_INPUTS -> clip(n, s);
+            case K_TO_INPUT -> topK(n, s);
+            case PADS_TO_INPUTS -> pad(n, s);
+            case RATIO_TO_INPUT -> dropoutRatio(n, s);
+            case SIZES_TO_INPUT -> splitSizes(n, s);
+            case SLICES_TO_INPUTS -> slice(n, s);
+            case ALONG_ONE_AXIS -> softmax(n, s);
+            case BOOLEAN_MASK -> dropoutMask(n, s);
+            case COORDINATE_DEFAULT -> roiAlign(n);
+            case MODE_NAMES -> gridSample(n);
+            case OUTPUT_COUNT -> splitCount(n);
+            case PER_CHANNEL -> groupNormalization(n, s);
+            case RENAMED_RESIZE -> upsample(n);
+            case RENAMED_SCATTER_ELEMENTS -> scatter(n);
+            case ROI_INPUT -> resize(n, s);
+            case TF_HALF_PIXEL_REMOVED -> resizeModes(n);
+            case TRAINING_MODE -> batchNormalization(n, s);
+        };
+    }
 
     // ---- attributes that became inputs
     // --------------------------------------------------------------------------------
 
     /** axes: an absent or empty list means all axes before and after, so then there is no input. */
-    static List<Node> axes(Node n, UpgradeScope s) {
+    private static List<Node> axes(Node n, UpgradeScope s) {
         boolean all = n.intsAttribute("axes").map(List::isEmpty).orElse(false);
         String axes = all ? null : s.intsInput(n, "axes");
         Node rest = n.without("axes");
         return List.of(axes == null ? rest : withInput(rest, 1, axes));
     }
 
-    static List<Node> requiredAxes(Node n, UpgradeScope s) {
+    private static List<Node> requiredAxes(Node n, UpgradeScope s) {
         String axes = s.intsInput(n, "axes");
         if (axes == null) {
             throw UpgradeScope.malformed(n, "attribute 'axes' is missing");
@@ -41,7 +73,7 @@ final class UpgradeRewrites {
         return n.withInputs(inputs);
     }
 
-    static List<Node> slice(Node n, UpgradeScope s) {
+    private static List<Node> slice(Node n, UpgradeScope s) {
         String starts = s.intsInput(n, "starts");
         String ends = s.intsInput(n, "ends");
         if (starts == null || ends == null) {
@@ -52,19 +84,19 @@ final class UpgradeRewrites {
         return List.of(axes == null ? moved : withInput(moved, 3, axes));
     }
 
-    static List<Node> topK(Node n, UpgradeScope s) {
+    private static List<Node> topK(Node n, UpgradeScope s) {
         if (!(n.attribute("k").orElse(null) instanceof Attribute.OfInt k)) {
             throw UpgradeScope.malformed(n, "attribute 'k' is missing");
         }
         return List.of(withInput(n.without("k"), 1, s.longs(n, "k", k.value())));
     }
 
-    static List<Node> splitSizes(Node n, UpgradeScope s) {
+    private static List<Node> splitSizes(Node n, UpgradeScope s) {
         String sizes = s.intsInput(n, "split");
         return List.of(sizes == null ? n : withInput(n.without("split"), 1, sizes));
     }
 
-    static List<Node> splitCount(Node n, UpgradeScope s) {
+    private static List<Node> splitCount(Node n) {
         return List.of(
                 n.hasInput(1)
                         ? n
@@ -72,7 +104,7 @@ final class UpgradeRewrites {
     }
 
     /** The attributes' defaults were the widest float; an absent input bounds nothing, which is the same for all but infinities. */
-    static List<Node> clip(Node n, UpgradeScope s) {
+    private static List<Node> clip(Node n, UpgradeScope s) {
         List<Node> nodes = new ArrayList<>();
         Node moved = n.without("min").without("max");
         for (int i = 1; i <= 2; i++) {
@@ -94,7 +126,7 @@ final class UpgradeRewrites {
         };
     }
 
-    static List<Node> pad(Node n, UpgradeScope s) {
+    private static List<Node> pad(Node n, UpgradeScope s) {
         String pads = s.intsInput(n, "pads");
         if (pads == null) {
             throw UpgradeScope.malformed(n, "attribute 'pads' is missing");
@@ -109,7 +141,7 @@ final class UpgradeRewrites {
         return nodes;
     }
 
-    static List<Node> dft(Node n, UpgradeScope s) {
+    private static List<Node> dft(Node n, UpgradeScope s) {
         return List.of(withInput(n.without("axis"), 2, s.scalar(n, "axis", n.intAttribute("axis", 1))));
     }
 
@@ -120,7 +152,7 @@ final class UpgradeRewrites {
      * Before 13 the input was seen as a matrix [d0*..*d(axis-1), d(axis)*..] and each row normalised; axis was 1 by default.
      * That is the new behaviour where {@code axis} is the last one; otherwise the matrix has to be made.
      */
-    static List<Node> softmax(Node n, UpgradeScope s) {
+    private static List<Node> softmax(Node n, UpgradeScope s) {
         long axis = n.intAttribute("axis", 1);
         int rank = s.rank(n.input(0));
         Node last = n.with(Attribute.of("axis", -1));
@@ -138,7 +170,7 @@ final class UpgradeRewrites {
                 Node.of("", "Reshape", List.of(rows, shape), List.of(n.output()), Attribute.of("allowzero", 1)));
     }
 
-    static List<Node> batchNormalization(Node n, UpgradeScope s) {
+    private static List<Node> batchNormalization(Node n, UpgradeScope s) {
         for (int i = 1; i < n.outputs().size(); i++) {
             if (s.isUsed(n, i)) {
                 throw UpgradeScope.unsupported(n, 14, "output " + i + ", a training statistic, is read");
@@ -151,7 +183,7 @@ final class UpgradeRewrites {
     }
 
     /** Scale and bias [groups] become [channels]: each repeated for the channels of its group. */
-    static List<Node> groupNormalization(Node n, UpgradeScope s) {
+    private static List<Node> groupNormalization(Node n, UpgradeScope s) {
         long groups = n.intAttribute("num_groups", 0);
         if (groups < 1) {
             throw UpgradeScope.malformed(n, "attribute 'num_groups' is missing");
@@ -186,7 +218,7 @@ final class UpgradeRewrites {
         return nodes;
     }
 
-    static List<Node> dropoutMask(Node n, UpgradeScope s) {
+    private static List<Node> dropoutMask(Node n, UpgradeScope s) {
         if (s.isUsed(n, 1)) {
             throw UpgradeScope.unsupported(n, 10, "its mask, which inference does not define, is read");
         }
@@ -194,7 +226,7 @@ final class UpgradeRewrites {
     }
 
     /** Without training_mode the node still passes its input through; the ratio is kept for those who train on. */
-    static List<Node> dropoutRatio(Node n, UpgradeScope s) {
+    private static List<Node> dropoutRatio(Node n, UpgradeScope s) {
         if (!n.attributes().containsKey("ratio")) {
             return List.of(n);
         }
@@ -207,7 +239,7 @@ final class UpgradeRewrites {
     // ---- pixels
     // -------------------------------------------------------------------------------------------------------
 
-    static List<Node> upsample(Node n, UpgradeScope s) {
+    private static List<Node> upsample(Node n) {
         if (!n.hasInput(1)) {
             throw UpgradeScope.malformed(n, "input 'scales' is missing");
         }
@@ -232,7 +264,7 @@ final class UpgradeRewrites {
      * Resize-10 maps pixel x to x / scale. Its nearest pixel is the one below when enlarging; when shrinking runtimes take the
      * one above (ONNX Runtime's "simple" mode), so one node that does both on different axes has no new form.
      */
-    static List<Node> resize(Node n, UpgradeScope s) {
+    private static List<Node> resize(Node n, UpgradeScope s) {
         Node moved = n.withInputs(List.of(n.input(0), "", n.input(1)))
                 .with(Attribute.of("coordinate_transformation_mode", "asymmetric"));
         if (n.textAttribute("mode", "nearest").equals("nearest")) {
@@ -269,24 +301,24 @@ final class UpgradeRewrites {
                         .orElse(null);
     }
 
-    static List<Node> resizeModes(Node n, UpgradeScope s) {
+    private static List<Node> resizeModes(Node n) {
         if (n.textAttribute("coordinate_transformation_mode", "half_pixel").equals("tf_half_pixel_for_nn")) {
             throw UpgradeScope.unsupported(n, 13, "coordinate_transformation_mode tf_half_pixel_for_nn is gone");
         }
         return List.of(n);
     }
 
-    static List<Node> roiAlign(Node n, UpgradeScope s) {
+    private static List<Node> roiAlign(Node n) {
         return List.of(n.with(Attribute.of("coordinate_transformation_mode", "output_half_pixel")));
     }
 
-    static List<Node> gridSample(Node n, UpgradeScope s) {
+    private static List<Node> gridSample(Node n) {
         String mode = n.textAttribute("mode", "bilinear");
         return List.of(n.with(
                 Attribute.of("mode", mode.equals("bilinear") ? "linear" : mode.equals("bicubic") ? "cubic" : mode)));
     }
 
-    static List<Node> scatter(Node n, UpgradeScope s) {
+    private static List<Node> scatter(Node n) {
         return List.of(renamed(n, "ScatterElements"));
     }
 }

@@ -98,6 +98,15 @@ final class FixedGraph {
         return i == null || inputs.contains(v) ? null : i.tensor().orElse(null);
     }
 
+    /** Whether {@code value} is a constant of one F32 element that equals {@code number}. */
+    boolean isNumber(String value, float number) {
+        Tensor t = constant(value);
+        return t != null
+                && t.dtype() == DType.F32
+                && t.shape().elementCount() == 1
+                && t.bytes().get(Tensor.F32_LE, 0) == number;
+    }
+
     /** Dimensions of a value; empty where they are not known. */
     List<Long> shape(String value) {
         List<Dim> dims = analysis == null ? null : analysis.dims(value);

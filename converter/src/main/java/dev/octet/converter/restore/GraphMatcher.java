@@ -69,6 +69,9 @@ final class GraphMatcher {
     private static final Set<String> ROTATION =
             Set.of("Add", "Sub", "Mul", "Neg", "Concat", "Slice", "Split", "Gather", "ScatterElements", "ScatterND");
 
+    /** Half a unit in the last place of a BF16 number, relative to it, at most. */
+    private static final float BF16_ROUNDING = 0x1p-8f;
+
     private final FixedGraph file;
     private final FixedGraph twin;
     private final Blueprint blueprint;
@@ -148,8 +151,23 @@ final class GraphMatcher {
     }
 
     private boolean input(Pair pair) {
+        Tensor wanted = twin.constant(pair.twin());
+        if (wanted != null && wanted.dtype() == DType.F32 && wanted.shape().elementCount() == 1) {
+            return number(pair, wanted.toFloats()[0]);
+        }
         return pair.file().equals(pair.twin())
                 || fail("'" + pair.file() + "' is where the input '" + pair.twin() + "' should be");
+    }
+
+    /** The blueprint has no tensors, so that its numbers are not rounded to their type (the scale of Gemma's embeddings). */
+    private boolean number(Pair pair, float wanted) {
+        Tensor t = file.constant(pair.file());
+        if (t == null || t.dtype() != DType.F32 || t.shape().elementCount() != 1) {
+            return fail("'" + pair.file() + "' is where the number " + wanted + " should be");
+        }
+        float found = t.toFloats()[0];
+        return Math.abs(found - wanted) <= BF16_ROUNDING * Math.abs(wanted)
+                || fail("'" + pair.file() + "' is " + found + " where " + wanted + " should be");
     }
 
     private boolean nodes(Pair pair, @Nullable Node a, Node b) {
@@ -159,7 +177,7 @@ final class GraphMatcher {
                     ? fail(told(a, pair) + " is no rotation of heads as in " + b.name())
                     : match(turned, b.input(0));
         }
-        if (a != null && a.is("Where") && b.is("Attention") && isZero(a.input(1))) {
+        if (a != null && a.is("Where") && b.is("Attention") && file.isNumber(a.input(1), 0)) {
             return match(a.input(2), pair.twin()); // rows that look at nothing are made zero
         }
         if (a == null || !a.domain().equals(b.domain()) || !a.opType().equals(b.opType())) {
@@ -184,13 +202,6 @@ final class GraphMatcher {
         };
     }
 
-    private boolean isZero(String value) {
-        Tensor t = file.constant(value);
-        return t != null
-                && t.dtype() == DType.F32
-                && t.shape().elementCount() == 1
-                && t.bytes().get(Tensor.F32_LE, 0) == 0;
-    }
 
     private static boolean sameSplit(Pair pair, Node a, Node b) {
         int mine = a.outputs().indexOf(pair.file());
@@ -227,7 +238,11 @@ final class GraphMatcher {
             if (!a.hasInput(i)) {
                 return fail(a.id() + " has no " + b.input(i));
             }
-            if (!bind(a.input(i), b.input(i), false, true)) {
+            if (twin.constant(b.input(i)) == null) { // 1 + weight
+                if (!match(a.input(i), b.input(i))) {
+                    return false;
+                }
+            } else if (!bind(a.input(i), b.input(i), false, true)) {
                 return false;
             }
         }

@@ -63,6 +63,7 @@ public final class TraitsReader {
         boolean headNorms = norms().stream().anyMatch(n -> width(n) == heads.size() && width(n) != hidden);
         return new GraphTraits(
                 norm.isOctet(CanonicalOps.RMS_NORM),
+                graph.constant(norm.input(1)) == null,
                 epsilon(norm),
                 hidden,
                 attentions.size(),
@@ -93,7 +94,7 @@ public final class TraitsReader {
     private List<Node> norms() {
         List<Node> norms = graph.nodes().stream()
                 .filter(n -> n.isOctet(CanonicalOps.LAYER_NORM) || n.isOctet(CanonicalOps.RMS_NORM))
-                .filter(n -> graph.constant(n.input(1)) != null)
+                .filter(n -> graph.constant(weight(n)) != null)
                 .toList();
         if (norms.isEmpty()) {
             throw missing("there is no LayerNorm or RMSNorm in it");
@@ -101,9 +102,22 @@ public final class TraitsReader {
         return norms;
     }
 
+    /** The parameter behind a norm's factor: the factor itself, or what 1 is added to. */
+    private String weight(Node norm) {
+        Node n = graph.maker(norm.input(1));
+        if (n == null || !n.is("Add")) {
+            return norm.input(1);
+        }
+        return n.inputs().stream()
+                .filter(i -> !graph.isNumber(i, 1))
+                .findFirst()
+                .filter(i -> n.inputs().stream().anyMatch(other -> graph.isNumber(other, 1)))
+                .orElse(norm.input(1));
+    }
+
     private int width(Node norm) {
         return (int)
-                Objects.requireNonNull(graph.constant(norm.input(1))).shape().elementCount();
+                Objects.requireNonNull(graph.constant(weight(norm))).shape().elementCount();
     }
 
     /** As it was before it became F32: 1e-12, not 9.999999960041972e-13. */

@@ -123,9 +123,38 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
     }
 
     /**
-     * {@code Mul} with a constant vector.
+     * What a normalised value is multiplied by: a constant vector, or 1 + a constant vector (Gemma).
      *
-     * @param weight name of the vector
+     * @param value its name
+     * @param size its number of elements
+     */
+    private record Factor(String value, long size, DType dtype) {
+        /** Null when {@code value} is neither. */
+        static @Nullable Factor of(GraphFacts g, String value) {
+            GraphFacts.Constant w = g.vector(value);
+            if (w != null) {
+                return new Factor(
+                        w.name(), w.tensor().shape().elementCount(), w.tensor().dtype());
+            }
+            Node add = g.producer(value, "Add");
+            for (int side = 0; add != null && side < 2; side++) {
+                GraphFacts.Constant offset = g.vector(g.uncast(add.input(side)));
+                if (offset != null && g.isScalar(add.input(1 - side), 1)) {
+                    DType dtype = g.dtype(add.input(side));
+                    return new Factor(
+                            g.bare(value),
+                            offset.tensor().shape().elementCount(),
+                            dtype == null ? offset.tensor().dtype() : dtype);
+                }
+            }
+            return null;
+        }
+    }
+
+    /**
+     * {@code Mul} with a norm's factor.
+     *
+     * @param weight name of the factor
      * @param size its number of elements
      */
     record Weighted(Node node, String weight, long size, DType dtype) {}
@@ -134,14 +163,10 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
     static @Nullable Weighted weighted(GraphFacts g, String value) {
         GraphFacts.Reader mul = g.reader(value, "Mul");
         String other = mul == null ? null : mul.other();
-        GraphFacts.Constant w = other == null ? null : g.vector(other);
-        return mul == null || w == null || w.tensor().shape().elementCount() == 1
+        Factor w = other == null ? null : Factor.of(g, other);
+        return mul == null || w == null || w.size() == 1
                 ? null
-                : new Weighted(
-                        mul.node(),
-                        w.name(),
-                        w.tensor().shape().elementCount(),
-                        w.tensor().dtype());
+                : new Weighted(mul.node(), w.value(), w.size(), w.dtype());
     }
 
     /**
@@ -161,7 +186,7 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
 
     /** A norm that the model holds as one operator already. */
     static Outcome ofOperator(GraphFacts g, Node node, String canonical, boolean mayHaveBias) {
-        GraphFacts.Constant w = g.vector(node.input(1));
+        Factor w = Factor.of(g, node.input(1));
         if (w == null) {
             return Outcome.refused(node, "weight '" + node.input(1) + "' is not a 1-D constant");
         }
@@ -175,10 +200,10 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
         if (node.outputs().stream().skip(1).anyMatch(o -> !o.isEmpty())) {
             return Outcome.refused(node, "its mean or deviation is an output of its own");
         }
-        List<String> inputs = new ArrayList<>(List.of(node.input(0), w.name()));
+        List<String> inputs = new ArrayList<>(List.of(node.input(0), w.value()));
         if (mayHaveBias && node.hasInput(2)) {
             GraphFacts.Constant b = g.vector(node.input(2));
-            if (b == null || !b.tensor().shape().equals(w.tensor().shape())) {
+            if (b == null || b.tensor().shape().elementCount() != w.size()) {
                 return Outcome.refused(node, "bias '" + node.input(2) + "' is not a constant of the weight's shape");
             }
             inputs.add(b.name());

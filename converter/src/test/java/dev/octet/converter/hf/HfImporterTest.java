@@ -282,11 +282,60 @@ class HfImporterTest {
     void qwen_has_the_windows_that_transformers_gives_it(String keys, String expected) throws IOException {
         ObjectNode json = (ObjectNode) JSON.readTree(keys.replace('\'', '"'));
         json.put("num_hidden_layers", 3);
-        IntFunction<Optional<Integer>> windows = RotaryDecoder.qwenWindow(new HfConfig(json, "config.json"));
+        IntFunction<Optional<Integer>> windows = SlidingWindow.UPPER_LAYERS.of(new HfConfig(json, "config.json"));
         String found = IntStream.range(0, 3)
                 .mapToObj(i -> String.valueOf(windows.apply(i).orElse(0)))
                 .collect(Collectors.joining(" "));
         assertEquals(expected, found);
+    }
+
+    /** Expected: {@code embed_scale.to(weight.dtype)} of GemmaTextScaledWordEmbedding (5.18.0) for a hidden size of 24. */
+    @ParameterizedTest
+    @CsvSource({"F32, 4.898979485566356", "BF16, 4.90625", "F16, 4.8984375"})
+    void gemma_scales_its_embeddings_by_the_root_of_their_size_rounded_to_their_type(DType type, double expected)
+            throws IOException {
+        Spoiled s = Spoiled.of("gemma");
+        s.add("model.embed_tokens.weight", type, 37, 24);
+        Initializer scale = requireNonNull(
+                s.open().model().graph().initializers().get("model.embed_tokens.embed_scale"));
+        assertEquals((float) expected, scale.tensor().orElseThrow().toFloats()[0]);
+    }
+
+    /** GemmaConfig.__post_init__ and Gemma2Config (5.18.0). */
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "gemma |{'hidden_act': 'gelu'}|tanh",
+                "gemma |{'hidden_act': 'gelu', 'hidden_activation': null}|tanh",
+                "gemma |{'hidden_act': null}|tanh",
+                "gemma2|{'hidden_activation': 'gelu'}|none",
+                "gemma2|{'hidden_activation': 'gelu_pytorch_tanh', 'hidden_act': 'relu'}|tanh"
+            })
+    void gemma_has_the_gelu_that_transformers_gives_it(String model, String keys, String approximate)
+            throws IOException {
+        Spoiled s = spoiled(model, c -> {});
+        s.config().setAll((ObjectNode) JSON.readTree(keys.replace('\'', '"')));
+        Set<String> found = s.open().model().graph().nodes().stream()
+                .filter(n -> n.isOctet("Gelu"))
+                .map(n -> n.textAttribute("approximate", ""))
+                .collect(Collectors.toSet());
+        assertEquals(Set.of(approximate), found);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"attn_logit_softcapping, Attention", "final_logit_softcapping, Tanh"})
+    void a_softcap_that_is_null_is_none(String key, String type) throws IOException {
+        Spoiled s = spoiled("gemma2", c -> c.config().putNull(key));
+        assertTrue(s.open().model().graph().nodes().stream()
+                .filter(n -> n.is(type))
+                .allMatch(n -> type.equals("Attention") && n.floatAttribute("softcap", 0) == 0));
+    }
+
+    @Test
+    void attention_to_later_tokens_is_refused() throws IOException {
+        Spoiled s = spoiled("gemma", c -> c.config().put("use_bidirectional_attention", true));
+        assertTrue(s.refusal(UnsupportedModelException.class).contains("use_bidirectional_attention"));
     }
 
     @Test

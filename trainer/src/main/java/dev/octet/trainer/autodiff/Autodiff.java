@@ -11,16 +11,17 @@ import dev.octet.trainer.program.Value;
 import java.util.Arrays;
 import java.util.List;
 
-/** Turns a canonical graph at concrete shapes into a program. */
+/** Lowers a canonical graph with concrete shapes to a program, with gradients by reverse-mode differentiation. */
 public final class Autodiff {
     private Autodiff() {}
 
     /**
-     * The program that computes what {@code options} ask for.
+     * Builds the program that computes what {@code options} ask for.
      *
-     * @throws dev.octet.formats.error.UnsupportedModelException when operators cannot be trained (all are named), or a dimension is open
+     * @throws dev.octet.formats.error.UnsupportedModelException when operators cannot be trained (the message lists all) or a dimension is
+     *     open
      * @throws dev.octet.formats.error.InvalidOptionException when a name in the options is not in the graph
-     * @throws dev.octet.formats.error.InvalidDataException when nothing trained has an effect on the loss
+     * @throws dev.octet.formats.error.InvalidDataException when no trained parameter affects the loss
      */
     public static Program program(GraphModel model, ProgramOptions options) {
         NeededGraph graph = NeededGraph.of(model, options);

@@ -25,11 +25,12 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Writes the backward steps: those of the forward steps in reverse, wherever a trained parameter leads to an output that has a gradient.
+ * Emits the backward steps: walks the forward steps in reverse and differentiates each one that lies between a trained parameter and an
+ * output with a gradient.
  *
- * <p>The gradient of a value that several operators read is the sum of what they contribute. The first contribution is written; further
- * ones are added by the operator itself where it can ({@link Op#canAccumulate}), otherwise by a step of their own. Gradients of trained
- * parameters are sums over micro-batches, so there the first contribution is added, too.
+ * <p>When several operators read a value, its gradient is the sum of their contributions. The first contribution is written; later ones are
+ * accumulated by the operator itself if it can ({@link Op#canAccumulate}), otherwise by a separate {@link Accumulate} step. Gradients of
+ * trained parameters are sums over micro-batches, so their first contribution is accumulated, too.
  */
 final class BackwardPass {
     private final ForwardPass forward;
@@ -37,13 +38,13 @@ final class BackwardPass {
     private final ProgramBuilder builder;
     private final PrecisionPolicy policy;
     private final List<Step> tape;
-    /** Forward values that a trained parameter has an effect on. */
+    /** Forward values that depend on a trained parameter. */
     private final Set<Value> dependent = new HashSet<>();
-    /** What is trained. */
+    /** Trained parameters and inputs. */
     private final Set<Value> trained = new HashSet<>();
-    /** Gradients so far of forward values that are not trained themselves. */
+    /** Gradients so far of forward values, except the trained ones. */
     private final Map<Value, Value> gradients = new HashMap<>();
-    /** Gradients that lie in memory the caller fills, or that stand for those of several values: not to be added to. */
+    /** Gradients that must not be accumulated into: the caller fills their memory, or several values share them. */
     private final Set<Value> borrowed = new HashSet<>();
 
     BackwardPass(ForwardPass forward, ProgramOptions options, PrecisionPolicy policy, ProgramBuilder builder) {
@@ -73,7 +74,7 @@ final class BackwardPass {
         policy.afterBackward(builder);
     }
 
-    /** Gradients that come from outside: of the loss, of outputs. */
+    /** Registers the gradients that come from outside: of the loss and of outputs. */
     private void seed() {
         if (options.loss() != null) {
             Value loss = forward.value(options.loss());
@@ -83,7 +84,7 @@ final class BackwardPass {
                         "value '" + loss.name() + "'",
                         "reduce it to its mean or sum");
             }
-            // F32 whatever the loss is: a loss scale of 65536 is out of F16's range
+            // F32 even for an F16 loss: a loss scale of 65536 exceeds F16's range
             Value one = builder.state(Program.LOSS_GRADIENT, loss.type().as(DType.F32), 1);
             gradients.put(loss, one);
             borrowed.add(one);
@@ -101,7 +102,7 @@ final class BackwardPass {
         }
     }
 
-    /** Finds what depends on trained parameters, from the inputs on. */
+    /** Marks, in forward order, all values that depend on trained parameters. */
     private void spread() {
         for (String name : options.trained()) {
             if (!forward.uses(name)) {
@@ -155,13 +156,13 @@ final class BackwardPass {
         }
     }
 
-    /** What one forward step gives to the gradients of its inputs. */
+    /** Contribution of one forward step to the gradients of its inputs. */
     private final class Contribution {
         private final Step step;
         private final List<@Nullable Value> upstream;
         private final List<@Nullable Value> targets = new ArrayList<>();
         private final Set<Integer> added = new HashSet<>();
-        /** Parts that a step of their own adds: the input's value, and where the part lies. */
+        /** Contributions that a separate step accumulates: the input's value, and the contribution. */
         private final List<Map.Entry<Value, Value>> parts = new ArrayList<>();
 
         private final Set<Value> written = new HashSet<>();
@@ -182,7 +183,9 @@ final class BackwardPass {
             }
         }
 
-        /** The upstream gradient is what {@code v} gets: it stands for v's gradient, or is added to it; from now on nobody may add to it. */
+        /**
+         * Passes the upstream gradient on to {@code v}, as its gradient or as a contribution; from now on nothing may accumulate into it.
+         */
         private void pass(Value v, Value up) {
             borrowed.add(up);
             if (trained.contains(v) || gradients.containsKey(v)) {
@@ -192,11 +195,11 @@ final class BackwardPass {
             }
         }
 
-        /** Where the gradient of input {@code i} goes. */
+        /** The value that receives the gradient of input {@code i}. */
         private Value target(int i, Value v) {
             boolean isParameter = trained.contains(v);
             Value so = isParameter ? sum(v) : gradients.get(v);
-            // The same value as two inputs: the order in which the operator writes is its own affair.
+            // One value as two inputs: an operator may write its gradients in any order, so only the first may accumulate in place.
             boolean alone = written.add(v);
             if (so == null) {
                 Value first = part(v);

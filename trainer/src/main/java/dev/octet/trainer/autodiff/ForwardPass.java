@@ -20,13 +20,13 @@ import java.util.Locale;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Writes the forward steps of a graph, with the casts that the precision policy asks for. */
+/** Emits the forward steps of a graph, with the casts that the precision policy asks for. */
 final class ForwardPass {
     private final NeededGraph graph;
     private final PrecisionPolicy policy;
     private final ProgramBuilder builder;
     private final Map<String, Value> values = new HashMap<>();
-    /** A value cast once is not cast again, however many operators read it. */
+    /** Casts so far: each value is cast to a type only once. */
     private final Map<Cast, Map<Value, Value>> casts = new HashMap<>();
 
     ForwardPass(NeededGraph graph, PrecisionPolicy policy, ProgramBuilder builder) {
@@ -40,12 +40,12 @@ final class ForwardPass {
         policy.afterForward(builder);
     }
 
-    /** Whether the forward steps compute or read the value called {@code name}. */
+    /** Whether a forward step computes or reads the value named {@code name}. */
     boolean uses(String name) {
         return values.containsKey(name);
     }
 
-    /** The value of the graph called {@code name}. */
+    /** The graph's value named {@code name}. */
     Value value(String name) {
         Value v = values.get(name);
         if (v == null) {
@@ -55,7 +55,7 @@ final class ForwardPass {
         return v;
     }
 
-    /** What no node computes: an input, a weight, a constant. */
+    /** A value that no node computes: an input, a weight or a constant. */
     private Value source(String name) {
         OperandType input = graph.input(name);
         if (input != null) {
@@ -86,7 +86,7 @@ final class ForwardPass {
         List<@Nullable Value> cast = node.is("Cast") ? inputs : castAll(node, inputs);
         List<@Nullable OperandType> types = new ArrayList<>();
         cast.forEach(v -> types.add(v == null ? null : v.type()));
-        Op op = Ops.of(node).orElseThrow().reader().read(graph.source(node, types));
+        Op op = Ops.reader(node).orElseThrow().read(graph.source(node, types));
         List<Value> outputs = new ArrayList<>();
         for (int j = 0; j < op.outputs().size(); j++) {
             String name = node.output(j);
@@ -128,7 +128,7 @@ final class ForwardPass {
         return all;
     }
 
-    /** F32 when one of them is, or when F16 meets BF16; F64 counts as F32. */
+    /** The widest float type of the inputs; F32 when F16 meets BF16; F64 counts as F32. */
     private static DType widest(List<@Nullable Value> inputs) {
         DType widest = null;
         for (Value v : inputs) {
@@ -151,7 +151,7 @@ final class ForwardPass {
         }
         Cast op = new Cast(v.type(), to);
         return casts.computeIfAbsent(op, c -> new HashMap<>()).computeIfAbsent(v, source -> {
-            // Constants may differ from shape to shape, so what is made of them is not shared by name.
+            // Constants may differ between shapes, so casts of them are not shared by name.
             boolean shared = v.role() == ValueRole.PARAMETER || v.role() == ValueRole.PREPARED;
             String name = "cast:" + to.name().toLowerCase(Locale.ROOT) + ":" + v.name();
             Value made = shared

@@ -26,7 +26,7 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** The part of a graph that a program computes: the nodes that its outputs and its loss depend on, checked before anything is made of them. */
+/** The part of a graph that a program needs: the nodes that its outputs and its loss depend on. Names, inputs and operators are checked. */
 final class NeededGraph {
     private final GraphModel model;
     private final List<Node> nodes;
@@ -56,7 +56,7 @@ final class NeededGraph {
             wanted.add(options.loss());
         }
         List<String> asked = new ArrayList<>(wanted);
-        // a parameter that this size of the graph has no use for is no mistake
+        // a trained parameter may be unused at these shapes
         options.trained().stream()
                 .filter(t -> !options.parameters().contains(t))
                 .forEach(asked::add);
@@ -78,7 +78,7 @@ final class NeededGraph {
         return needed;
     }
 
-    /** Nodes that {@code wanted} depends on, in the graph's order. */
+    /** Nodes that {@code wanted} depends on, in graph order. */
     private static List<Node> upTo(Graph graph, List<String> wanted) {
         Set<String> needed = new LinkedHashSet<>(wanted);
         List<Node> nodes = new ArrayList<>();
@@ -102,15 +102,15 @@ final class NeededGraph {
             throw new UnsupportedModelException(
                     "inputs without a fixed shape and type: " + String.join(", ", open),
                     "graph '" + model.graph().name() + "'",
-                    "a program is made for one size of everything: give a number for each open dimension");
+                    "give a size for each open dimension; programs are compiled for fixed shapes");
         }
     }
 
-    /** Reads every operator once, with the types of the unchanged graph, so that all that cannot be trained is told at once. */
+    /** Builds every operator once, with the unchanged graph's types, so that one exception lists all that cannot be trained. */
     private void checkOperators() {
         Map<String, List<String>> missing = new TreeMap<>();
         for (Node n : nodes) {
-            if (Ops.of(n).isEmpty()) {
+            if (Ops.reader(n).isEmpty()) {
                 String type = n.domain().isEmpty() ? n.opType() : n.domain() + "." + n.opType();
                 missing.computeIfAbsent(type, t -> new ArrayList<>()).add("'" + n.id() + "'");
             }
@@ -163,11 +163,11 @@ final class NeededGraph {
                 of.add(t);
             }
             if (!known) {
-                continue; // behind a node that was refused
+                continue; // depends on a rejected node
             }
             try {
                 List<OperandType> made =
-                        Ops.of(n).orElseThrow().reader().read(source(n, of)).outputs();
+                        Ops.reader(n).orElseThrow().read(source(n, of)).outputs();
                 for (int j = 0; j < Math.min(made.size(), n.outputs().size()); j++) {
                     types.put(n.output(j), made.get(j));
                 }
@@ -184,7 +184,7 @@ final class NeededGraph {
         return t == null ? null : new OperandType(isWeight(name) ? DType.F32 : t.dtype(), t.shape());
     }
 
-    /** What an operator of {@code node} is read from when its inputs are of these types. */
+    /** The source from which the operator of {@code node} is built, given the types of its inputs. */
     OpSource source(Node node, List<@Nullable OperandType> types) {
         List<@Nullable Tensor> constants = new ArrayList<>();
         for (String name : node.inputs()) {
@@ -212,20 +212,20 @@ final class NeededGraph {
         return nodes;
     }
 
-    /** Type of the graph's input; null when there is none of that name. */
+    /** Type of the graph input; null when there is no such input. */
     @Nullable
     OperandType input(String name) {
         return inputs.get(name);
     }
 
-    /** Elements of the constant; null when there is none of that name. */
+    /** Elements of the constant; null when there is no such constant. */
     @Nullable
     Tensor constant(String name) {
         Initializer c = name.isEmpty() ? null : model.graph().initializers().get(name);
         return c == null ? null : c.tensor().orElse(null);
     }
 
-    /** Whether the constant lives in lasting memory, as an F32 weight. */
+    /** Whether the constant is kept in persistent memory as an F32 weight. */
     boolean isWeight(String name) {
         return weights.contains(name) && !inputs.containsKey(name);
     }

@@ -6,24 +6,24 @@ import java.util.Locale;
 /**
  * A constant of a graph that training may change.
  *
- * @param tensor as the graph has it, of any float type
- * @param use what for
+ * @param tensor as stored in the graph, any float type
+ * @param use its role in the graph
  */
 public record Parameter(String name, Tensor tensor, Use use) {
-    /** What a parameter does in its graph. */
+    /** Role of a parameter in its graph. */
     public enum Use {
         /** One factor of a matrix product or a convolution. */
         WEIGHT,
-        /** Added to what a product gives, or to positions. */
+        /** Added to the result of a product, or to positions. */
         BIAS,
-        /** Rows are looked up in it. */
+        /** Table from which rows are looked up. */
         EMBEDDING,
         /** Scale or shift of a normalisation, or of channels. */
         NORM,
-        /** Put beside the activations: a class token, a prompt. */
+        /** Concatenated with the activations: a class token, a prompt. */
         TOKEN;
 
-        /** As {@code weight}. */
+        /** The name in lower case: {@code weight}. */
         public String text() {
             return name().toLowerCase(Locale.ROOT);
         }

@@ -17,7 +17,7 @@ import java.util.Set;
 import java.util.function.BiPredicate;
 
 /**
- * Tells from its readers whether a constant is a parameter. Operators that only move elements are looked through.
+ * Decides from its consumers whether a constant is a parameter. Operators that only move elements are skipped.
  *
  * <ol>
  *   <li>weight and bias of Linear, Gemm, Conv, ConvTranspose; scale and shift of normalisations (of BatchNormalization not the running
@@ -27,12 +27,12 @@ import java.util.function.BiPredicate;
  *   <li>a summand of Add: unless it is a mask: 0 and large negative numbers only, or added in front of a Softmax over the last axis with
  *       three axes or more;
  *   <li>a factor of Mul: when it has one axis, as scales of channels have;
- *   <li>a part of Concat beside computed values;
- *   <li>q, k and v of Attention, and what it adds to scores, with the exceptions of cases 2 and 4.
+ *   <li>a part of Concat with computed values;
+ *   <li>q, k and v of Attention, and the bias added to its scores, with the exceptions of cases 2 and 4.
  * </ol>
  */
 final class ParameterUses {
-    /** Below it, a summand is there to hide, not to shift: -10000 is the mask of early BERT. */
+    /** A summand below this value is a mask, not a bias: early BERT masks with -10000. */
     private static final float MASKING = -1e4f;
 
     private static final Set<String> MOVES = Set.of(
@@ -75,7 +75,7 @@ final class ParameterUses {
         }
     }
 
-    /** What the constant is for; empty when it is no parameter. */
+    /** The role of the constant; empty when it is not a parameter. */
     Optional<Use> of(String name, Tensor t) {
         boolean trainable = switch (t.dtype()) {
             case F32, F16, BF16, F64 -> t.shape().rank() > 0 && t.shape().elementCount() > 0;
@@ -93,7 +93,7 @@ final class ParameterUses {
         return Optional.empty();
     }
 
-    /** Who computes with the value, as it is or moved. */
+    /** Consumers that compute with the value, directly or behind operators that only move elements. */
     private List<Reader> behindMoves(String name) {
         List<Reader> found = new ArrayList<>();
         Set<String> seen = new HashSet<>(Set.of(name));
@@ -152,7 +152,7 @@ final class ParameterUses {
         };
     }
 
-    /** Whether a value is turned into a sine or cosine, scaled and put together on the way at most. */
+    /** Whether a sine or cosine is taken of a value, after no more than constant scaling and concatenation. */
     private boolean becomesAngle(String value) {
         Set<String> seen = new HashSet<>(Set.of(value));
         List<String> open = new ArrayList<>(seen);

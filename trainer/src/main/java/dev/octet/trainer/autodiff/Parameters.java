@@ -22,8 +22,8 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * The parameters of a graph. ONNX does not mark them: a constant is one by its use ({@link ParameterUses}). Scalars, tables of rotations,
- * masks and running statistics are none.
+ * The parameters of a graph. ONNX does not mark them: {@link ParameterUses} recognizes them by their use. Scalars, rotation tables, masks
+ * and running statistics are not parameters.
  */
 public final class Parameters {
     private final Map<String, Parameter> byName;
@@ -32,7 +32,7 @@ public final class Parameters {
         this.byName = byName;
     }
 
-    /** The parameters of a canonical graph, at concrete shapes or not, in the order of its constants. */
+    /** The parameters of a canonical graph, with concrete or open shapes, in the order of its constants. */
     public static Parameters of(Graph graph) {
         ParameterUses uses = new ParameterUses(graph);
         Map<String, Parameter> found = new LinkedHashMap<>();
@@ -44,7 +44,7 @@ public final class Parameters {
         return new Parameters(found);
     }
 
-    /** All, in the order of the graph's constants. */
+    /** All parameters, in the order of the graph's constants. */
     public Collection<Parameter> all() {
         return List.copyOf(byName.values());
     }
@@ -54,7 +54,7 @@ public final class Parameters {
         return new LinkedHashSet<>(byName.keySet());
     }
 
-    /** Elements of all parameters together. */
+    /** Total number of elements. */
     public long elements() {
         return byName.values().stream()
                 .mapToLong(p -> p.tensor().shape().elementCount())
@@ -64,7 +64,7 @@ public final class Parameters {
     /**
      * The parameter of this name.
      *
-     * @throws InvalidOptionException when there is none
+     * @throws InvalidOptionException when there is no such parameter
      */
     public Parameter get(String name) {
         Parameter p = byName.get(name);
@@ -76,10 +76,10 @@ public final class Parameters {
     }
 
     /**
-     * Names of the parameters to train: those that a pattern of {@code only} is found in (all, when there is none) and no pattern of
-     * {@code freeze}.
+     * Names of the parameters to train: those that match a pattern of {@code only} (all, when it is empty) and no pattern of {@code
+     * freeze}. A pattern may match anywhere in the name.
      *
-     * @throws InvalidOptionException when a pattern is found nowhere, or nothing is left
+     * @throws InvalidOptionException when a pattern matches no parameter, or no parameter is left
      */
     public Set<String> trained(List<Pattern> freeze, List<Pattern> only) {
         freeze.forEach(p -> requireMatch("freeze", p));
@@ -94,7 +94,7 @@ public final class Parameters {
             throw new InvalidOptionException(
                     byName.isEmpty() ? "the model has no parameters" : "all parameters are frozen",
                     byName.size() + " parameters, freeze " + freeze + ", train_only " + only,
-                    byName.isEmpty() ? "train a model with weights" : "let some parameters be trained");
+                    byName.isEmpty() ? "train a model with weights" : "leave some parameters unfrozen");
         }
         return trained;
     }
@@ -112,7 +112,7 @@ public final class Parameters {
         }
     }
 
-    /** The names that have the longest stretch of text in common with what was asked for. */
+    /** The three names that share the longest substring with {@code asked}. */
     private String nearest(String asked) {
         Function<String, Integer> common = name -> longestCommon(asked, name);
         String names = byName.keySet().stream()
@@ -136,7 +136,7 @@ public final class Parameters {
         return longest;
     }
 
-    /** The elements of a parameter in F32, as masters have them; in {@code arena} when they have to be widened. */
+    /** The F32 master of a parameter; widened into {@code arena} if it is stored in a narrower type. */
     public static Tensor master(Parameter parameter, Arena arena) {
         Tensor t = parameter.tensor();
         if (t.dtype() == DType.F32) {

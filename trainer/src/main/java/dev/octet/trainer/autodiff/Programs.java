@@ -14,37 +14,37 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Function;
 
-/** Programs of one graph by size: each is made once for each set of numbers that the graph's open dimensions take. */
+/** Programs of one graph by size: one for each assignment of sizes to the graph's open dimensions, built on first use. */
 public final class Programs {
     private final Function<Map<String, Long>, GraphModel> graphs;
     private final ProgramOptions options;
     private final Map<Map<String, Long>, Program> made = new HashMap<>();
 
     /**
-     * Makes no program yet.
+     * Builds no program yet.
      *
-     * @param graphs the canonical graph at concrete shapes, with the loss, given a number for every open dimension
+     * @param graphs from a size for each open dimension to the canonical graph at these shapes, with the loss
      */
     public Programs(Function<Map<String, Long>, GraphModel> graphs, ProgramOptions options) {
         this.graphs = graphs;
         this.options = options;
     }
 
-    /** The program for a number of each open dimension. */
+    /** The program for these sizes, one for each open dimension. */
     public Program at(Map<String, Long> sizes) {
-        // every open dimension is in the key: a program folded for another number is silently wrong
+        // the key has every open dimension: a program with constants folded for another size would be silently wrong
         return made.computeIfAbsent(Map.copyOf(sizes), s -> Autodiff.program(graphs.apply(s), options));
     }
 
-    /** How many sizes have a program. */
+    /** Number of programs so far. */
     public int count() {
         return made.size();
     }
 
     /**
-     * The numbers of a graph's open dimensions, from shapes of its inputs; shapes of other things are not looked at.
+     * Sizes of a graph's open dimensions, from the shapes of its inputs. Entries that are not inputs are ignored.
      *
-     * @throws InvalidDataException when an input is missing, of another rank or size, or a dimension gets two numbers
+     * @throws InvalidDataException when an input is missing or has the wrong rank or size, or a dimension gets two different sizes
      */
     public static Map<String, Long> sizes(Graph graph, Map<String, Shape> inputs) {
         Map<String, Long> sizes = new TreeMap<>();
@@ -83,7 +83,7 @@ public final class Programs {
         }
     }
 
-    /** Whether the first axis is all that differs. */
+    /** Whether only the size of the first axis is wrong. */
     private static boolean isBatchAlone(List<Dim> dims, Shape shape) {
         if (shape.rank() == 0 || shape.rank() != dims.size()) {
             return false;

@@ -16,31 +16,31 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Parameters that are one and that an export wrote as two: the embedding and its transposed copy for the output layer of GPT-2 and BERT.
- * Trained as they are, they drift apart.
+ * Tied parameters that an export wrote twice, like the embedding of GPT-2 and BERT and its transposed copy in the output layer. Trained
+ * separately, the two drift apart.
  */
 public final class Ties {
     private Ties() {}
 
     /**
-     * Two parameters of the same elements.
+     * Two parameters with equal elements.
      *
-     * @param original the one that stays: an embedding where one of them is
+     * @param original the parameter that stays: the embedding, if one of the two is an embedding
      * @param transposed whether the copy is the original's transpose
      * @param embedding whether the original is an embedding
      */
     public record Tie(String original, String copy, boolean transposed, boolean embedding) {}
 
-    /** Which ties become one parameter. */
+    /** Which ties are restored to one parameter. */
     public enum Restored {
-        /** Those of embeddings: models are made that way, and exports break it. */
+        /** Only ties with an embedding: the models tie these, and exports break the tie. */
         EMBEDDINGS,
-        /** All. Layers that began as copies of others stay copies. */
+        /** All ties. Layers that were initialised as copies of other layers then stay copies. */
         ALL,
-        /** None. */
+        /** No ties. */
         NONE;
 
-        /** Those of {@code found} that do. */
+        /** The ties of {@code found} to restore. */
         public List<Tie> of(List<Tie> found) {
             return found.stream()
                     .filter(t -> this == ALL || (this == EMBEDDINGS && t.embedding()))
@@ -49,8 +49,8 @@ public final class Ties {
     }
 
     /**
-     * Matrices that equal another one, or its transpose, to the bit. Matrices of one number all over are equal by accident. No copy is the
-     * original of another.
+     * Finds matrices that are bitwise equal to another matrix or to its transpose. Matrices filled with a single number are skipped: they
+     * are equal by chance. A copy never serves as the original of another tie.
      */
     public static List<Tie> find(Graph graph) {
         List<Parameter> matrices = Parameters.of(graph).all().stream()
@@ -80,10 +80,10 @@ public final class Ties {
     }
 
     /**
-     * The weights of the model as it was exported, from those of the model with its ties restored: copies have their original's elements.
+     * Weights under the exported model's names, from those of the model with restored ties: each copy gets the elements of its original.
      *
-     * @param weights by name; ties whose original is not among them are passed over
-     * @param arena owns the copies that lie the other way round
+     * @param weights by name; ties without their original among them are skipped
+     * @param arena owns the transposed copies
      */
     public static Map<String, Tensor> withCopies(Map<String, Tensor> weights, List<Tie> ties, Arena arena) {
         Map<String, Tensor> all = new LinkedHashMap<>(weights);
@@ -97,7 +97,7 @@ public final class Ties {
         return all;
     }
 
-    /** The model with every copy gone: its readers read the original, turned over where need be. */
+    /** The model without the copies: their consumers read the original, transposed where necessary. */
     public static GraphModel restore(GraphModel model, List<Tie> ties) {
         if (ties.isEmpty()) {
             return model;

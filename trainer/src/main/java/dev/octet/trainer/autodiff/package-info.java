@@ -1,6 +1,6 @@
 /**
- * A graph at concrete shapes becomes a program: forward steps, casts as the precision policy wants them, gradient steps where trained
- * parameters and the loss meet. Also says which constants of a graph are parameters. Makes programs; runs none.
+ * Lowers a graph with concrete shapes to a program: forward steps, casts by the precision policy, and gradient steps between trained
+ * parameters and the loss. Also decides which constants of a graph are parameters. Builds programs, does not run them.
  */
 @NullMarked
 package dev.octet.trainer.autodiff;

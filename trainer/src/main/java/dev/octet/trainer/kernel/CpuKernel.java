@@ -10,4 +10,13 @@ public interface CpuKernel<O extends Op> {
 
     /** Computes the wanted gradients. */
     void backward(O op, Frame<CpuTensor> frame, CpuContext cpu);
+
+    /** A twin of an operator without a backward half. */
+    @FunctionalInterface
+    interface Forward<O extends ForwardOp> extends CpuKernel<O> {
+        @Override
+        default void backward(O op, Frame<CpuTensor> frame, CpuContext cpu) {
+            throw op.noBackward();
+        }
+    }
 }

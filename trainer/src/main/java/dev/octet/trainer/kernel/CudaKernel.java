@@ -14,4 +14,13 @@ public interface CudaKernel<O extends Op> {
 
     /** Writes the work that computes the wanted gradients. */
     void backward(O op, Frame<CudaTensor> frame, CudaStream cuda);
+
+    /** A twin of an operator without a backward half. */
+    @FunctionalInterface
+    interface Forward<O extends ForwardOp> extends CudaKernel<O> {
+        @Override
+        default void backward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
+            throw op.noBackward();
+        }
+    }
 }

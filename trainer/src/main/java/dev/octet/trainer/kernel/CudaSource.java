@@ -16,10 +16,14 @@ import java.util.TreeMap;
  * @param beside the class that the resource lies beside
  * @param file its name
  * @param defines macros it is compiled with, by name
+ * @param included what its line {@link #INCLUDE} stands for: C++ that its twin writes; empty where there is no such line
  */
-public record CudaSource(Class<?> beside, String file, Map<String, String> defines) {
+public record CudaSource(Class<?> beside, String file, Map<String, String> defines, String included) {
     /** What every source includes. */
     public static final String PRELUDE = "octet.cuh";
+
+    /** The line that {@link #included} takes the place of. */
+    public static final String INCLUDE = "#include \"functions.cuh\"";
 
     public CudaSource {
         // in order of the names: the text it is cached by must not change
@@ -28,19 +32,29 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
 
     /** A source without macros. */
     public static CudaSource of(Class<?> beside, String file) {
-        return new CudaSource(beside, file, Map.of());
+        return new CudaSource(beside, file, Map.of(), "");
     }
 
     /** The same with one more macro. */
     public CudaSource define(String name, Object value) {
         Map<String, String> more = new TreeMap<>(defines);
         more.put(name, value.toString());
-        return new CudaSource(beside, file, more);
+        return with(more);
     }
 
-    /** The text of the file. */
+    /** The same with these macros alone. */
+    public CudaSource with(Map<String, String> macros) {
+        return new CudaSource(beside, file, macros, included);
+    }
+
+    /** The same with text in place of its line {@link #INCLUDE}. */
+    public CudaSource including(String text) {
+        return new CudaSource(beside, file, defines, text);
+    }
+
+    /** The text of the file, with what it includes. */
     public String text() {
-        return text(beside, file);
+        return text(beside, file).replace(INCLUDE, included);
     }
 
     /** The text of {@link #PRELUDE}. */

@@ -2,6 +2,11 @@ package dev.octet.trainer.kernel;
 
 /** An operator without a backward half: no gradient flows through it, so its backward reads nothing and is never asked for. */
 public interface ForwardOp extends Op {
+    /** What a twin does when it is asked for the backward half all the same. */
+    default IllegalStateException noBackward() {
+        return new IllegalStateException(type() + " has no backward half");
+    }
+
     @Override
     default boolean isDifferentiable(int i) {
         return false;

@@ -12,4 +12,13 @@ public interface ReferenceKernel<O extends Op> {
 
     /** Computes the wanted gradients. */
     void backward(O op, Frame<double[]> frame);
+
+    /** A twin of an operator without a backward half. */
+    @FunctionalInterface
+    interface Forward<O extends ForwardOp> extends ReferenceKernel<O> {
+        @Override
+        default void backward(O op, Frame<double[]> frame) {
+            throw op.noBackward();
+        }
+    }
 }

@@ -8,23 +8,23 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Which positions a loss is the mean over. Micro-batches have different numbers of them where texts are of different lengths: the mean over
- * all of them together weighs each micro-batch by its number.
+ * The positions that a loss averages over. Micro-batches of texts of different lengths have different numbers of positions; the mean over
+ * all positions weighs each micro-batch by its number.
  */
 public sealed interface CountedPositions {
     /**
-     * How many there are in a micro-batch.
+     * Number of counted positions in a micro-batch.
      *
-     * @param fed what the graph is fed, by name
+     * @param fed tensors fed to the graph, by name
      */
     long in(Map<String, Tensor> fed);
 
     /**
-     * Those that have a label.
+     * The positions that have a label.
      *
      * @param labels name of the labels, I64 or I32
-     * @param ignored label of positions that do not count
-     * @param shifted whether each position is scored against the label of the next: then the first label of each row is nobody's
+     * @param ignored label of positions that are not counted
+     * @param shifted whether each position is scored against the label of the next, which leaves the first label of each row unused
      */
     record Labelled(String labels, long ignored, boolean shifted) implements CountedPositions {
         @Override
@@ -41,7 +41,7 @@ public sealed interface CountedPositions {
     }
 
     /**
-     * Those that are no padding.
+     * The positions that are not padding.
      *
      * @param mask name of the mask, 0 for padding
      */
@@ -58,7 +58,7 @@ public sealed interface CountedPositions {
         }
     }
 
-    /** Of any number type. */
+    /** Whether an element of any number type is zero. */
     private static boolean isZero(MemorySegment element) {
         for (long i = 0; i < element.byteSize(); i++) {
             if (element.get(ValueLayout.JAVA_BYTE, i) != 0) {
@@ -69,9 +69,9 @@ public sealed interface CountedPositions {
     }
 
     /**
-     * All of them.
+     * All positions.
      *
-     * @param rows of the output, whose last axis holds the numbers of a position
+     * @param rows of the output; its last axis holds the elements of one position
      */
     record All(long rows) implements CountedPositions {
         @Override

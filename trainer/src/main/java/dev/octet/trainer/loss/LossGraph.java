@@ -24,22 +24,22 @@ import java.util.Objects;
 import java.util.TreeMap;
 
 /**
- * A graph at concrete shapes with a loss.
+ * A graph with concrete shapes and a loss.
  *
- * @param model the graph; its inputs are fed, with the labels and {@link #TEACHER} where the loss has them
- * @param loss name of the value with the loss: F32, one element
- * @param output the output it is computed from
- * @param parts names of the values it is the weighted sum of, F32, one element each, under {@link #TASK} and {@link #DISTILLATION}; empty
- *     when it is no sum
- * @param counted the positions that all of these are means over
+ * @param model the graph; labels and {@link #TEACHER} are among its inputs where the loss reads them
+ * @param loss name of the loss value: F32, one element
+ * @param output name of the output that the loss is computed from
+ * @param parts names of the terms if the loss is a weighted sum, F32, one element each, by {@link #TASK} and {@link #DISTILLATION};
+ *     otherwise empty
+ * @param counted the positions that the loss and its terms average over
  */
 public record LossGraph(
         GraphModel model, String loss, String output, Map<String, String> parts, CountedPositions counted) {
-    /** Name that a teacher's output is fed under. */
+    /** Name of the input that is fed the teacher's output. */
     public static final String TEACHER = "octet.teacher";
-    /** The part against labels. */
+    /** The term computed from labels. */
     public static final String TASK = "task";
-    /** The part against a teacher. */
+    /** The term computed from a teacher. */
     public static final String DISTILLATION = "distillation";
 
     private static final String LOGITS = "logits";
@@ -50,30 +50,30 @@ public record LossGraph(
     }
 
     /**
-     * Adds a loss against labels alone.
+     * Adds a loss that is computed from labels only.
      *
-     * @throws InvalidDataException as the other
+     * @throws InvalidDataException when the labels do not fit the output
      */
     public static LossGraph of(GraphModel model, LossConfig config, OperandType labels) {
         return of(model, config, Map.of(config.labels(), labels));
     }
 
     /**
-     * Adds the loss.
+     * Adds the loss to a graph.
      *
-     * @param model at concrete shapes
-     * @param data types of what is fed, by name: the labels, where they are read, and {@link #TEACHER}, where there is one
+     * @param model with concrete shapes
+     * @param data types of the tensors fed, by name: the labels if the loss reads them, and {@link #TEACHER} if there is a teacher
      * @throws InvalidOptionException when there is no such output
-     * @throws InvalidDataException when there are no labels, or they or the teacher's output do not go with the output
+     * @throws InvalidDataException when labels are missing, or labels or the teacher's output do not fit the output
      */
     public static LossGraph of(GraphModel model, LossConfig config, Map<String, OperandType> data) {
         return new Writer(model, config, outputOf(model, config), data).write();
     }
 
     /**
-     * The output that the loss is computed from.
+     * Name of the output that the loss is computed from.
      *
-     * @throws InvalidOptionException when there is no such output, or the configuration leaves open which
+     * @throws InvalidOptionException when there is no such output, or several and the configuration names none
      */
     public static String outputOf(GraphModel model, LossConfig config) {
         List<String> outputs =
@@ -92,7 +92,7 @@ public record LossGraph(
         throw new InvalidOptionException(
                 "the graph has the outputs " + outputs,
                 "loss: {output: ...}",
-                "say which one the loss is computed from");
+                "choose the output that the loss is computed from");
     }
 
     private static final class Writer {
@@ -128,7 +128,7 @@ public record LossGraph(
                 }
             }
             throw new UnsupportedModelException(
-                    "the shape of output '" + output + "' does not follow from those of the inputs",
+                    "the shape of output '" + output + "' cannot be inferred from the input shapes",
                     "graph '" + model.graph().name() + "'",
                     "export the model with shapes, or compute the loss from another output");
         }
@@ -186,7 +186,7 @@ public record LossGraph(
             OperandType labels = data.get(labelsName);
             if (labels == null) {
                 throw new InvalidDataException(
-                        "there are no labels '" + labelsName + "'",
+                        "the labels '" + labelsName + "' are missing",
                         "data with " + data.keySet(),
                         "add an array of this name, or name another one in loss: {labels: ...}");
             }
@@ -202,7 +202,7 @@ public record LossGraph(
                 throw new InvalidDataException(
                         "the teacher gives " + teacher + ", output '" + output + "' of the trained model is " + scores,
                         "loss: {distillation: {teacher: " + by.teacher() + "}}",
-                        "give a teacher whose output has the same shape: the same classes or width, tokens cut alike");
+                        "use a teacher whose output has the same shape: same classes or width, same tokenization");
             }
             return teacher;
         }
@@ -237,7 +237,7 @@ public record LossGraph(
             return new ValueInfo(name, new TensorType(type.dtype(), dims));
         }
 
-        /** Scores [.., classes] and labels [..], as PyTorch's models have them; for language models the label of a token is the next one. */
+        /** Scores [.., classes] against labels [..], as in PyTorch; for language models the label of a position is the next token. */
         private String crossEntropy() {
             requireClasses();
             return node("SoftmaxCrossEntropyLoss", List.of(output, labelsName), ignoring(), shifting());
@@ -251,7 +251,7 @@ public record LossGraph(
             return Attribute.of("shift", config.type() == LossConfig.Type.CAUSAL_LM ? 1L : 0L);
         }
 
-        /** Over the positions that have a label; where labels are not read, over those that are no padding. */
+        /** Averages over the positions with a label, or over those that are not padding when no labels are read. */
         private String divergence(Distillation by) {
             Attribute temperature = Attribute.of("temperature", (float) by.temperature());
             if (config.readsLabels()) {
@@ -272,15 +272,15 @@ public record LossGraph(
                     && labels.shape().rank() == s.rank() - 1
                     && labels.shape().elementCount() * classes == s.elementCount();
             if (!integers || !fits) {
-                throw unfit("labels are class numbers, I64 or I32, one for each row of the output");
+                throw unfit("labels must be class numbers, I64 or I32, one for each row of the output");
             }
             if (config.type() == LossConfig.Type.CAUSAL_LM && s.rank() < 3) {
                 throw unfit(
-                        "causal-lm needs scores for each token, [batch, tokens, classes]; give type: cross-entropy");
+                        "causal-lm needs scores for each token, [batch, tokens, classes]; use type: cross-entropy");
             }
         }
 
-        /** A mean over rows; where the output has a row for each token, padding does not count. */
+        /** A mean over rows; padding is excluded where the output has a row for each token. */
         private String rows(String opType, String target) {
             return node(opType, isPerToken() ? List.of(output, target, MASK) : List.of(output, target));
         }
@@ -295,7 +295,7 @@ public record LossGraph(
 
         private void requireSameShape() {
             if (!labels().shape().equals(scores.shape()) || !labels().dtype().isFloat()) {
-                throw unfit("labels are numbers of the output's shape");
+                throw unfit("labels must be floats with the output's shape");
             }
         }
 

@@ -7,11 +7,11 @@ import java.util.TreeMap;
 import java.util.function.ToDoubleFunction;
 
 /**
- * What a loss came to.
+ * Value of a loss.
  *
- * @param total what is made smaller
- * @param parts what it is the weighted sum of, by name as in {@link LossGraph}; empty when it is no sum
- * @param positions how many positions it is the mean over
+ * @param total the loss to minimise
+ * @param parts its terms by name if it is a weighted sum, as in {@link LossGraph}; otherwise empty
+ * @param positions number of positions averaged over
  */
 public record LossValue(double total, Map<String, Double> parts, long positions) {
     public LossValue {
@@ -19,19 +19,19 @@ public record LossValue(double total, Map<String, Double> parts, long positions)
     }
 
     /**
-     * The mean of several, all of the same parts: each counts alike, as the gradients of micro-batches do.
+     * The mean of several values with the same terms, all with equal weight, as in the gradients of micro-batches.
      *
-     * @throws IllegalArgumentException when there is none
+     * @throws IllegalArgumentException when the list is empty
      */
     public static LossValue mean(List<LossValue> values) {
         return weighted(values, v -> 1);
     }
 
     /**
-     * The mean over the positions of several, all of the same parts: what the loss of all of them at once would be. One without positions,
-     * whose loss is no number, does not count; NaN when none has any.
+     * The mean over the positions of several values with the same terms: the loss of all of them as one batch. Values without positions,
+     * whose loss is NaN, are skipped; the result is NaN when no value has positions.
      *
-     * @throws IllegalArgumentException when there is none
+     * @throws IllegalArgumentException when the list is empty
      */
     public static LossValue meanOverPositions(List<LossValue> values) {
         return weighted(values, LossValue::positions);

@@ -1,4 +1,4 @@
-/** Losses as nodes behind a graph: what comes in is a graph with its outputs, what goes out the same graph with one number more. */
+/** Appends losses to a graph as nodes: input is a graph with its outputs, output the same graph with a loss value. */
 @NullMarked
 package dev.octet.trainer.loss;
 

@@ -22,8 +22,8 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * A model that only computes, with weights and state of a checkpoint and in the precision of its run: what its outputs are right after
- * training. Changes nothing. Not thread-safe.
+ * Runs only the forward pass of a model, with the weights, state and precision of a checkpoint: its outputs are those of the model right
+ * after training. Changes no state. Not thread-safe.
  */
 public final class ForwardSession implements AutoCloseable {
     private final GraphSource source;
@@ -34,11 +34,11 @@ public final class ForwardSession implements AutoCloseable {
     private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
 
     /**
-     * A session.
+     * Loads weights and state onto the device.
      *
-     * @param outputs of the graph
-     * @param weights F32 masters by name
-     * @param state what recipes remember, by name
+     * @param outputs graph outputs to compute
+     * @param weights F32 masters, by name
+     * @param state of the FP8 recipes, by name
      */
     public ForwardSession(
             GraphSource source,
@@ -64,10 +64,10 @@ public final class ForwardSession implements AutoCloseable {
     /**
      * Computes the outputs.
      *
-     * @param inputs by name
-     * @param arena where the outputs live
-     * @return F32 by name
-     * @throws InvalidDataException when an input is missing or does not fit
+     * @param inputs tensors to feed, by name
+     * @param arena owns the outputs
+     * @return F32 tensors, by name; outputs of integer types are left out
+     * @throws InvalidDataException when an input is missing or has the wrong shape
      */
     public Map<String, Tensor> outputs(Map<String, Tensor> inputs, Arena arena) {
         Map<String, Shape> shapes = new TreeMap<>();
@@ -80,7 +80,7 @@ public final class ForwardSession implements AutoCloseable {
             Tensor input = inputs.get(e.getKey());
             if (input == null) {
                 throw new InvalidDataException(
-                        "there is nothing to feed input '" + e.getKey() + "'",
+                        "input '" + e.getKey() + "' is missing",
                         "data with " + inputs.keySet(),
                         "add an array of this name to the data");
             }

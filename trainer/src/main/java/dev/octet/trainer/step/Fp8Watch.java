@@ -28,18 +28,18 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Counts, while the programs of a step run, what their casts to FP8 lose. It only reads: operands of a step lie in memory of their own
- * until the next step begins, and scales change in steps of their own.
+ * Counts what FP8 casts lose while the programs of a step run. Only reads: operands of a step keep their memory until the next step begins,
+ * and scales are updated in separate steps.
  */
 final class Fp8Watch {
     private record Seen(Fp8Layer layer, LinearTensor tensor, CastCounts counts, int historyLength) {}
 
     private final Map<String, Seen> seen = new LinkedHashMap<>();
 
-    /** Weights that an earlier program of the step has cast. */
+    /** Weights already cast by an earlier program of the step. */
     private final Set<String> prepared = new HashSet<>();
 
-    /** What watches one program with these layers. */
+    /** An observer of a program with these FP8 layers. */
     StepObserver of(List<Fp8Layer> layers) {
         Map<String, Fp8Layer> byNode = new HashMap<>();
         layers.forEach(l -> byNode.put(l.node(), l));
@@ -53,7 +53,7 @@ final class Fp8Watch {
         };
     }
 
-    /** All tensors so far. Ages of scales are for others to know. */
+    /** All tensors counted so far. Scale ages are 0; {@link dev.octet.trainer.hook.Fp8Health} fills them in. */
     List<Fp8Tensor> tensors() {
         return seen.entrySet().stream()
                 .map(e -> tensor(e.getKey(), e.getValue()))
@@ -110,7 +110,7 @@ final class Fp8Watch {
         return isWeight ? LinearTensor.WEIGHT : LinearTensor.INPUT;
     }
 
-    /** The gradient, which is cast within backward, once for all products that take it in the same form. */
+    /** Counts the upstream gradient: backward casts it once for all products that take it in the same form. */
     private void gradient(Fp8Layer layer, Fp8Linear op, Step step, Executable running, Arena arena) {
         Set<CodedMatrix> forms = new LinkedHashSet<>();
         addForm(forms, op.dgrad(), step.gradients().get(Fp8Linear.X));

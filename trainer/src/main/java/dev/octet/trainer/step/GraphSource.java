@@ -9,24 +9,24 @@ import java.util.Map;
 import java.util.function.BiFunction;
 
 /**
- * A model that programs are made of.
+ * A model from which programs are built.
  *
- * @param graph canonical, with symbols for open sizes
- * @param at a graph for one size of everything, from it and the number of each symbol; whoever imports models gives it
+ * @param graph canonical, with symbols for open dimensions
+ * @param at from {@code graph} and a size for each symbol to the graph with concrete shapes; the model importer provides it
  */
 public record GraphSource(GraphModel graph, BiFunction<GraphModel, Map<String, Long>, GraphModel> at) {
-    /** A model without open sizes. */
+    /** A model without open dimensions. */
     public static GraphSource fixed(GraphModel graph) {
         return new GraphSource(graph, (g, sizes) -> g);
     }
 
-    /** The model with parameters that the export wrote twice as one. */
+    /** The model with these ties restored: each pair becomes one parameter. */
     public GraphSource withTies(List<Ties.Tie> ties) {
         return new GraphSource(Ties.restore(graph, ties), at);
     }
 
     /**
-     * The graph for inputs of these shapes; shapes of other names are passed over.
+     * The graph at the shapes of its inputs; entries with other names are ignored.
      *
      * @throws dev.octet.formats.error.InvalidDataException when the shapes contradict the graph or each other
      */

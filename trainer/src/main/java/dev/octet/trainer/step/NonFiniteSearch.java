@@ -16,9 +16,10 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Watches a program run again, and says which step first made a number that is not finite. Infinities in forward values may be meant
- * (masks are made with them), so a NaN counts more, and so does the infinity of a matrix product; in gradients everything counts. Casts of
- * weights and to FP8 are passed over: the layer that reads them is named, with its product.
+ * Finds the first step of a repeated program that produced a non-finite number. In forward values, infinities may be intended (masks use
+ * them), so only a NaN or the infinity of a matrix product ends the search; the first other infinity is reported if neither follows. In
+ * gradients any non-finite number ends it. Casts of weights and casts to FP8 are skipped: the Linear that reads them is reported, with its
+ * product.
  */
 final class NonFiniteSearch implements StepObserver {
     private static final int CHUNK = 1 << 16;
@@ -28,7 +29,7 @@ final class NonFiniteSearch implements StepObserver {
     private @Nullable String infinity;
     private @Nullable String found;
 
-    /** Node, operator and product of the first bad step; empty when none was seen. */
+    /** Node, operator and product of the first bad step; empty when no step was bad. */
     Optional<String> where() {
         return Optional.ofNullable(found).or(() -> Optional.ofNullable(infinity));
     }
@@ -53,7 +54,7 @@ final class NonFiniteSearch implements StepObserver {
         }
     }
 
-    /** A NaN of a value, or else its first infinity. */
+    /** A NaN among a value's elements, or else its first infinity. */
     private static OptionalDouble bad(Value value, Executable running) {
         if (!Readings.isFloat(value.type().dtype())) {
             return OptionalDouble.empty();
@@ -83,7 +84,7 @@ final class NonFiniteSearch implements StepObserver {
         if (step.backward() || Double.isNaN(x)) {
             found = where;
         } else if (isProduct(step)) {
-            // unless it only handed on what an earlier step made
+            // unless it only passed on an earlier step's infinity
             found = infinity != null && readsInfinity(step, running) ? infinity : where;
         } else if (infinity == null) {
             infinity = where;
@@ -94,7 +95,7 @@ final class NonFiniteSearch implements StepObserver {
         return step.inputs().stream().anyMatch(v -> v != null && bad(v, running).isPresent());
     }
 
-    /** Linears are told apart by their three products. */
+    /** The part of the step with the bad number; of the products of a Linear, its name. */
     private static String product(Step step, int i) {
         boolean linear = LINEARS.contains(step.op().type());
         if (!step.backward()) {

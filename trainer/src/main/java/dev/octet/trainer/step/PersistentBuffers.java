@@ -25,8 +25,8 @@ import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 
 /**
- * What outlives a step on a device, by name, for checkpoints. What a checkpoint holds for values that no program has asked for yet waits
- * here until one does: programs are made when their shapes first come.
+ * Device memory that outlives a step, by name, for checkpoints. Programs are built when their shapes first occur; checkpoint values that no
+ * program uses yet are kept here until one does.
  */
 final class PersistentBuffers implements AutoCloseable {
     private final Device device;
@@ -40,7 +40,7 @@ final class PersistentBuffers implements AutoCloseable {
         this.memory = device.allocate(List.of());
     }
 
-    /** Makes a program ready; its states have their first elements, or those of the checkpoint. */
+    /** Loads a program; its states start with their initial elements, or with those of the checkpoint. */
     Executable load(Program program) {
         Executable executable = device.load(program, memory);
         for (Value v : program.lasting()) {
@@ -54,13 +54,13 @@ final class PersistentBuffers implements AutoCloseable {
         return executable;
     }
 
-    /** What values of these names begin with, unless a checkpoint says otherwise; not copied. */
+    /** Initial elements of values with these names, unless a checkpoint has them; not copied. */
     void offer(Map<String, Tensor> initial) {
         waiting.putAll(initial);
         offered.addAll(initial.keySet());
     }
 
-    /** Sums of gradients begin anew. */
+    /** Zeroes all gradient sums. */
     void zeroGradients() {
         for (Value v : values.values()) {
             if (v.role() == ValueRole.GRADIENT) {
@@ -69,7 +69,7 @@ final class PersistentBuffers implements AutoCloseable {
         }
     }
 
-    /** What backward begins with. */
+    /** Writes the gradient from which backward starts. */
     void writeLossGradient(Program program, float x) {
         Value seed = values.get(Program.LOSS_GRADIENT);
         if (seed == null) {
@@ -78,7 +78,7 @@ final class PersistentBuffers implements AutoCloseable {
         write(seed, Tensor.ofFloats(Arena.ofAuto(), seed.name(), seed.type().shape(), x));
     }
 
-    /** A single F32 or F64. */
+    /** Reads a single F32 or F64. */
     double readNumber(Value value) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment bytes = arena.allocate(value.type().byteSize(), 8);
@@ -87,7 +87,7 @@ final class PersistentBuffers implements AutoCloseable {
         }
     }
 
-    /** Elements of the F32 states with such names. */
+    /** Elements of the F32 states with matching names. */
     Map<String, float[]> floats(Predicate<String> names) {
         Map<String, Fetched> fetched = new TreeMap<>();
         for (Value v : values.values()) {
@@ -100,7 +100,7 @@ final class PersistentBuffers implements AutoCloseable {
         return floats;
     }
 
-    /** Elements of a parameter's gradient times {@code factor}. */
+    /** Elements of a parameter's gradient, times {@code factor}. */
     float[] readGradient(String parameter, float factor) {
         Value v = values.values().stream()
                 .filter(x -> x.role() == ValueRole.GRADIENT && x.name().equals("d:" + parameter))
@@ -134,12 +134,12 @@ final class PersistentBuffers implements AutoCloseable {
         return memory;
     }
 
-    /** Bytes of all values so far. */
+    /** Total bytes of all values so far. */
     long bytes() {
         return values.values().stream().mapToLong(v -> v.type().byteSize()).sum();
     }
 
-    /** Shapes of all values of a role. */
+    /** Shapes of all values with a role. */
     Map<String, Shape> shapes(ValueRole role) {
         Map<String, Shape> shapes = new TreeMap<>();
         values.values().stream()
@@ -148,7 +148,7 @@ final class PersistentBuffers implements AutoCloseable {
         return shapes;
     }
 
-    /** Copies of all values of a role, with those that wait. */
+    /** Copies of all values with a role, including those that no program uses yet. */
     Map<String, Tensor> copies(ValueRole role, Arena arena) {
         return all(
                 role,
@@ -160,7 +160,10 @@ final class PersistentBuffers implements AutoCloseable {
                 tensor -> copy(tensor, arena));
     }
 
-    /** All values of a role, with those that wait, as they are until something is computed or written; see {@link Memory#view}. */
+    /**
+     * Views of all values with a role, including those that no program uses yet, valid until the next computation or write; see {@link
+     * Memory#view}.
+     */
     Map<String, Tensor> views(ValueRole role, Arena arena) {
         return all(role, value -> new Tensor(spec(value), memory.view(value, arena)), UnaryOperator.identity());
     }
@@ -193,9 +196,9 @@ final class PersistentBuffers implements AutoCloseable {
     }
 
     /**
-     * Puts values back; those that no program has yet wait.
+     * Restores values; those that no program uses yet are kept.
      *
-     * @throws InvalidDataException when one has another type or shape
+     * @throws InvalidDataException when a value has the wrong type or shape
      */
     void restore(Map<String, Tensor> saved) {
         saved.forEach((name, tensor) -> {

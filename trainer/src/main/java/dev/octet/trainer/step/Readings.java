@@ -6,11 +6,11 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 
-/** Values copied from a device by whoever watches its steps. */
+/** Copies values from a device for the observers of its steps. */
 final class Readings {
     private Readings() {}
 
-    /** Elements of a value that is there now. */
+    /** Elements of a value that is in memory now. */
     static CpuTensor of(Value value, Executable running, Arena arena) {
         long bytes = value.type().byteSize();
         // one byte at least: an empty segment has no address
@@ -20,14 +20,14 @@ final class Readings {
         return copy;
     }
 
-    /** A single F32. */
+    /** Reads a single F32. */
     static float number(Value value, Executable running, Arena arena) {
         float[] one = new float[1];
         of(value, running, arena).read(0, one, 0, 1);
         return one[0];
     }
 
-    /** Whether elements of a type can be something other than finite. */
+    /** Whether elements of a type can be non-finite. */
     static boolean isFloat(DType dtype) {
         return dtype == DType.F32 || dtype == DType.F16 || dtype == DType.BF16;
     }

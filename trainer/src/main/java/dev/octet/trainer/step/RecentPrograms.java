@@ -9,9 +9,9 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
- * Programs by what they were made for (shapes). The {@value #MAX} used last are kept, so that data of many shapes does not fill the memory.
+ * Programs by key (shapes). Keeps the {@value #MAX} most recently used, so that data with many shapes does not fill the memory.
  *
- * @param <K> what a program is made for
+ * @param <K> what a program is built for
  * @param <P> a program on a device
  */
 final class RecentPrograms<K, P> implements AutoCloseable {
@@ -25,7 +25,7 @@ final class RecentPrograms<K, P> implements AutoCloseable {
         this.closing = closing;
     }
 
-    /** The program for this, made if there is none. */
+    /** The program for a key, built if it is not kept. */
     P get(K key, Function<K, P> make) {
         P program = programs.get(key);
         if (program == null) {
@@ -39,7 +39,7 @@ final class RecentPrograms<K, P> implements AutoCloseable {
         return program;
     }
 
-    /** Those that are kept. */
+    /** All kept programs. */
     Collection<P> all() {
         return Collections.unmodifiableCollection(programs.values());
     }

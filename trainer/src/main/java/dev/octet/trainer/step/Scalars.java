@@ -7,7 +7,7 @@ import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
-/** Single F32 numbers to and from a device. */
+/** Writes and reads single F32 numbers in device memory. */
 final class Scalars implements AutoCloseable {
     private final Arena arena = Arena.ofShared();
     private final MemorySegment bytes = arena.allocate(Float.BYTES, Float.BYTES);

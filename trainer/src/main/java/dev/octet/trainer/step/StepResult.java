@@ -5,17 +5,17 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What a step did.
+ * The result of a step.
  *
  * @param loss mean over its micro-batches, without loss scale
- * @param lossParts what the loss is the weighted sum of, as {@link dev.octet.trainer.loss.LossValue} has them
- * @param gradNorm norm of all gradients together before clipping, loss scale taken out
- * @param skipped whether parameters stayed as they were, because something was not finite
+ * @param lossParts terms of the loss if it is a weighted sum, as in {@link dev.octet.trainer.loss.LossValue}
+ * @param gradNorm global gradient norm before clipping, without loss scale
+ * @param skipped whether the parameters were left unchanged because something was not finite
  * @param nonFinite what was not finite: {@code loss}, or the gradients' parameters; empty when all was finite
- * @param where the program's first step whose result was not finite; empty when it was not searched for
- * @param lossScale what the loss was multiplied with
- * @param nextLossScale what the next one will be
- * @param fp8 how tensors fitted their FP8 codes, in the order in which they were first cast; empty when it was not measured
+ * @param where the program's first step with a non-finite result; empty when it was not searched for
+ * @param lossScale scale that the loss was multiplied by
+ * @param nextLossScale scale of the next loss
+ * @param fp8 how well tensors fitted their FP8 codes, in the order in which they were first cast; empty when not measured
  */
 public record StepResult(
         double loss,

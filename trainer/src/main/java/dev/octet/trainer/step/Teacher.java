@@ -23,7 +23,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 
-/** A model that is not trained, in F32: its output for a micro-batch is what a student's is to come near to. */
+/** The teacher of a distillation: a frozen model in F32 whose output for a micro-batch the student learns to match. */
 public final class Teacher implements AutoCloseable {
     private static final String WHERE = "loss: {distillation: {teacher: ...}}";
 
@@ -39,10 +39,10 @@ public final class Teacher implements AutoCloseable {
     }
 
     /**
-     * A teacher of a student. Its output is the one called as the student's, or the only one.
+     * A teacher for a student. Its output is the one with the student's output name, or its only one.
      *
-     * @param output of the student that is to come near to the teacher's
-     * @throws UnsupportedModelException when it has inputs that the student has not, or no such output
+     * @param output the student's output that is to match the teacher's
+     * @throws UnsupportedModelException when it has an input that the student lacks, or no matching output
      */
     public static Teacher of(GraphSource source, GraphSource student, String output, Device device) {
         List<String> fed = names(student.graph().graph().requiredInputs());
@@ -52,14 +52,14 @@ public final class Teacher implements AutoCloseable {
             throw new UnsupportedModelException(
                     "the teacher wants inputs " + more + ", which the trained model does not have: it has " + fed,
                     WHERE,
-                    "give a teacher that is fed as the trained model is");
+                    "use a teacher with the same inputs as the trained model");
         }
         List<String> outputs = names(source.graph().graph().outputs());
         if (!outputs.contains(output) && outputs.size() != 1) {
             throw new UnsupportedModelException(
-                    "the teacher has outputs " + outputs + " and no '" + output + "', which the loss is computed from",
+                    "the teacher has outputs " + outputs + " but not '" + output + "', from which the loss is computed",
                     WHERE,
-                    "name the teacher's output as the trained model's, or give it only one");
+                    "give the teacher's output the same name, or give the teacher a single output");
         }
         return new Teacher(source, outputs.contains(output) ? output : outputs.getFirst(), device);
     }
@@ -68,7 +68,7 @@ public final class Teacher implements AutoCloseable {
         return values.stream().map(ValueInfo::name).toList();
     }
 
-    /** The micro-batch with the teacher's output, as {@link LossGraph#TEACHER}. */
+    /** The micro-batch with the teacher's output added, as {@link LossGraph#TEACHER}. */
     public MicroBatch answer(MicroBatch batch, Arena arena) {
         Executable executable = programs.get(batch.shapes(), s -> memory.load(program(s)));
         executable

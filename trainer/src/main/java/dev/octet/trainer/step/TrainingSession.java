@@ -41,11 +41,11 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A model on a device with all that training it needs. Programs are made when the shapes of a micro-batch first come; those of the
- * {@value RecentPrograms#MAX} shapes used last are kept. Not thread-safe.
+ * A model on a device, ready for training. Programs are built when the shapes of a micro-batch first occur; those of the {@value
+ * RecentPrograms#MAX} most recently used shapes are kept. Not thread-safe.
  */
 public final class TrainingSession implements AutoCloseable {
-    /** Names of states are {@link Fp8Layer#slot} with these, or {@code .amax_history}. */
+    /** State names are {@link Fp8Layer#slot} with one of these suffixes or {@code .amax_history}. */
     private static final String FP8 = "fp8.";
 
     private static final String QUANT_SCALE = ".quant_scale";
@@ -61,7 +61,7 @@ public final class TrainingSession implements AutoCloseable {
 
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
-    /** @param fp8 what of the program is in FP8 */
+    /** @param fp8 which parts of the program compute in FP8 */
     private record Loaded(
             Executable executable, Value loss, Map<String, Value> lossParts, CountedPositions counted, Fp8Choice fp8) {}
 
@@ -85,17 +85,17 @@ public final class TrainingSession implements AutoCloseable {
         return weights;
     }
 
-    /** Makes the programs for micro-batches like this one, so that what cannot be trained is known before the first step. */
+    /** Builds the programs for micro-batches of these shapes, so that untrainable models are rejected before the first step. */
     public void prepare(MicroBatch like) {
         loaded(like, true);
     }
 
-    /** The program for micro-batches like this one. */
+    /** The program for micro-batches of these shapes. */
     public Program program(MicroBatch like) {
         return loaded(like, true).executable().program();
     }
 
-    /** Shapes of the weights that programs so far use. */
+    /** Shapes of the weights that the programs built so far use. */
     public Map<String, Shape> parameterShapes() {
         return memory.shapes(ValueRole.PARAMETER);
     }
@@ -144,16 +144,16 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private Update update() {
-        return Objects.requireNonNull(update, "no program was made yet");
+        return Objects.requireNonNull(update, "no program was built yet");
     }
 
     /**
-     * One step.
+     * Runs one step.
      *
-     * @param batches the micro-batches it has
+     * @param batches its micro-batches
      * @param lr learning rate
-     * @param afterBackward sees the gradients before they are used; null for nobody
-     * @param measuresFp8 whether it is counted what casts to FP8 lose; changes no number of the step
+     * @param afterBackward reads the gradients before they are clipped and used; may be null
+     * @param measuresFp8 whether to count what FP8 casts lose; does not change the step's numbers
      */
     public StepResult step(
             List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
@@ -169,7 +169,7 @@ public final class TrainingSession implements AutoCloseable {
         scalars.write(memory.memory(), program.learningRate(), (float) lr);
         scalars.write(memory.memory(), program.unscale(), setup.scaling().inverse(scale));
         update().executable().run(Phase.UPDATE);
-        // the device has decided by itself whether the step counts: only now somebody waits for it
+        // the device has already decided whether the step counts: the host waits only from here on
         Fetched norm = memory.memory().fetch(program.norm());
         Fetched nonFinite = memory.memory().fetch(program.nonFinite());
         LossValue loss = LossValue.mean(losses.stream().map(Supplier::get).toList());
@@ -177,7 +177,7 @@ public final class TrainingSession implements AutoCloseable {
         return result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
     }
 
-    /** Sums gradients over the micro-batches; gives their losses once they are there. */
+    /** Accumulates gradients over the micro-batches; returns suppliers of their losses, which wait for the device. */
     private List<Supplier<LossValue>> forwardAndBackward(List<MicroBatch> batches, @Nullable Fp8Watch watch) {
         Set<Executable> prepared = new HashSet<>();
         List<Supplier<LossValue>> losses = new ArrayList<>();
@@ -222,7 +222,7 @@ public final class TrainingSession implements AutoCloseable {
         if (!counts) {
             bad = Double.isFinite(loss.total()) ? badGradients(update().program()) : "loss";
         }
-        // with a scale that moves an overflow is expected and says nothing of the model
+        // with dynamic loss scaling an overflow is expected and does not point to a problem in the model
         boolean searched =
                 !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
         String where = searched ? search(batches) : "";
@@ -244,7 +244,7 @@ public final class TrainingSession implements AutoCloseable {
                 : "gradient of " + String.join(", ", bad.subList(0, shown)) + more;
     }
 
-    /** Runs the micro-batches again, watched; what recipes remember is put back afterwards. */
+    /** Repeats the micro-batches under observation to find the first non-finite result; restores the recipes' state afterwards. */
     private String search(List<MicroBatch> batches) {
         try (Arena arena = Arena.ofConfined()) {
             Map<String, Tensor> states = memory.copies(ValueRole.STATE, arena);
@@ -286,39 +286,39 @@ public final class TrainingSession implements AutoCloseable {
         };
     }
 
-    /** Mean loss of a micro-batch with the weights as they are; changes nothing. */
+    /** Mean loss of a micro-batch with the current weights; changes no state. */
     public LossValue evaluate(MicroBatch batch) {
         Loaded loaded = loaded(batch, false);
         loaded.executable().run(Phase.PREPARE);
         return forward(loaded, batch).get();
     }
 
-    /** What the next loss will be multiplied with, and what else loss scaling remembers. */
+    /** Loss-scaling state, with the scale of the next loss. */
     public LossScaling.State scale() {
         return scale;
     }
 
-    /** Master weights, copied. */
+    /** Copies of the master weights. */
     public Map<String, Tensor> parameters(Arena arena) {
         return memory.copies(ValueRole.PARAMETER, arena);
     }
 
-    /** F32 master weights as they are until the next step: what a checkpoint is written from. */
+    /** Views of the F32 master weights for writing a checkpoint, valid until the next step. */
     public Map<String, Tensor> parameterViews(Arena arena) {
         return memory.views(ValueRole.PARAMETER, arena);
     }
 
-    /** Moments, scales, histories and the like as they are until the next step. */
+    /** Views of moments, scales, histories and other state, valid until the next step. */
     public Map<String, Tensor> stateViews(Arena arena) {
         return memory.views(ValueRole.STATE, arena);
     }
 
-    /** Moments, scales, histories and the like, copied. */
+    /** Copies of moments, scales, histories and other state. */
     public Map<String, Tensor> state(Arena arena) {
         return memory.copies(ValueRole.STATE, arena);
     }
 
-    /** What the program for micro-batches like this one computes in FP8. */
+    /** The layers that the program for micro-batches of these shapes computes in FP8. */
     public Fp8Choice fp8(MicroBatch like) {
         return loaded(like, true).fp8();
     }
@@ -332,19 +332,19 @@ public final class TrainingSession implements AutoCloseable {
         return scales;
     }
 
-    /** Largest magnitudes of the last step's inputs, and with delayed scaling of weights and gradients, by {@link Fp8Layer#slot}. */
+    /** Amaxes of the last step by {@link Fp8Layer#slot}: of inputs, and with delayed scaling of weights and gradients. */
     public Map<String, Float> amaxes() {
         Map<String, Float> amaxes = new TreeMap<>();
-        // of a history the newest is the last
+        // the newest entry of a history is its last
         memory.floats(name -> name.startsWith(FP8) && name.contains(AMAX))
                 .forEach((name, x) -> amaxes.put(name.substring(0, name.lastIndexOf(AMAX)), x[x.length - 1]));
         return amaxes;
     }
 
     /**
-     * Goes on from a checkpoint.
+     * Resumes from a checkpoint.
      *
-     * @throws InvalidDataException when something has another type or shape
+     * @throws InvalidDataException when a tensor has the wrong type or shape
      */
     public void restore(Map<String, Tensor> parameters, Map<String, Tensor> state, LossScaling.State lossScale) {
         memory.restore(parameters);

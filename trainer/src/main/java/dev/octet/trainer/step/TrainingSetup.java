@@ -11,13 +11,13 @@ import java.util.TreeSet;
 import java.util.regex.Pattern;
 
 /**
- * What stays the same over all steps of a run.
+ * The fixed parts of a run, the same in every step.
  *
  * @param source the model
  * @param parameters its weights
- * @param trained those of them that are trained
- * @param noDecay parameters with one of these anywhere in the name have no weight decay
- * @param maxNorm largest norm of all gradients together; infinity for any
+ * @param trained names of the parameters to train
+ * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
+ * @param maxNorm largest allowed global gradient norm; infinity for no clipping
  */
 public record TrainingSetup(
         GraphSource source,

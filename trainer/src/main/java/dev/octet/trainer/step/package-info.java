@@ -1,6 +1,6 @@
 /**
- * One step of a run, from micro-batches to new parameters: programs per shape, the memory they share, loss scaling, and what was not
- * finite. Knows no files.
+ * One training step, from micro-batches to new parameters: programs per shape, the memory they share, loss scaling, and the search for
+ * non-finite numbers. Reads and writes no files.
  */
 @NullMarked
 package dev.octet.trainer.step;

@@ -228,6 +228,6 @@ class LossGraphTest {
         InvalidDataException e = assertThrows(
                 InvalidDataException.class,
                 () -> LossGraph.of(passing(logits, null), config("causal-lm.w60.t1.labels"), Map.of()));
-        assertEquals("there are no labels 'labels'", e.what());
+        assertEquals("the labels 'labels' are missing", e.what());
     }
 }

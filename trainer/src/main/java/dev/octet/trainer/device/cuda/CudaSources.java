@@ -1,6 +1,7 @@
 package dev.octet.trainer.device.cuda;
 
 import dev.octet.trainer.kernel.CudaSource;
+import dev.octet.trainer.op.Ops;
 import java.io.IOException;
 import java.net.URI;
 import java.net.URISyntaxException;
@@ -35,7 +36,12 @@ final class CudaSources {
     static List<CudaSource> all() throws IOException {
         List<CudaSource> sources = new ArrayList<>();
         for (String name : names()) {
-            sources.addAll(variants(CudaSource.of(CudaSource.class, name)));
+            CudaSource plain = CudaSource.of(CudaSource.class, name);
+            String file = name.substring(name.lastIndexOf('/') + 1);
+            sources.addAll(variants(Ops.WRITTEN_SOURCES.stream()
+                    .filter(s -> s.file().equals(file))
+                    .findFirst()
+                    .orElse(plain)));
         }
         return sources;
     }
@@ -46,7 +52,7 @@ final class CudaSources {
                 .lines()
                 .filter(l -> l.startsWith(VARIANTS))
                 .flatMap(l -> Stream.of(l.substring(VARIANTS.length()).split(";", -1)))
-                .map(v -> new CudaSource(plain.beside(), plain.file(), macros(v.strip())))
+                .map(v -> plain.with(macros(v.strip())))
                 .toList();
         return variants.isEmpty() ? List.of(plain) : variants;
     }

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.accumulate;
 
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
@@ -9,6 +10,10 @@ import java.util.List;
  * contributions.
  */
 public record Accumulate(OperandType a, OperandType x) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Accumulate> ENTRY =
+            OpEntry.of(Accumulate.class, new AccumulateReference(), new AccumulateCpu(), new AccumulateCuda());
+
     public Accumulate {
         if (!a.shape().equals(x.shape())) {
             throw new IllegalArgumentException(a + " and " + x + " cannot be added");

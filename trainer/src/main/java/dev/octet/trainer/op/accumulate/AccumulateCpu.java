@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Tile by tile; in place when y is a. */
-public final class AccumulateCpu implements CpuKernel<Accumulate> {
+final class AccumulateCpu implements CpuKernel<Accumulate> {
     @Override
     public void forward(Accumulate op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor a = frame.input(0);

@@ -9,7 +9,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Packs of 16 bytes, four to a thread: the sum is bound by memory alone. In place when y is a. */
-public final class AccumulateCuda implements CudaKernel<Accumulate> {
+final class AccumulateCuda implements CudaKernel<Accumulate> {
     /** As in the source. */
     private static final int THREADS = 256;
 

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** da = dx = dy. */
-public final class AccumulateReference implements ReferenceKernel<Accumulate> {
+final class AccumulateReference implements ReferenceKernel<Accumulate> {
     @Override
     public void forward(Accumulate op, Frame<double[]> frame) {
         double[] a = frame.input(0);

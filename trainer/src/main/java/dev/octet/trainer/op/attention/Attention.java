@@ -3,6 +3,7 @@ package dev.octet.trainer.op.attention;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -43,8 +44,13 @@ public record Attention(
         boolean causal,
         float scale)
         implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Attention> ENTRY =
+            OpEntry.of(Attention.class, new AttentionReference(), new AttentionCpu(), new AttentionCuda())
+                .onnx("Attention", Attention::read);
+
     /** Reads ONNX Attention of opsets 23 and 24. */
-    public static Attention read(OpSource source) {
+    static Attention read(OpSource source) {
         refuseWhatIsForInference(source);
         OperandType q = source.input(0);
         OperandType k = source.input(1);

@@ -19,7 +19,7 @@ import java.util.function.IntConsumer;
  * the second-level cache; each block is five small products backward (scores, dp, dv, dq, dk) and two forward. Causal blocks leave
  * out the keys that none of their queries may see.
  */
-public final class AttentionCpu implements CpuKernel<Attention> {
+final class AttentionCpu implements CpuKernel<Attention> {
     /** Scores of a block, in F32: a quarter of a second-level cache of 1 MiB. */
     private static final int BLOCK = 1 << 16;
 

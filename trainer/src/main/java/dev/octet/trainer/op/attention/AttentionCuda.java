@@ -9,7 +9,7 @@ import dev.octet.trainer.kernel.Frame;
  * Without a matrix of queries by keys in memory, in either direction; backward without atomic sums, so with the same bits every time. On
  * tensor cores where {@link FlashAttention#computes}, else on the ordinary units.
  */
-public final class AttentionCuda implements CudaKernel<Attention> {
+final class AttentionCuda implements CudaKernel<Attention> {
     @Override
     public void forward(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
         if (hasNoQueries(op)) {

@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
  * Query by query: with p = softmax(s), s = scale·q·kᵀ + mask and y = p·v,
  * dv = pᵀ·dy, dp = dy·vᵀ, ds = p ⊙ (dp - sum(dp ⊙ p)), dq = scale·ds·k, dk = scale·dsᵀ·q, dmask = ds.
  */
-public final class AttentionReference implements ReferenceKernel<Attention> {
+final class AttentionReference implements ReferenceKernel<Attention> {
     /** What is done with one query. */
     private interface Query {
         void accept(int b, int h, int i);

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.batchnorm;
 
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -15,8 +16,13 @@ import java.util.List;
  * @param inner elements of a channel of a sample
  */
 public record BatchNormalization(OperandType x, int samples, int channels, int inner, float epsilon) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<BatchNormalization> ENTRY =
+            OpEntry.of(BatchNormalization.class, new BatchNormalizationReference(), new BatchNormalizationCpu(), new BatchNormalizationCuda())
+                .onnx("BatchNormalization", BatchNormalization::read);
+
     /** Reads ONNX BatchNormalization. */
-    public static BatchNormalization read(OpSource source) {
+    static BatchNormalization read(OpSource source) {
         OperandType x = source.input(0);
         boolean hasStatistics = source.node().outputs().stream().skip(1).anyMatch(o -> !o.isEmpty());
         if (source.node().intAttribute("training_mode", 0) != 0 || hasStatistics) {

@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.VectorMath;
 
 /** A channel is one piece; its sums run over the samples in order. */
-public final class BatchNormalizationCpu implements CpuKernel<BatchNormalization> {
+final class BatchNormalizationCpu implements CpuKernel<BatchNormalization> {
     @Override
     public void forward(BatchNormalization op, Frame<CpuTensor> frame, CpuContext cpu) {
         cpu.parallel().pieces(op.channels(), c -> {

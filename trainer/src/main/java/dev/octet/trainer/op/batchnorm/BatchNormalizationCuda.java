@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Eight elements a thread; the sums of a channel in two stages, cut by shapes alone. */
-public final class BatchNormalizationCuda implements CudaKernel<BatchNormalization> {
+final class BatchNormalizationCuda implements CudaKernel<BatchNormalization> {
     private static final CudaSource SOURCE = CudaSource.of(BatchNormalizationCuda.class, "batchnorm.cu");
     private static final int THREADS = 256;
 

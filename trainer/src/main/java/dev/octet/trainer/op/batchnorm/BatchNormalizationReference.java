@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** With r = 1 / √(variance + epsilon): dx = dy · scale · r; dscale = Σ dy (x - mean) r; dbias = Σ dy. */
-public final class BatchNormalizationReference implements ReferenceKernel<BatchNormalization> {
+final class BatchNormalizationReference implements ReferenceKernel<BatchNormalization> {
     @Override
     public void forward(BatchNormalization op, Frame<double[]> frame) {
         for (int i = 0; i < frame.input(0).length; i++) {

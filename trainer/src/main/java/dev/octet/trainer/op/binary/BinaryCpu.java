@@ -8,9 +8,9 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.RepeatedGradient;
 
 /** Tile by tile in F32; integers and F64, which are rare and small, one by one in F64. */
-public final class BinaryCpu<O extends BinaryOp> implements CpuKernel<O> {
+final class BinaryCpu implements CpuKernel<Binary> {
     @Override
-    public void forward(O op, Frame<CpuTensor> frame, CpuContext cpu) {
+    public void forward(Binary op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor a = frame.input(0);
         CpuTensor b = frame.input(1);
         CpuTensor y = frame.output(0);
@@ -35,7 +35,7 @@ public final class BinaryCpu<O extends BinaryOp> implements CpuKernel<O> {
     }
 
     @Override
-    public void backward(O op, Frame<CpuTensor> frame, CpuContext cpu) {
+    public void backward(Binary op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor g = frame.upstream(0);
         Pair p = op.pair();
         Broadcast broadcast = Broadcast.of(p.y().shape(), p.a().shape(), p.b().shape());
@@ -43,7 +43,7 @@ public final class BinaryCpu<O extends BinaryOp> implements CpuKernel<O> {
     }
 
     /** The gradients of a tile, before repetitions are summed. */
-    private record Gradients(BinaryOp op, Frame<CpuTensor> frame, Broadcast broadcast, CpuTensor g)
+    private record Gradients(Binary op, Frame<CpuTensor> frame, Broadcast broadcast, CpuTensor g)
             implements RepeatedGradient.Tiles {
         @Override
         public void compute(long from, int n, float[][] scratch, float[][] gradients) {
@@ -54,11 +54,10 @@ public final class BinaryCpu<O extends BinaryOp> implements CpuKernel<O> {
                     broadcast.read(i, frame.input(i), from, scratch[1 + i], n);
                 }
             }
-            if (frame.wantsGradient(0)) {
-                op.gradientA(up, scratch[1], scratch[2], gradients[0], n);
-            }
-            if (frame.wantsGradient(1)) {
-                op.gradientB(up, scratch[1], scratch[2], gradients[1], n);
+            for (int i = 0; i < 2; i++) {
+                if (frame.wantsGradient(i)) {
+                    op.gradient(i, up, scratch[1], scratch[2], gradients[i], n);
+                }
             }
         }
     }

@@ -19,37 +19,47 @@ import org.jspecify.annotations.Nullable;
  * Eight elements a thread where both operands have the result's type and shape or are broadcast in it, one by one in F64 where types differ.
  * Gradients of repeated operands are summed in two stages, in an order that depends on shapes alone.
  */
-public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
-    private static final CudaSource SOURCE = CudaSource.of(BinaryCuda.class, "binary.cu");
+public final class BinaryCuda implements CudaKernel<Binary> {
+    /** The kernels, with all rows of {@link BinaryFunction} in them. */
+    public static final CudaSource SOURCE =
+            CudaSource.of(BinaryCuda.class, "binary.cu").including(functions());
 
     /** Threads that sum repetitions together. */
     private static final long THREADS = 1 << 16;
 
-    /** Operators by the number that kernels know them by. */
-    private static final List<String> FUNCTIONS = List.of(
-            "Add",
-            "And",
-            "Div",
-            "Equal",
-            "Greater",
-            "GreaterOrEqual",
-            "Less",
-            "LessOrEqual",
-            "Max",
-            "Min",
-            "Mul",
-            "Or",
-            "Pow",
-            "PRelu",
-            "Sub",
-            "Xor");
-
-    private static int function(BinaryOp op) {
-        int number = FUNCTIONS.indexOf(op.type());
-        if (number < 0) {
-            throw new IllegalStateException(op.type() + " is not in binary.cu");
+    /** {@code value}, {@code gradient_a} and {@code gradient_b} of every function, by the number of its row. */
+    private static String functions() {
+        StringBuilder values = new StringBuilder();
+        List<StringBuilder> gradients = List.of(new StringBuilder(), new StringBuilder());
+        for (BinaryFunction f : BinaryFunction.values()) {
+            values.append(row(f, f.value().cuda()));
+            for (int i = 0; i < 2; i++) {
+                if (f.gradient(i).exists()) {
+                    gradients.get(i).append(row(f, f.gradient(i).cuda()));
+                }
+            }
         }
-        return number;
+        return """
+                template <typename R> DEVICE R value(int function, R a, R b) {
+                    switch (function) {
+                %s    default: return a;
+                    }
+                }
+                DEVICE float gradient_a(int function, float g, float a, float b, float constant) {
+                    switch (function) {
+                %s    default: return g;
+                    }
+                }
+                DEVICE float gradient_b(int function, float g, float a, float b) {
+                    switch (function) {
+                %s    default: return g;
+                    }
+                }
+                """.formatted(values, gradients.getFirst(), gradients.getLast());
+    }
+
+    private static String row(BinaryFunction f, String expression) {
+        return "    case %d: return %s; // %s\n".formatted(f.ordinal(), expression, f);
     }
 
     private static boolean isOneNarrowFloat(CudaTensor... tensors) {
@@ -63,7 +73,7 @@ public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
     }
 
     @Override
-    public void forward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
+    public void forward(Binary op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor a = frame.input(0);
         CudaTensor b = frame.input(1);
         CudaTensor y = frame.output(0);
@@ -75,7 +85,7 @@ public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
                     SOURCE,
                     "binary_forward_any",
                     Grid.over(n, 256, 1),
-                    function(op),
+                    op.function().ordinal(),
                     CudaSource.code(a.dtype()),
                     a,
                     CudaSource.code(b.dtype()),
@@ -86,13 +96,13 @@ public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
                     rank,
                     allAxes(broadcast, cuda));
         } else if (broadcast.isWhole(0) && broadcast.isWhole(1)) {
-            cuda.launch(SOURCE, "binary_forward_" + y.suffix(), Grid.over(n, 256, 8), function(op), a, b, y, n);
+            cuda.launch(SOURCE, "binary_forward_" + y.suffix(), Grid.over(n, 256, 8), op.function().ordinal(), a, b, y, n);
         } else {
             cuda.launch(
                     SOURCE,
                     "binary_spread_" + y.suffix(),
                     Grid.over(n, 256, 8),
-                    function(op),
+                    op.function().ordinal(),
                     a,
                     b,
                     y,
@@ -118,7 +128,7 @@ public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
     }
 
     @Override
-    public void backward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
+    public void backward(Binary op, Frame<CudaTensor> frame, CudaStream cuda) {
         Gradients gradients = new Gradients(op, frame, cuda);
         if (gradients.areOneTypeAndWhole()) {
             gradients.together();
@@ -133,21 +143,21 @@ public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
 
     /** What is wanted of one step. */
     private static final class Gradients {
-        private final BinaryOp op;
+        private final Binary op;
         private final Frame<CudaTensor> frame;
         private final CudaStream cuda;
         private final CudaTensor dy;
         private final Broadcast broadcast;
         private final float exponent;
 
-        Gradients(BinaryOp op, Frame<CudaTensor> frame, CudaStream cuda) {
+        Gradients(Binary op, Frame<CudaTensor> frame, CudaStream cuda) {
             this.op = op;
             this.frame = frame;
             this.cuda = cuda;
             this.dy = frame.upstream(0);
             Pair p = op.pair();
             this.broadcast = Broadcast.of(p.y().shape(), p.a().shape(), p.b().shape());
-            this.exponent = op instanceof Pow pow ? (float) pow.exponent().orElse(Double.NaN) : Float.NaN;
+            this.exponent = (float) op.constant();
         }
 
         private boolean areOneTypeAndWhole() {
@@ -188,7 +198,7 @@ public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
                     SOURCE,
                     "binary_backward_" + dy.suffix(),
                     Grid.over(dy.count(), 256, 8),
-                    function(op),
+                    op.function().ordinal(),
                     dy,
                     address(operand(0, true)),
                     address(operand(1, true)),
@@ -207,7 +217,7 @@ public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
                         SOURCE,
                         "binary_backward_any",
                         Grid.over(d.count(), 256, 1),
-                        function(op),
+                        op.function().ordinal(),
                         k,
                         code(dy),
                         dy,
@@ -235,7 +245,7 @@ public final class BinaryCuda<O extends BinaryOp> implements CudaKernel<O> {
                     SOURCE,
                     "binary_fold",
                     Grid.over(splits * d.count(), 256, 1),
-                    function(op),
+                    op.function().ordinal(),
                     k,
                     code(dy),
                     dy,

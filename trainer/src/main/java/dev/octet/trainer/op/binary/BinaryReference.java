@@ -5,11 +5,11 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Element by element; a repeated element gets the sum of the gradients of its repetitions. */
-public final class BinaryReference<O extends BinaryOp> implements ReferenceKernel<O> {
+final class BinaryReference implements ReferenceKernel<Binary> {
     private static final double[] NOT_READ = {Double.NaN};
 
     @Override
-    public void forward(O op, Frame<double[]> frame) {
+    public void forward(Binary op, Frame<double[]> frame) {
         Pair p = op.pair();
         Broadcast broadcast = Broadcast.of(p.y().shape(), p.a().shape(), p.b().shape());
         double[] a = frame.input(0);
@@ -21,7 +21,7 @@ public final class BinaryReference<O extends BinaryOp> implements ReferenceKerne
     }
 
     @Override
-    public void backward(O op, Frame<double[]> frame) {
+    public void backward(Binary op, Frame<double[]> frame) {
         Pair p = op.pair();
         Broadcast broadcast = Broadcast.of(p.y().shape(), p.a().shape(), p.b().shape());
         double[] g = frame.upstream(0);
@@ -37,8 +37,7 @@ public final class BinaryReference<O extends BinaryOp> implements ReferenceKerne
             for (int i = 0; i < g.length; i++) {
                 double ai = readsA ? a[(int) broadcast.index(0, i)] : Double.NaN;
                 double bi = readsB ? b[(int) broadcast.index(1, i)] : Double.NaN;
-                gradient[(int) broadcast.index(k, i)] +=
-                        k == 0 ? op.gradientA(g[i], ai, bi) : op.gradientB(g[i], ai, bi);
+                gradient[(int) broadcast.index(k, i)] += op.gradient(k, g[i], ai, bi);
             }
         }
     }

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.box;
 
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
@@ -10,12 +11,16 @@ import java.util.stream.LongStream;
 
 /** The inputs one after the other along an axis; the gradient is cut into their parts. */
 public record Concat(List<OperandType> inputs, int axis) implements StridedCopyOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Concat> ENTRY = StridedCopyOp.entry(Concat.class)
+            .onnx("Concat", Concat::read);
+
     public Concat {
         inputs = List.copyOf(inputs);
     }
 
     /** Reads ONNX Concat. */
-    public static Concat read(OpSource source) {
+    static Concat read(OpSource source) {
         List<OperandType> inputs = IntStream.range(0, source.inputs().size())
                 .mapToObj(source::input)
                 .toList();

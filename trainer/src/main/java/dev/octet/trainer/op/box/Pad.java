@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.box;
 
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -13,12 +14,16 @@ import java.util.stream.LongStream;
  * @param shape of the result
  */
 public record Pad(OperandType x, List<Long> before, Shape shape, double fill) implements StridedCopyOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Pad> ENTRY = StridedCopyOp.entry(Pad.class)
+            .onnx("Pad", Pad::read);
+
     public Pad {
         before = List.copyOf(before);
     }
 
     /** Reads ONNX Pad of mode {@code constant}: widths are an input from opset 11 on, an attribute before. */
-    public static Pad read(OpSource source) {
+    static Pad read(OpSource source) {
         OperandType x = source.input(0);
         int rank = x.shape().rank();
         String mode = source.node().textAttribute("mode", "constant");

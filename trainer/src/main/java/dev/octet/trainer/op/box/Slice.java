@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.box;
 
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.Arrays;
@@ -15,13 +16,17 @@ import java.util.stream.LongStream;
  * @param shape of the result
  */
 public record Slice(OperandType x, List<Long> starts, List<Long> steps, Shape shape) implements StridedCopyOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Slice> ENTRY = StridedCopyOp.entry(Slice.class)
+            .onnx("Slice", Slice::read);
+
     public Slice {
         starts = List.copyOf(starts);
         steps = List.copyOf(steps);
     }
 
     /** Reads ONNX Slice: starts, ends, axes and steps are inputs from opset 10 on, attributes (without steps) before. */
-    public static Slice read(OpSource source) {
+    static Slice read(OpSource source) {
         OperandType x = source.input(0);
         int rank = x.shape().rank();
         long[] starts = numbers(source, 1, "starts");

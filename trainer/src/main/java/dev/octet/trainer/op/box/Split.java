@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.box;
 
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
@@ -9,12 +10,16 @@ import java.util.List;
 
 /** x cut along an axis; gradients are joined, zeros where an output has none. */
 public record Split(OperandType x, int axis, List<Long> sizes) implements StridedCopyOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Split> ENTRY = StridedCopyOp.entry(Split.class)
+            .onnx("Split", Split::read);
+
     public Split {
         sizes = List.copyOf(sizes);
     }
 
     /** Reads ONNX Split: sizes are an input from opset 13 on, an attribute before; without, all are equal but perhaps the last. */
-    public static Split read(OpSource source) {
+    static Split read(OpSource source) {
         OperandType x = source.input(0);
         int axis = source.axis(source.node().intAttribute("axis", 0), x.shape().rank());
         long size = x.shape().dim(axis);

@@ -8,7 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.List;
 
 /** Runs of neighbouring elements are copied as bytes, whatever their type. Only what no box reaches is filled first. */
-public final class StridedCopyCpu<O extends StridedCopyOp> implements CpuKernel<O> {
+final class StridedCopyCpu<O extends StridedCopyOp> implements CpuKernel<O> {
     @Override
     public void forward(O op, Frame<CpuTensor> frame, CpuContext cpu) {
         List<StridedCopy> boxes = op.boxes();

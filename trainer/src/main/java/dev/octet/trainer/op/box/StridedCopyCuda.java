@@ -10,7 +10,7 @@ import dev.octet.trainer.kernel.Frame;
 import java.util.List;
 
 /** A copy for each box, whatever the type. Only what no box reaches is filled first. */
-public final class StridedCopyCuda<O extends StridedCopyOp> implements CudaKernel<O> {
+final class StridedCopyCuda<O extends StridedCopyOp> implements CudaKernel<O> {
     @Override
     public void forward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
         List<StridedCopy> boxes = op.boxes();

@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
 import java.util.Arrays;
 
 /** Element by element; the gradient goes the way back. */
-public final class StridedCopyReference<O extends StridedCopyOp> implements ReferenceKernel<O> {
+final class StridedCopyReference<O extends StridedCopyOp> implements ReferenceKernel<O> {
     @Override
     public void forward(O op, Frame<double[]> frame) {
         for (int j = 0; j < op.outputs().size(); j++) {

@@ -2,6 +2,7 @@ package dev.octet.trainer.op.cast;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -11,8 +12,12 @@ import java.util.List;
  * infinite); to an integer they are cut off; to a truth value they are 1 unless 0. The gradient is cast back.
  */
 public record Cast(OperandType from, DType to) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Cast> ENTRY = OpEntry.of(Cast.class, new CastReference(), new CastCpu(), new CastCuda())
+            .onnx("Cast", Cast::read);
+
     /** Reads ONNX Cast of any opset. */
-    public static Cast read(OpSource source) {
+    static Cast read(OpSource source) {
         int id = Math.toIntExact(source.node().intAttribute("to", 0));
         DType to = DType.ofOnnxId(id)
                 .filter(Cast::isKnown)

@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Tile by tile, through F32; integers to integers through I64. */
-public final class CastCpu implements CpuKernel<Cast> {
+final class CastCpu implements CpuKernel<Cast> {
     @Override
     public void forward(Cast op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);

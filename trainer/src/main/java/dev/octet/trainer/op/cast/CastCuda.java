@@ -9,7 +9,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Packs of 16 bytes of the wider type, four to a thread; through F32 like the other twins, integers to integers through I64. */
-public final class CastCuda implements CudaKernel<Cast> {
+final class CastCuda implements CudaKernel<Cast> {
     /** As in the source. */
     private static final int THREADS = 256;
 

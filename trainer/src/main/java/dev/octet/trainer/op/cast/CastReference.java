@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** y = rounded x; the rounding's derivative is taken to be 1. */
-public final class CastReference implements ReferenceKernel<Cast> {
+final class CastReference implements ReferenceKernel<Cast> {
     @Override
     public void forward(Cast op, Frame<double[]> frame) {
         double[] x = frame.input(0);

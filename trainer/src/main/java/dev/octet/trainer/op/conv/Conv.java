@@ -2,6 +2,7 @@ package dev.octet.trainer.op.conv;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.Collections;
@@ -27,8 +28,12 @@ public record Conv(
         Window rows,
         Window columns)
         implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Conv> ENTRY = OpEntry.of(Conv.class, new ConvReference(), new ConvCpu(), new ConvCuda())
+            .onnx("Conv", Conv::read);
+
     /** Reads ONNX Conv of any opset. */
-    public static Conv read(OpSource source) {
+    static Conv read(OpSource source) {
         OperandType x = source.input(0);
         OperandType w = source.input(1);
         int axes = x.shape().rank() - 2;

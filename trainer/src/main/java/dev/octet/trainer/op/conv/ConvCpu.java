@@ -18,7 +18,7 @@ import java.util.Arrays;
  *
  * <p>A piece is a group of a sample; the gradient of w is summed within a fixed number of parts of the batch, then over the parts.
  */
-public final class ConvCpu implements CpuKernel<Conv> {
+final class ConvCpu implements CpuKernel<Conv> {
     /** Elements of a matrix of taps: half a second-level cache of 1 MiB. */
     private static final int BLOCK = 1 << 17;
 

@@ -18,7 +18,7 @@ import dev.octet.trainer.op.reduce.ReduceCuda;
  * dy·tapsᵀ as one product over all outputs of a chunk. Kernels of one element, moved by one, need no taps but x itself. In groups, whose
  * products would be many and small, outputs are computed one by one.
  */
-public final class ConvCuda implements CudaKernel<Conv> {
+final class ConvCuda implements CudaKernel<Conv> {
     private static final CudaSource SOURCE = CudaSource.of(ConvCuda.class, "conv.cu");
     private static final int THREADS = 256;
 

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** y is a sum of x·w over the taps of each output; each such product gives its share to the gradients of x and w. */
-public final class ConvReference implements ReferenceKernel<Conv> {
+final class ConvReference implements ReferenceKernel<Conv> {
     /** One product of the sum: elements of y, x and w. */
     private interface Tap {
         void accept(int y, int x, int w);

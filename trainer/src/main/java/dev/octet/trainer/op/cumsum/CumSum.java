@@ -2,6 +2,7 @@ package dev.octet.trainer.op.cumsum;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -14,8 +15,13 @@ import java.util.stream.LongStream;
  * @param reverse whether sums run from the end
  */
 public record CumSum(OperandType x, int axis, boolean exclusive, boolean reverse) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<CumSum> ENTRY =
+            OpEntry.of(CumSum.class, new CumSumReference(), new CumSumCpu(), new CumSumCuda())
+                .onnx("CumSum", CumSum::read);
+
     /** Reads ONNX CumSum. */
-    public static CumSum read(OpSource source) {
+    static CumSum read(OpSource source) {
         OperandType x = source.input(0);
         return new CumSum(
                 x,

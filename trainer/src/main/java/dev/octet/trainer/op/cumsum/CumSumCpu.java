@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Line by line, sums in F64: exact for the counts and positions it mostly makes. */
-public final class CumSumCpu implements CpuKernel<CumSum> {
+final class CumSumCpu implements CpuKernel<CumSum> {
     @Override
     public void forward(CumSum op, Frame<CpuTensor> frame, CpuContext cpu) {
         run(op, frame.input(0), frame.output(0), cpu);

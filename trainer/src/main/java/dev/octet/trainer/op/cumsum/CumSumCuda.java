@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** A warp for each line of neighbours, a thread for each of other lines. Sums in F64, like the CPU twin's. */
-public final class CumSumCuda implements CudaKernel<CumSum> {
+final class CumSumCuda implements CudaKernel<CumSum> {
     private static final CudaSource SOURCE = CudaSource.of(CumSumCuda.class, "cumsum.cu");
 
     @Override

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Each sum written out: y[k] = Σ x[j] over j up to k, or before it, or from the other end. */
-public final class CumSumReference implements ReferenceKernel<CumSum> {
+final class CumSumReference implements ReferenceKernel<CumSum> {
     @Override
     public void forward(CumSum op, Frame<double[]> frame) {
         run(op, frame.input(0), frame.output(0));

@@ -6,7 +6,8 @@ import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
-import dev.octet.trainer.op.binary.Mul;
+import dev.octet.trainer.op.binary.Binary;
+import dev.octet.trainer.op.binary.BinaryFunction;
 import dev.octet.trainer.op.gelu.Gelu;
 import java.util.List;
 
@@ -33,7 +34,7 @@ public final class ActivationFusion implements CudaFusion {
         if (call.isForward(Gelu.class)) {
             return isNarrowFloat(call.frame().output(0).dtype());
         }
-        if (!call.isForward(Mul.class)) {
+        if (!call.isForward(Binary.class) || ((Binary) call.op()).function() != BinaryFunction.Mul) {
             return false;
         }
         CudaTensor y = call.frame().output(0);

@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.trainer.kernel.ForwardOp;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,6 +20,10 @@ import java.util.List;
  * @param fused {@link AmaxHistory#update}, or else {@link AmaxHistory#updateUnfused}
  */
 public record AmaxUpdate(List<Slot> slots, boolean fused) implements ForwardOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<AmaxUpdate> ENTRY =
+            OpEntry.of(AmaxUpdate.class, new AmaxUpdateReference(), new AmaxUpdateCpu(), new AmaxUpdateCuda());
+
     /** What a slot's scale is computed from. */
     public record Slot(Float8Format format, int margin, int length, AmaxHistory.Algorithm algorithm) {}
 

@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Slot by slot. */
-public final class AmaxUpdateCpu implements CpuKernel<AmaxUpdate> {
+public final class AmaxUpdateCpu implements CpuKernel.Forward<AmaxUpdate> {
     @Override
     public void forward(AmaxUpdate op, Frame<CpuTensor> frame, CpuContext cpu) {
         cpu.parallel().pieces(op.slots().size(), slot -> {
@@ -20,10 +20,5 @@ public final class AmaxUpdateCpu implements CpuKernel<AmaxUpdate> {
             frame.output(2 * slot).write(0, quantScale, 0, 1);
             frame.output(2 * slot + 1).write(0, all, 0, all.length);
         });
-    }
-
-    @Override
-    public void backward(AmaxUpdate op, Frame<CpuTensor> frame, CpuContext cpu) {
-        throw new IllegalStateException("an update has no gradient");
     }
 }

@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** All slots in one launch, a warp each. */
-public final class AmaxUpdateCuda implements CudaKernel<AmaxUpdate> {
+public final class AmaxUpdateCuda implements CudaKernel.Forward<AmaxUpdate> {
     private static final int WORDS = 8;
 
     @Override
@@ -35,10 +35,5 @@ public final class AmaxUpdateCuda implements CudaKernel<AmaxUpdate> {
 
     private static long bits(float x) {
         return Integer.toUnsignedLong(Float.floatToRawIntBits(x));
-    }
-
-    @Override
-    public void backward(AmaxUpdate op, Frame<CudaTensor> frame, CudaStream cuda) {
-        throw new IllegalStateException("an update has no gradient");
     }
 }

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** In FP32, not in doubles: the bits of a scale are part of a recipe. */
-public final class AmaxUpdateReference implements ReferenceKernel<AmaxUpdate> {
+public final class AmaxUpdateReference implements ReferenceKernel.Forward<AmaxUpdate> {
     @Override
     public void forward(AmaxUpdate op, Frame<double[]> frame) {
         for (int slot = 0; slot < op.slots().size(); slot++) {
@@ -14,10 +14,5 @@ public final class AmaxUpdateReference implements ReferenceKernel<AmaxUpdate> {
                 frame.output(2 * slot + 1)[i] = history[i];
             }
         }
-    }
-
-    @Override
-    public void backward(AmaxUpdate op, Frame<double[]> frame) {
-        throw new IllegalStateException("an update has no gradient");
     }
 }

@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -42,6 +43,10 @@ public record Fp8Linear(
         @Nullable QuantScaleRule gradientRule,
         DType biasType)
         implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Fp8Linear> ENTRY =
+            OpEntry.of(Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu(), new Fp8LinearCuda());
+
     public static final int X = 0;
     public static final int W = 1;
     public static final int BIAS = 2;

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.ForwardOp;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,6 +20,10 @@ import java.util.List;
  * @param records whether the amax is an output: what an export may use as the range of an activation
  */
 public record QuantizeFp8(OperandType x, CodedMatrix form, QuantScaleRule rule, boolean records) implements ForwardOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<QuantizeFp8> ENTRY =
+            OpEntry.of(QuantizeFp8.class, new QuantizeFp8Reference(), new QuantizeFp8Cpu(), new QuantizeFp8Cuda());
+
     @Override
     public String type() {
         return "QuantizeFp8";

@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Twice over x: once for the amaxes, once for the codes. */
-public final class QuantizeFp8Cpu implements CpuKernel<QuantizeFp8> {
+public final class QuantizeFp8Cpu implements CpuKernel.Forward<QuantizeFp8> {
     @Override
     public void forward(QuantizeFp8 op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);
@@ -23,10 +23,5 @@ public final class QuantizeFp8Cpu implements CpuKernel<QuantizeFp8> {
             }
             frame.output(2).write(0, largest, 0, 1);
         }
-    }
-
-    @Override
-    public void backward(QuantizeFp8 op, Frame<CpuTensor> frame, CpuContext cpu) {
-        throw new IllegalStateException("quantisation has no gradient of its own");
     }
 }

@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Amaxes, scales, then codes, with their transpose where a product wants it. */
-public final class QuantizeFp8Cuda implements CudaKernel<QuantizeFp8> {
+public final class QuantizeFp8Cuda implements CudaKernel.Forward<QuantizeFp8> {
     @Override
     public void forward(QuantizeFp8 op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor codes = frame.output(0);
@@ -16,10 +16,5 @@ public final class QuantizeFp8Cuda implements CudaKernel<QuantizeFp8> {
                 frame.output(1).address(),
                 op.records() ? frame.output(2).address() : 0);
         matrix.encode(codes.address(), cuda.wanted(codes, CudaCodes.TRANSPOSED), quantScales);
-    }
-
-    @Override
-    public void backward(QuantizeFp8 op, Frame<CudaTensor> frame, CudaStream cuda) {
-        throw new IllegalStateException("quantisation has no gradient of its own");
     }
 }

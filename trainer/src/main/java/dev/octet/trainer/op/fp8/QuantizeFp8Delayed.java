@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.ForwardOp;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
@@ -17,6 +18,10 @@ import java.util.List;
  * @param historyLength 0 when nothing is recorded
  */
 public record QuantizeFp8Delayed(OperandType x, Float8Format format, int historyLength) implements ForwardOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<QuantizeFp8Delayed> ENTRY =
+            OpEntry.of(QuantizeFp8Delayed.class, new QuantizeFp8DelayedReference(), new QuantizeFp8DelayedCpu(), new QuantizeFp8DelayedCuda());
+
     @Override
     public String type() {
         return "QuantizeFp8Delayed";

@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Amax and codes. */
-public final class QuantizeFp8DelayedCpu implements CpuKernel<QuantizeFp8Delayed> {
+public final class QuantizeFp8DelayedCpu implements CpuKernel.Forward<QuantizeFp8Delayed> {
     @Override
     public void forward(QuantizeFp8Delayed op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);
@@ -37,10 +37,5 @@ public final class QuantizeFp8DelayedCpu implements CpuKernel<QuantizeFp8Delayed
                 ? count
                 : Math.toIntExact(x.shape().dim(x.shape().rank() - 1));
         return Blocks.of(new Span.Whole(), count == 0 ? 0 : count / cols, cols, true);
-    }
-
-    @Override
-    public void backward(QuantizeFp8Delayed op, Frame<CpuTensor> frame, CpuContext cpu) {
-        throw new IllegalStateException("quantisation has no gradient of its own");
     }
 }

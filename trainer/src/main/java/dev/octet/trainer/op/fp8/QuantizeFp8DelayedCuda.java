@@ -10,7 +10,7 @@ import dev.octet.trainer.kernel.Frame;
  * One pass: codes, their transpose where a product wants it, and the amax. For BF16 that is two bytes read and two written for each
  * element.
  */
-public final class QuantizeFp8DelayedCuda implements CudaKernel<QuantizeFp8Delayed> {
+public final class QuantizeFp8DelayedCuda implements CudaKernel.Forward<QuantizeFp8Delayed> {
     @Override
     public void forward(QuantizeFp8Delayed op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor codes = frame.output(0);
@@ -41,10 +41,5 @@ public final class QuantizeFp8DelayedCuda implements CudaKernel<QuantizeFp8Delay
         int cols = Math.toIntExact(x.shape().rank() == 0 ? 1 : x.shape().dim(-1));
         int rows = cols == 0 ? 0 : Math.toIntExact(x.count() / cols);
         return new CudaCodes(x, new CodedMatrix(op.format(), Blocks.of(new Span.Whole(), rows, cols, true)), cuda);
-    }
-
-    @Override
-    public void backward(QuantizeFp8Delayed op, Frame<CudaTensor> frame, CudaStream cuda) {
-        throw new IllegalStateException("quantisation has no gradient of its own");
     }
 }

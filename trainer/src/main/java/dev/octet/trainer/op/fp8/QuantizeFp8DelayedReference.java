@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** To the bit, as Transformer Engine does it. */
-public final class QuantizeFp8DelayedReference implements ReferenceKernel<QuantizeFp8Delayed> {
+public final class QuantizeFp8DelayedReference implements ReferenceKernel.Forward<QuantizeFp8Delayed> {
     @Override
     public void forward(QuantizeFp8Delayed op, Frame<double[]> frame) {
         double[] x = frame.input(0);
@@ -20,10 +20,5 @@ public final class QuantizeFp8DelayedReference implements ReferenceKernel<Quanti
             double[] history = frame.output(2);
             history[0] = AmaxHistory.raised((float) frame.input(2)[0], Doubles.amax(x, whole, false)[0]);
         }
-    }
-
-    @Override
-    public void backward(QuantizeFp8Delayed op, Frame<double[]> frame) {
-        throw new IllegalStateException("quantisation has no gradient of its own");
     }
 }

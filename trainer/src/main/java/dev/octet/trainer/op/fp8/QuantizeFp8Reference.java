@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Block by block; to the bit, as the rule's library does it. */
-public final class QuantizeFp8Reference implements ReferenceKernel<QuantizeFp8> {
+public final class QuantizeFp8Reference implements ReferenceKernel.Forward<QuantizeFp8> {
     @Override
     public void forward(QuantizeFp8 op, Frame<double[]> frame) {
         double[] x = frame.input(0);
@@ -21,10 +21,5 @@ public final class QuantizeFp8Reference implements ReferenceKernel<QuantizeFp8> 
             }
             frame.output(2)[0] = largest;
         }
-    }
-
-    @Override
-    public void backward(QuantizeFp8 op, Frame<double[]> frame) {
-        throw new IllegalStateException("quantisation has no gradient of its own");
     }
 }

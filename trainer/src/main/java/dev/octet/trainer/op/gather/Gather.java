@@ -3,6 +3,7 @@ package dev.octet.trainer.op.gather;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -18,13 +19,18 @@ import java.util.stream.LongStream;
  * @param padding a place on the axis that gets no gradient, whoever looks it up: torch's {@code padding_idx}; -1 for none
  */
 public record Gather(String node, OperandType x, OperandType indices, int axis, int padding) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Gather> ENTRY =
+            OpEntry.of(Gather.class, new GatherReference(), new GatherCpu(), new GatherCuda())
+                .onnx("Gather", Gather::read);
+
     /** Without a place that gets no gradient. */
     public Gather(String node, OperandType x, OperandType indices, int axis) {
         this(node, x, indices, axis, -1);
     }
 
     /** Reads ONNX Gather. */
-    public static Gather read(OpSource source) {
+    static Gather read(OpSource source) {
         OperandType x = source.input(0);
         int axis = source.axis(source.node().intAttribute("axis", 0), x.shape().rank());
         return new Gather(

@@ -12,7 +12,7 @@ import java.util.Arrays;
  * Rows are copied. Backward touches only the rows that were used: positions are sorted by row, each row is summed by one thread in the
  * order of the positions. Only when the old content does not count, the gradient is zeroed first.
  */
-public final class GatherCpu implements CpuKernel<Gather> {
+final class GatherCpu implements CpuKernel<Gather> {
     @Override
     public void forward(Gather op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);

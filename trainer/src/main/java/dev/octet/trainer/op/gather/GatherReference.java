@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.Indices;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** dx[o, indices[j], i] += dy[o, j, i]. */
-public final class GatherReference implements ReferenceKernel<Gather> {
+final class GatherReference implements ReferenceKernel<Gather> {
     @Override
     public void forward(Gather op, Frame<double[]> frame) {
         double[] x = frame.input(0);

@@ -16,7 +16,7 @@ import dev.octet.trainer.kernel.VectorMath;
  * (Abramowitz and Stegun, 7.1.26), off by at most 7.5e-8. Then y = max(x, 0) - |x| q, which needs no branch; and backward uses e again,
  * for the density.
  */
-public final class GeluCpu implements CpuKernel<Gelu> {
+final class GeluCpu implements CpuKernel<Gelu> {
     /** Elements of a piece. */
     private static final long GRAIN = 8L * CpuContext.TILE;
 

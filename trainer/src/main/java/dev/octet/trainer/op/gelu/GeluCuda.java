@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Eight elements a thread; the functions of CUDA's mathematics library, whose errors are at most 2 units in the last place. */
-public final class GeluCuda implements CudaKernel<Gelu> {
+final class GeluCuda implements CudaKernel<Gelu> {
     private static final CudaSource SOURCE = CudaSource.of(GeluCuda.class, "gelu.cu");
 
     @Override

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Exact: y' = Φ(x) + x φ(x). By tanh, with t = tanh(u(x)): y' = (1 + t) / 2 + x/2 (1 - t²) u'(x). */
-public final class GeluReference implements ReferenceKernel<Gelu> {
+final class GeluReference implements ReferenceKernel<Gelu> {
     @Override
     public void forward(Gelu op, Frame<double[]> frame) {
         double[] x = frame.input(0);

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.loss;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -23,8 +24,13 @@ import org.jspecify.annotations.Nullable;
  * @param temperature T, above 0
  */
 public record KlDivergenceLoss(ClassLabels positions, OperandType teacher, float temperature) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<KlDivergenceLoss> ENTRY =
+            OpEntry.of(KlDivergenceLoss.class, new KlDivergenceLossReference(), new KlDivergenceLossCpu(), new KlDivergenceLossCuda())
+                .octet("KlDivergenceLoss", KlDivergenceLoss::read);
+
     /** Reads Octet's {@code KlDivergenceLoss}. */
-    public static KlDivergenceLoss read(OpSource source) {
+    static KlDivergenceLoss read(OpSource source) {
         OperandType student = source.input(0);
         OperandType teacher = source.input(1);
         int rank = student.shape().rank();

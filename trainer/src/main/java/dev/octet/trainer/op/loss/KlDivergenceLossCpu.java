@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.VectorMath;
 import java.util.Arrays;
 
 /** Position by position; the scores of one lie in arrays while they are used. Labels are checked before anything is written. */
-public final class KlDivergenceLossCpu implements CpuKernel<KlDivergenceLoss> {
+final class KlDivergenceLossCpu implements CpuKernel<KlDivergenceLoss> {
     @Override
     public void forward(KlDivergenceLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
         ClassLabels c = op.positions();

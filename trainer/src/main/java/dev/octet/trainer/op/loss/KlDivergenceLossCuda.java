@@ -13,7 +13,7 @@ import java.util.List;
  * A block, or for up to 1024 classes a warp, has a position and reads student and teacher once in either direction. A label that is no class
  * makes the loss and its position's gradient NaN.
  */
-public final class KlDivergenceLossCuda implements CudaKernel<KlDivergenceLoss> {
+final class KlDivergenceLossCuda implements CudaKernel<KlDivergenceLoss> {
     @Override
     public void forward(KlDivergenceLoss op, Frame<CudaTensor> frame, CudaStream cuda) {
         ClassLabels c = op.positions();

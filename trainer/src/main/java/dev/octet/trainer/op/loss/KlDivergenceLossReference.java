@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** {@code dx = T (q - p) w / Σ w}: T² from the loss, 1 / T from the scores. A class the teacher excludes (p = 0) adds nothing. */
-public final class KlDivergenceLossReference implements ReferenceKernel<KlDivergenceLoss> {
+final class KlDivergenceLossReference implements ReferenceKernel<KlDivergenceLoss> {
     @Override
     public void forward(KlDivergenceLoss op, Frame<double[]> frame) {
         double[] weights = weights(op, frame);

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.loss;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -14,10 +15,15 @@ import java.util.List;
  * @param weight of input 0
  */
 public record MixedLoss(float weight) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<MixedLoss> ENTRY =
+            OpEntry.of(MixedLoss.class, new MixedLossReference(), new MixedLossCpu(), new MixedLossCuda())
+                .octet("MixedLoss", MixedLoss::read);
+
     private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
 
     /** Reads Octet's {@code MixedLoss}. */
-    public static MixedLoss read(OpSource source) {
+    static MixedLoss read(OpSource source) {
         for (int i = 0; i < 2; i++) {
             if (!source.input(i).equals(NUMBER)) {
                 throw source.refusal("input " + i + " is " + source.input(i), "give losses of one F32 element");

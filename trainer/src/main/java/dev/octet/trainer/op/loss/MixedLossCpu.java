@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Two numbers. */
-public final class MixedLossCpu implements CpuKernel<MixedLoss> {
+final class MixedLossCpu implements CpuKernel<MixedLoss> {
     @Override
     public void forward(MixedLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
         float[] losses = new float[2];

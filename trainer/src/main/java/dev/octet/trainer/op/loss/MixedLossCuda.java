@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One thread. */
-public final class MixedLossCuda implements CudaKernel<MixedLoss> {
+final class MixedLossCuda implements CudaKernel<MixedLoss> {
     private static final CudaSource SOURCE = CudaSource.of(MixedLossCuda.class, "mixed_loss.cu");
 
     private static final Grid ONE = Grid.of(1, 32);

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** da = weight · dl, db = (1 - weight) · dl. */
-public final class MixedLossReference implements ReferenceKernel<MixedLoss> {
+final class MixedLossReference implements ReferenceKernel<MixedLoss> {
     @Override
     public void forward(MixedLoss op, Frame<double[]> frame) {
         frame.output(0)[0] = op.weight(0) * frame.input(0)[0] + op.weight(1) * frame.input(1)[0];

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.loss;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -12,8 +13,13 @@ import java.util.List;
  * labels and, perhaps, weights of the classes. Saved: what the sum is divided by.
  */
 public record NegativeLogLikelihoodLoss(ClassLabels labels) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<NegativeLogLikelihoodLoss> ENTRY =
+            OpEntry.of(NegativeLogLikelihoodLoss.class, new NegativeLogLikelihoodLossReference(), new NegativeLogLikelihoodLossCpu(), new NegativeLogLikelihoodLossCuda())
+                .onnx("NegativeLogLikelihoodLoss", NegativeLogLikelihoodLoss::read);
+
     /** Reads ONNX NegativeLogLikelihoodLoss. */
-    public static NegativeLogLikelihoodLoss read(OpSource source) {
+    static NegativeLogLikelihoodLoss read(OpSource source) {
         return new NegativeLogLikelihoodLoss(ClassLabels.read(source));
     }
 

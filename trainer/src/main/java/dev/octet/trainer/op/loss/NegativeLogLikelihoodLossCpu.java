@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One element of each position is read; the gradient is zero but for these. Labels are checked before anything is written. */
-public final class NegativeLogLikelihoodLossCpu implements CpuKernel<NegativeLogLikelihoodLoss> {
+final class NegativeLogLikelihoodLossCpu implements CpuKernel<NegativeLogLikelihoodLoss> {
     @Override
     public void forward(NegativeLogLikelihoodLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
         ClassLabels c = op.labels();

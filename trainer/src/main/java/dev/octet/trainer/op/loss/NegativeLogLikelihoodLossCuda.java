@@ -10,7 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** A thread has a position. A label that is no class makes its loss and gradient NaN. */
-public final class NegativeLogLikelihoodLossCuda implements CudaKernel<NegativeLogLikelihoodLoss> {
+final class NegativeLogLikelihoodLossCuda implements CudaKernel<NegativeLogLikelihoodLoss> {
     @Override
     public void forward(NegativeLogLikelihoodLoss op, Frame<CudaTensor> frame, CudaStream cuda) {
         ClassLabels c = op.labels();

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** dx[label] = -w[label] dl, dl divided by the sum of weights for a mean; 0 elsewhere. */
-public final class NegativeLogLikelihoodLossReference implements ReferenceKernel<NegativeLogLikelihoodLoss> {
+final class NegativeLogLikelihoodLossReference implements ReferenceKernel<NegativeLogLikelihoodLoss> {
     @Override
     public void forward(NegativeLogLikelihoodLoss op, Frame<double[]> frame) {
         ClassLabels c = op.labels();

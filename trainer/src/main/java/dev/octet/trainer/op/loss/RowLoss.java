@@ -3,6 +3,7 @@ package dev.octet.trainer.op.loss;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -17,6 +18,12 @@ import java.util.List;
  * @param size elements of a row
  */
 public record RowLoss(Kind kind, OperandType x, OperandType target, int rows, int size) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<RowLoss> ENTRY =
+            OpEntry.of(RowLoss.class, new RowLossReference(), new RowLossCpu(), new RowLossCuda())
+                .octet(Kind.COSINE.type(), RowLoss::readCosine)
+                .octet(Kind.MEAN_SQUARED_ERROR.type(), RowLoss::readSquared);
+
     /** How far a row is from its target. */
     public enum Kind {
         /** Mean of (x - t)². */
@@ -40,12 +47,12 @@ public record RowLoss(Kind kind, OperandType x, OperandType target, int rows, in
     static final double SHORTEST = 1e-8;
 
     /** Reads {@code MeanSquaredErrorLoss}. */
-    public static RowLoss readSquared(OpSource source) {
+    static RowLoss readSquared(OpSource source) {
         return read(source, Kind.MEAN_SQUARED_ERROR);
     }
 
     /** Reads {@code CosineLoss}. */
-    public static RowLoss readCosine(OpSource source) {
+    static RowLoss readCosine(OpSource source) {
         return read(source, Kind.COSINE);
     }
 

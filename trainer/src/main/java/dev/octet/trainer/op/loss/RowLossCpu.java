@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.VectorMath;
 import java.util.Arrays;
 
 /** Row by row; both rows are read once forward, and once backward. */
-public final class RowLossCpu implements CpuKernel<RowLoss> {
+final class RowLossCpu implements CpuKernel<RowLoss> {
     @Override
     public void forward(RowLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
         float[] weights = RowWeights.of(frame, 2, op.rows());

@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** A block, or for up to 1024 elements a warp, has a row. Backward, both sides' gradients come from one pass. */
-public final class RowLossCuda implements CudaKernel<RowLoss> {
+final class RowLossCuda implements CudaKernel<RowLoss> {
     @Override
     public void forward(RowLoss op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaLoss all = CudaLoss.room(op.rows(), cuda);

@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
  * Squares: dx = 2 (x - t) / n. Cosine c: dx = (c x / |x| - t / |t|) / |x|, without the first term where |x| is too short to count. Each
  * times w / Σ w; the target's gradient is the same with x and t exchanged.
  */
-public final class RowLossReference implements ReferenceKernel<RowLoss> {
+final class RowLossReference implements ReferenceKernel<RowLoss> {
     @Override
     public void forward(RowLoss op, Frame<double[]> frame) {
         double sum = 0;

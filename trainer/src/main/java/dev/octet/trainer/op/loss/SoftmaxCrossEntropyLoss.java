@@ -3,6 +3,7 @@ package dev.octet.trainer.op.loss;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
@@ -18,14 +19,20 @@ import java.util.List;
  * @param givesLogarithms whether the node has its second output
  */
 public record SoftmaxCrossEntropyLoss(ClassLabels labels, boolean givesLogarithms) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<SoftmaxCrossEntropyLoss> ENTRY =
+            OpEntry.of(SoftmaxCrossEntropyLoss.class, new SoftmaxCrossEntropyLossReference(), new SoftmaxCrossEntropyLossCpu(), new SoftmaxCrossEntropyLossCuda())
+                .onnx("SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss::read)
+                .octet("SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss::readLast);
+
     /** Reads ONNX SoftmaxCrossEntropyLoss. */
-    public static SoftmaxCrossEntropyLoss read(OpSource source) {
+    static SoftmaxCrossEntropyLoss read(OpSource source) {
         return new SoftmaxCrossEntropyLoss(
                 ClassLabels.read(source), !source.node().output(1).isEmpty());
     }
 
     /** Reads Octet's: classes are the last axis, attribute {@code shift} moves labels by one, attributes and inputs otherwise as ONNX's. */
-    public static SoftmaxCrossEntropyLoss readLast(OpSource source) {
+    static SoftmaxCrossEntropyLoss readLast(OpSource source) {
         return new SoftmaxCrossEntropyLoss(
                 ClassLabels.readLast(source), !source.node().output(1).isEmpty());
     }

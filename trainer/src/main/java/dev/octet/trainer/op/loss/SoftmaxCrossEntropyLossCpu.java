@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.VectorMath;
 import java.util.Arrays;
 
 /** Position by position; the scores of one lie in an array while they are used. Labels are checked before anything is written. */
-public final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossEntropyLoss> {
+final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossEntropyLoss> {
     @Override
     public void forward(SoftmaxCrossEntropyLoss op, Frame<CpuTensor> frame, CpuContext cpu) {
         ClassLabels c = op.labels();

@@ -15,7 +15,7 @@ import java.util.List;
  * A block, or for up to 1024 classes a warp, has a position: it reads the scores once forward, once backward, in 16 bytes at a time even where a
  * row begins at no multiple of 16. Elements are never seen here, so a label that is no class is no error: its loss and gradient are NaN.
  */
-public final class SoftmaxCrossEntropyLossCuda implements CudaKernel<SoftmaxCrossEntropyLoss> {
+final class SoftmaxCrossEntropyLossCuda implements CudaKernel<SoftmaxCrossEntropyLoss> {
     @Override
     public void forward(SoftmaxCrossEntropyLoss op, Frame<CudaTensor> frame, CudaStream cuda) {
         ClassLabels c = op.labels();

@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
  * With p = softmax x: {@code dx = w[label] (p - onehot(label)) dl}, dl divided by the sum of weights for a mean; and from the
  * logarithms, {@code dx += dlog - p Σ dlog}.
  */
-public final class SoftmaxCrossEntropyLossReference implements ReferenceKernel<SoftmaxCrossEntropyLoss> {
+final class SoftmaxCrossEntropyLossReference implements ReferenceKernel<SoftmaxCrossEntropyLoss> {
     @Override
     public void forward(SoftmaxCrossEntropyLoss op, Frame<double[]> frame) {
         ClassLabels c = op.labels();

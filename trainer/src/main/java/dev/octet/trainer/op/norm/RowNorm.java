@@ -3,6 +3,7 @@ package dev.octet.trainer.op.norm;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
@@ -25,14 +26,22 @@ import java.util.List;
 public record RowNorm(
         OperandType x, OperandType y, boolean centred, int axis, int rows, int size, float epsilon, int nodeOutputs)
         implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<RowNorm> ENTRY =
+            OpEntry.of(RowNorm.class, new RowNormReference(), new RowNormCpu(), new RowNormCuda())
+                .onnx("LayerNormalization", RowNorm::readLayer)
+                .octet("LayerNormalization", RowNorm::readLayer)
+                .onnx("RMSNormalization", RowNorm::readRms)
+                .octet("RMSNormalization", RowNorm::readRms);
+
     /** Reads LayerNormalization of ONNX's or Octet's domain. */
-    public static RowNorm readLayer(OpSource source) {
+    static RowNorm readLayer(OpSource source) {
         int outputs = source.node().outputs().size();
         return read(source, true, source.input(0).dtype(), outputs);
     }
 
     /** Reads RMSNormalization of ONNX's or Octet's domain. */
-    public static RowNorm readRms(OpSource source) {
+    static RowNorm readRms(OpSource source) {
         return read(source, false, source.input(1).dtype(), 1);
     }
 

@@ -10,7 +10,7 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /** A row is read once forward, and x and dy once backward; rows go through arrays that stay in the first cache. */
-public final class RowNormCpu implements CpuKernel<RowNorm> {
+final class RowNormCpu implements CpuKernel<RowNorm> {
     @Override
     public void forward(RowNorm op, Frame<CpuTensor> frame, CpuContext cpu) {
         int n = op.size();

@@ -15,7 +15,7 @@ import dev.octet.trainer.kernel.Frame;
  * <p>dw and db are summed in two stages: at most 512 pieces of rows, chosen by the number of rows alone, then the pieces in order; so the
  * bits are the same on every GPU.
  */
-public final class RowNormCuda implements CudaKernel<RowNorm> {
+final class RowNormCuda implements CudaKernel<RowNorm> {
     /** As in the source. */
     private static final int THREADS = 256;
 

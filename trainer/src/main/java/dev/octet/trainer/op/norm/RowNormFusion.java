@@ -8,7 +8,8 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.Op;
-import dev.octet.trainer.op.binary.Add;
+import dev.octet.trainer.op.binary.Binary;
+import dev.octet.trainer.op.binary.BinaryFunction;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.fp8.CudaCodes;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
@@ -33,7 +34,7 @@ public final class RowNormFusion implements CudaFusion {
             Cursor at = new Cursor(calls, start);
             CudaCall widening = at.take(Cast.class, null);
             CudaCall sum = at.take(
-                    Add.class, widening == null ? null : widening.frame().output(0));
+                    Binary.class, widening == null ? null : widening.frame().output(0));
             if (widening != null && (sum == null || !isOnlyReader(widening))) {
                 return null;
             }
@@ -109,10 +110,13 @@ public final class RowNormFusion implements CudaFusion {
                 return null;
             }
             CudaCall call = calls.get(at);
+            if (call.op() instanceof Binary b && b.function() != BinaryFunction.Add) {
+                return null;
+            }
             Frame<CudaTensor> frame = call.frame();
             boolean fits = reads == null
                     || frame.input(0).equals(reads)
-                    || (call.op() instanceof Add && frame.input(1).equals(reads));
+                    || (call.op() instanceof Binary && frame.input(1).equals(reads));
             if (!fits
                     || (call.op() instanceof Cast
                             && !isNarrowFloat(frame.input(0).dtype()))) {

@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
  * With g = dy · w, n elements in a row: {@code dx = r (g - mean(g) - x̂ mean(g x̂))}, without mean(g) when not centred;
  * {@code dw = Σ dy x̂} and {@code db = Σ dy} over the rows. From mean and r as outputs: {@code dx += dmean / n - dr r² x̂ / n}.
  */
-public final class RowNormReference implements ReferenceKernel<RowNorm> {
+final class RowNormReference implements ReferenceKernel<RowNorm> {
     @Override
     public void forward(RowNorm op, Frame<double[]> frame) {
         double[] x = frame.input(0);

@@ -2,6 +2,7 @@ package dev.octet.trainer.op.pick;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -13,8 +14,14 @@ import java.util.List;
  * @param type the ONNX operator it was read from
  */
 public record GatherElements(String type, OperandType x, Places places, OperandType y) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<GatherElements> ENTRY =
+            OpEntry.of(GatherElements.class, new GatherElementsReference(), new GatherElementsCpu(), new GatherElementsCuda())
+                .onnx("GatherElements", GatherElements::elements)
+                .onnx("GatherND", GatherElements::tuples);
+
     /** Reads ONNX GatherElements. */
-    public static GatherElements elements(OpSource source) {
+    static GatherElements elements(OpSource source) {
         OperandType x = source.input(0);
         Shape indices = source.input(1).shape();
         int axis = source.axis(source.node().intAttribute("axis", 0), x.shape().rank());
@@ -34,7 +41,7 @@ public record GatherElements(String type, OperandType x, Places places, OperandT
     }
 
     /** Reads ONNX GatherND. */
-    public static GatherElements tuples(OpSource source) {
+    static GatherElements tuples(OpSource source) {
         OperandType x = source.input(0);
         Shape indices = source.input(1).shape();
         int batch = Math.toIntExact(source.node().intAttribute("batch_dims", 0));

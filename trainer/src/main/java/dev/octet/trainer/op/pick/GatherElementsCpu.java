@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.Frame;
 import java.lang.foreign.MemorySegment;
 
 /** Rows are copied as bytes. The gradient is summed in F32 by one thread, in the order of the indices, and rounded once. */
-public final class GatherElementsCpu implements CpuKernel<GatherElements> {
+final class GatherElementsCpu implements CpuKernel<GatherElements> {
     @Override
     public void forward(GatherElements op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);

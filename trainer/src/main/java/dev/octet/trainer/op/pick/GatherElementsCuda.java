@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Rows are found first, then read, or added in the order of the indices, as {@link dev.octet.trainer.op.gather.GatherCuda} does. */
-public final class GatherElementsCuda implements CudaKernel<GatherElements> {
+final class GatherElementsCuda implements CudaKernel<GatherElements> {
     @Override
     public void forward(GatherElements op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Row by row. */
-public final class GatherElementsReference implements ReferenceKernel<GatherElements> {
+final class GatherElementsReference implements ReferenceKernel<GatherElements> {
     @Override
     public void forward(GatherElements op, Frame<double[]> frame) {
         int inner = (int) op.places().inner();

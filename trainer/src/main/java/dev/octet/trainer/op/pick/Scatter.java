@@ -2,6 +2,7 @@ package dev.octet.trainer.op.pick;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.Arrays;
@@ -15,8 +16,14 @@ import java.util.List;
  * @param adds whether updates are added; else they replace
  */
 public record Scatter(String type, OperandType x, OperandType updates, Places places, boolean adds) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Scatter> ENTRY =
+            OpEntry.of(Scatter.class, new ScatterReference(), new ScatterCpu(), new ScatterCuda())
+                .onnx("ScatterElements", Scatter::elements)
+                .onnx("ScatterND", Scatter::tuples);
+
     /** Reads ONNX ScatterElements. */
-    public static Scatter elements(OpSource source) {
+    static Scatter elements(OpSource source) {
         OperandType x = source.input(0);
         Shape indices = source.input(1).shape();
         int axis = source.axis(source.node().intAttribute("axis", 0), x.shape().rank());
@@ -25,7 +32,7 @@ public record Scatter(String type, OperandType x, OperandType updates, Places pl
     }
 
     /** Reads ONNX ScatterND. */
-    public static Scatter tuples(OpSource source) {
+    static Scatter tuples(OpSource source) {
         OperandType x = source.input(0);
         Shape indices = source.input(1).shape();
         if (indices.rank() == 0 || indices.dim(-1) > x.shape().rank()) {

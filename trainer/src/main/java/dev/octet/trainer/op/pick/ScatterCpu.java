@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** By one thread, element by element: these operators are rare and small in what is trained. */
-public final class ScatterCpu implements CpuKernel<Scatter> {
+final class ScatterCpu implements CpuKernel<Scatter> {
     @Override
     public void forward(Scatter op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor y = frame.output(0);

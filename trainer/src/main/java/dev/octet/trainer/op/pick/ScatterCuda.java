@@ -13,7 +13,7 @@ import dev.octet.trainer.kernel.Frame;
  *
  * <p>An index outside of its axis is no error here: its update is lost, and the first row is NaN (all bits set).
  */
-public final class ScatterCuda implements CudaKernel<Scatter> {
+final class ScatterCuda implements CudaKernel<Scatter> {
     @Override
     public void forward(Scatter op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Row by row. */
-public final class ScatterReference implements ReferenceKernel<Scatter> {
+final class ScatterReference implements ReferenceKernel<Scatter> {
     @Override
     public void forward(Scatter op, Frame<double[]> frame) {
         double[] y = frame.output(0);

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.pool;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
@@ -26,6 +27,13 @@ public record Pool(
         List<Windows> windows,
         boolean countsPadding)
         implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Pool> ENTRY = OpEntry.of(Pool.class, new PoolReference(), new PoolCpu(), new PoolCuda())
+            .onnx("AveragePool", Pool::readAverage)
+            .onnx("GlobalAveragePool", Pool::readGlobalAverage)
+            .onnx("GlobalMaxPool", Pool::readGlobalMax)
+            .onnx("MaxPool", Pool::readMax);
+
     /** Axes behind the channels. */
     private static final int AXES = 3;
 
@@ -34,7 +42,7 @@ public record Pool(
     }
 
     /** Reads MaxPool. */
-    public static Pool readMax(OpSource source) {
+    static Pool readMax(OpSource source) {
         if (!source.node().output(1).isEmpty()) {
             throw source.refusal("its second output, the indices, is used", "use the pooled values only");
         }
@@ -42,18 +50,18 @@ public record Pool(
     }
 
     /** Reads AveragePool. */
-    public static Pool readAverage(OpSource source) {
+    static Pool readAverage(OpSource source) {
         boolean countsPadding = source.node().intAttribute("count_include_pad", 0) != 0;
         return of(source, false, Windows.read(source), countsPadding);
     }
 
     /** Reads GlobalMaxPool. */
-    public static Pool readGlobalMax(OpSource source) {
+    static Pool readGlobalMax(OpSource source) {
         return of(source, true, whole(source), false);
     }
 
     /** Reads GlobalAveragePool. */
-    public static Pool readGlobalAverage(OpSource source) {
+    static Pool readGlobalAverage(OpSource source) {
         return of(source, false, whole(source), false);
     }
 

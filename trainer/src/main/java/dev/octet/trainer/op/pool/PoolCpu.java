@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.Frame;
 import java.util.Arrays;
 
 /** Plane by plane, in arrays. Which places windows look at is worked out once for all planes. */
-public final class PoolCpu implements CpuKernel<Pool> {
+final class PoolCpu implements CpuKernel<Pool> {
     /** Places of all windows of a plane, one window behind the other; {@code first[o]} is where those of window o begin. */
     private static final class Places {
         private final int[] first;

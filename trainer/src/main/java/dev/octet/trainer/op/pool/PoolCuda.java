@@ -9,7 +9,7 @@ import dev.octet.trainer.kernel.Frame;
 import java.util.stream.LongStream;
 
 /** A thread for each window, or a warp where windows are large; backward a thread for each input, which collects from its windows. */
-public final class PoolCuda implements CudaKernel<Pool> {
+final class PoolCuda implements CudaKernel<Pool> {
     private static final CudaSource SOURCE = CudaSource.of(PoolCuda.class, "pool.cu");
 
     /** Places of a window that are worth a warp. */

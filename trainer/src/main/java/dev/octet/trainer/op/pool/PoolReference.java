@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
 import java.util.Arrays;
 
 /** The gradient of a maximum goes to where it was; that of a mean to all places of its window alike. */
-public final class PoolReference implements ReferenceKernel<Pool> {
+final class PoolReference implements ReferenceKernel<Pool> {
     @Override
     public void forward(Pool op, Frame<double[]> frame) {
         double[] x = frame.input(0);

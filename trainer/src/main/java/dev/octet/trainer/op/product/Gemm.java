@@ -2,6 +2,7 @@ package dev.octet.trainer.op.product;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -31,8 +32,12 @@ public record Gemm(
         int rowsOfC,
         int columnsOfC)
         implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Gemm> ENTRY = OpEntry.of(Gemm.class, new GemmReference(), new GemmCpu(), new GemmCuda())
+            .onnx("Gemm", Gemm::read);
+
     /** Reads ONNX Gemm from opset 7 on. */
-    public static Gemm read(OpSource source) {
+    static Gemm read(OpSource source) {
         OperandType a = source.input(0);
         OperandType b = source.input(1);
         Operands.requireOneType(source, a, b);

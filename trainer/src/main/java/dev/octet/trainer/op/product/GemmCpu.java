@@ -9,7 +9,7 @@ import java.lang.foreign.Arena;
 import java.util.Arrays;
 
 /** One product each. {@code alpha} is 1 in nearly every model; where it is not, a scaled copy of the smaller side is made. */
-public final class GemmCpu implements CpuKernel<Gemm> {
+final class GemmCpu implements CpuKernel<Gemm> {
     @Override
     public void forward(Gemm op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor a = frame.input(0);

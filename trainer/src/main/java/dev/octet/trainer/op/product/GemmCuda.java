@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One product each. {@code alpha} is 1 in nearly every model; where it is not, a scaled copy of one side is made. */
-public final class GemmCuda implements CudaKernel<Gemm> {
+final class GemmCuda implements CudaKernel<Gemm> {
     @Override
     public void forward(Gemm op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);

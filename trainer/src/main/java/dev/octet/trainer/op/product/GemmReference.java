@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
 import dev.octet.trainer.op.product.Loops.Matrix;
 
 /** d op(a) = alpha·dy·op(b)ᵀ, d op(b) = alpha·op(a)ᵀ·dy, dc = beta·dy added up over what c was broadcast along. */
-public final class GemmReference implements ReferenceKernel<Gemm> {
+final class GemmReference implements ReferenceKernel<Gemm> {
     @Override
     public void forward(Gemm op, Frame<double[]> frame) {
         double[] y = frame.output(0);

@@ -2,6 +2,7 @@ package dev.octet.trainer.op.product;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -19,8 +20,13 @@ import java.util.List;
 public record Linear(
         OperandType x, OperandType w, boolean hasBias, boolean transB, OperandType y, int rows, int in, int out)
         implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Linear> ENTRY =
+            OpEntry.of(Linear.class, new LinearReference(), new LinearCpu(), new LinearCuda())
+                .octet("Linear", Linear::read);
+
     /** Reads {@code dev.octet.Linear}. */
-    public static Linear read(OpSource source) {
+    static Linear read(OpSource source) {
         OperandType x = source.input(0);
         OperandType w = source.input(1);
         boolean transB = source.node().intAttribute("transB", 0) != 0;

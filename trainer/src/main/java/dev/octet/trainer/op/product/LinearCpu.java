@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.MatrixProducts.Call;
 
 /** One product each; forward adds the product to rows filled with the bias, so a narrow result is rounded once. */
-public final class LinearCpu implements CpuKernel<Linear> {
+final class LinearCpu implements CpuKernel<Linear> {
     @Override
     public void forward(Linear op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);

@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One product each, the bias added to its sums before they are rounded. */
-public final class LinearCuda implements CudaKernel<Linear> {
+final class LinearCuda implements CudaKernel<Linear> {
     @Override
     public void forward(Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor x = frame.input(0);

@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
 import dev.octet.trainer.op.product.Loops.Matrix;
 
 /** dx = dy·wᵀ, dw = xᵀ·dy, db = sum of the rows of dy. */
-public final class LinearReference implements ReferenceKernel<Linear> {
+final class LinearReference implements ReferenceKernel<Linear> {
     @Override
     public void forward(Linear op, Frame<double[]> frame) {
         double[] y = frame.output(0);

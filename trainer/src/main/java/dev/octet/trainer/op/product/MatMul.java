@@ -2,6 +2,7 @@ package dev.octet.trainer.op.product;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.Arrays;
@@ -18,8 +19,13 @@ import org.jspecify.annotations.Nullable;
  * @param batches how many matrices y has
  */
 public record MatMul(OperandType a, OperandType b, OperandType y, int batches, int m, int n, int k) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<MatMul> ENTRY =
+            OpEntry.of(MatMul.class, new MatMulReference(), new MatMulCpu(), new MatMulCuda())
+                .onnx("MatMul", MatMul::read);
+
     /** Reads ONNX MatMul of any opset. */
-    public static MatMul read(OpSource source) {
+    static MatMul read(OpSource source) {
         OperandType a = source.input(0);
         OperandType b = source.input(1);
         Operands.requireOneType(source, a, b);

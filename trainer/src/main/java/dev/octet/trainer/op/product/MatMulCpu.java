@@ -12,7 +12,7 @@ import java.lang.foreign.MemorySegment;
  * matrix of y. Many: threads take whole matrices of the result, and each adds up the products that belong to its matrix in their
  * order. Few: one after the other, each shared by all threads.
  */
-public final class MatMulCpu implements CpuKernel<MatMul> {
+final class MatMulCpu implements CpuKernel<MatMul> {
     /** From this many matrices on, threads take whole ones. */
     private static final int MANY = 4;
 

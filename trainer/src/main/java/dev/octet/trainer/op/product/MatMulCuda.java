@@ -12,7 +12,7 @@ import java.util.stream.IntStream;
  * A right operand that is one matrix: one product with all rows of the left. Otherwise products of matrices, as many in one batch as lie at
  * equal steps in all three operands; those that are added to one matrix of a result, one behind the other.
  */
-public final class MatMulCuda implements CudaKernel<MatMul> {
+final class MatMulCuda implements CudaKernel<MatMul> {
     /**
      * The same product for many matrices.
      *

@@ -6,7 +6,7 @@ import dev.octet.trainer.op.product.Loops.Matrix;
 import java.util.Arrays;
 
 /** da = dy·bᵀ, db = aᵀ·dy, added up over the matrices of y that one matrix of a or b is in. */
-public final class MatMulReference implements ReferenceKernel<MatMul> {
+final class MatMulReference implements ReferenceKernel<MatMul> {
     @Override
     public void forward(MatMul op, Frame<double[]> frame) {
         Arrays.fill(frame.output(0), 0);

@@ -3,7 +3,7 @@ package dev.octet.trainer.op.reduce;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Broadcast;
 import dev.octet.trainer.kernel.Op;
-import dev.octet.trainer.kernel.OpReader;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
@@ -18,6 +18,9 @@ import java.util.stream.LongStream;
  * @param shape that of the result: {@code folded}, or without those axes
  */
 public record Reduce(Kind kind, OperandType x, Shape folded, Shape shape) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Reduce> ENTRY = entry();
+
     /** Which number; named as the ONNX operators. */
     public enum Kind {
         /** Σ|x|; dx = g·sign x. */
@@ -37,14 +40,18 @@ public record Reduce(Kind kind, OperandType x, Shape folded, Shape shape) implem
         /** Σx; dx = g. */
         ReduceSum,
         /** Σx²; dx = 2gx. */
-        ReduceSumSquare;
-
-        /** What reads the ONNX operator of this name: axes are an attribute up to opset 17 (ReduceSum: 12), then an input. */
-        public OpReader<Reduce> reader() {
-            return source -> read(this, source);
-        }
+        ReduceSumSquare
     }
 
+    private static OpEntry<Reduce> entry() {
+        OpEntry<Reduce> entry = OpEntry.of(Reduce.class, new ReduceReference(), new ReduceCpu(), new ReduceCuda());
+        for (Kind kind : Kind.values()) {
+            entry = entry.onnx(kind.name(), source -> read(kind, source));
+        }
+        return entry;
+    }
+
+    /** Reads the ONNX operator of this name: axes are an attribute up to opset 17 (ReduceSum: 12), then an input. */
     private static Reduce read(Kind kind, OpSource source) {
         OperandType x = source.input(0);
         int rank = x.shape().rank();

@@ -10,7 +10,7 @@ import dev.octet.trainer.kernel.RepeatedGradient;
 import dev.octet.trainer.kernel.VectorMath;
 
 /** x is read once, tile by tile; for LogSumExp, and for the gradient of extremes, twice. */
-public final class ReduceCpu implements CpuKernel<Reduce> {
+final class ReduceCpu implements CpuKernel<Reduce> {
     @Override
     public void forward(Reduce op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);

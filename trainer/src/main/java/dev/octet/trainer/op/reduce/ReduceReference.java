@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
 import java.util.Arrays;
 
 /** Element by element; derivatives as {@link Reduce.Kind} has them. */
-public final class ReduceReference implements ReferenceKernel<Reduce> {
+final class ReduceReference implements ReferenceKernel<Reduce> {
     @Override
     public void forward(Reduce op, Frame<double[]> frame) {
         forward(op, frame.input(0), frame.output(0));

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.repeat;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Broadcast;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.Arrays;
@@ -18,8 +19,14 @@ import java.util.List;
  * @param shape of the result: the elements of {@code repeated}
  */
 public record Expand(String type, OperandType x, Shape axes, Shape repeated, Shape shape) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Expand> ENTRY =
+            OpEntry.of(Expand.class, new ExpandReference(), new ExpandCpu(), new ExpandCuda())
+                .onnx("Expand", Expand::expand)
+                .onnx("Tile", Expand::tile);
+
     /** Reads ONNX Expand: x and the wanted shape are broadcast both ways. */
-    public static Expand expand(OpSource source) {
+    static Expand expand(OpSource source) {
         OperandType x = source.input(0);
         Shape wanted = Shape.of(source.longs(1));
         Shape shape = Broadcast.shape(List.of(x.shape(), wanted))
@@ -29,7 +36,7 @@ public record Expand(String type, OperandType x, Shape axes, Shape repeated, Sha
     }
 
     /** Reads ONNX Tile. */
-    public static Expand tile(OpSource source) {
+    static Expand tile(OpSource source) {
         OperandType x = source.input(0);
         long[] times = source.longs(1);
         if (times.length != x.shape().rank() || Arrays.stream(times).anyMatch(t -> t < 0)) {

@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.RepeatedGradient;
 
 /** Tile by tile; wide integers and F64, which are rare and small, one by one. */
-public final class ExpandCpu implements CpuKernel<Expand> {
+final class ExpandCpu implements CpuKernel<Expand> {
     @Override
     public void forward(Expand op, Frame<CpuTensor> frame, CpuContext cpu) {
         Broadcast broadcast = op.broadcast();

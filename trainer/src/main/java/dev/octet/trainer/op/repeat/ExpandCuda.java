@@ -9,7 +9,7 @@ import dev.octet.trainer.op.box.CudaCopy;
 import dev.octet.trainer.op.reduce.ReduceCuda;
 
 /** Forward copies bytes, whatever the type; the gradient is a sum over the repeated axes. */
-public final class ExpandCuda implements CudaKernel<Expand> {
+final class ExpandCuda implements CudaKernel<Expand> {
     @Override
     public void forward(Expand op, Frame<CudaTensor> frame, CudaStream cuda) {
         Broadcast broadcast = op.broadcast();

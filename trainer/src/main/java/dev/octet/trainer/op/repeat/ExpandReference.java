@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Element by element. */
-public final class ExpandReference implements ReferenceKernel<Expand> {
+final class ExpandReference implements ReferenceKernel<Expand> {
     @Override
     public void forward(Expand op, Frame<double[]> frame) {
         Broadcast broadcast = op.broadcast();

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.rotary;
 
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -29,8 +30,13 @@ public record RotaryEmbedding(
         int rotated,
         boolean interleaved)
         implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<RotaryEmbedding> ENTRY =
+            OpEntry.of(RotaryEmbedding.class, new RotaryEmbeddingReference(), new RotaryEmbeddingCpu(), new RotaryEmbeddingCuda())
+                .onnx("RotaryEmbedding", RotaryEmbedding::read);
+
     /** Reads ONNX RotaryEmbedding. */
-    public static RotaryEmbedding read(OpSource source) {
+    static RotaryEmbedding read(OpSource source) {
         OperandType x = source.input(0);
         OperandType cos = source.input(1);
         int rank = x.shape().rank();

@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Position by position of a sample, all heads of it with one row of the tables. */
-public final class RotaryEmbeddingCpu implements CpuKernel<RotaryEmbedding> {
+final class RotaryEmbeddingCpu implements CpuKernel<RotaryEmbedding> {
     @Override
     public void forward(RotaryEmbedding op, Frame<CpuTensor> frame, CpuContext cpu) {
         turn(op, frame, frame.input(0), frame.output(0), 1, cpu);

@@ -12,7 +12,7 @@ import dev.octet.trainer.kernel.Frame;
  * A thread turns four neighbouring pairs where the sizes allow it, else one; heads of one position share a row of the tables. Elements are
  * never seen here, so a position outside of the tables is no error: what it turns is NaN.
  */
-public final class RotaryEmbeddingCuda implements CudaKernel<RotaryEmbedding> {
+final class RotaryEmbeddingCuda implements CudaKernel<RotaryEmbedding> {
     /** As in the source. */
     private static final int THREADS = 256;
 

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Each pair is turned by its angle; its gradient back by the same. */
-public final class RotaryEmbeddingReference implements ReferenceKernel<RotaryEmbedding> {
+final class RotaryEmbeddingReference implements ReferenceKernel<RotaryEmbedding> {
     @Override
     public void forward(RotaryEmbedding op, Frame<double[]> frame) {
         turn(op, frame, frame.input(0), frame.output(0), 1);

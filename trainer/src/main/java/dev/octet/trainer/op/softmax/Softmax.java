@@ -2,6 +2,7 @@ package dev.octet.trainer.op.softmax;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -18,18 +19,24 @@ import java.util.List;
  * @param inner product of the dimensions behind
  */
 public record Softmax(OperandType x, boolean logarithm, int outer, int size, int inner) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Softmax> ENTRY =
+            OpEntry.of(Softmax.class, new SoftmaxReference(), new SoftmaxCpu(), new SoftmaxCuda())
+                .onnx("LogSoftmax", Softmax::readLogarithm)
+                .onnx("Softmax", Softmax::read);
+
     /** Softmax itself. */
     public Softmax(OperandType x, int outer, int size, int inner) {
         this(x, false, outer, size, inner);
     }
 
     /** Reads ONNX Softmax of any opset. */
-    public static Softmax read(OpSource source) {
+    static Softmax read(OpSource source) {
         return read(source, false);
     }
 
     /** Reads ONNX LogSoftmax of any opset. */
-    public static Softmax readLogarithm(OpSource source) {
+    static Softmax readLogarithm(OpSource source) {
         return read(source, true);
     }
 

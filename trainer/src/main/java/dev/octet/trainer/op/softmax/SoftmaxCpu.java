@@ -10,7 +10,7 @@ import dev.octet.trainer.kernel.VectorMath;
  * What is normalised together goes through an array that stays in the cache: x is read once forward, and y and dy once backward. Behind
  * the axis ({@code inner}), blocks of [size, inner] are read whole and their columns gathered.
  */
-public final class SoftmaxCpu implements CpuKernel<Softmax> {
+final class SoftmaxCpu implements CpuKernel<Softmax> {
     @Override
     public void forward(Softmax op, Frame<CpuTensor> frame, CpuContext cpu) {
         int n = op.size() * op.inner();

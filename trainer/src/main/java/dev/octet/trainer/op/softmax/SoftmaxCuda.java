@@ -14,7 +14,7 @@ import java.util.List;
  * Rows up to 1024 elements are a warp's, up to 8192 a block's, and lie in registers between one read and one write; longer ones are read twice.
  * Behind the axis, a thread has a column.
  */
-public final class SoftmaxCuda implements CudaKernel<Softmax> {
+final class SoftmaxCuda implements CudaKernel<Softmax> {
     /** As in the source. */
     private static final int THREADS = 256;
 

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** dx = y ⊙ (dy - sum(dy ⊙ y)): the Jacobian of softmax is diag(y) - y yᵀ. Of its logarithm: dx = dy - exp(y) sum(dy). */
-public final class SoftmaxReference implements ReferenceKernel<Softmax> {
+final class SoftmaxReference implements ReferenceKernel<Softmax> {
     @Override
     public void forward(Softmax op, Frame<double[]> frame) {
         double[] x = frame.input(0);

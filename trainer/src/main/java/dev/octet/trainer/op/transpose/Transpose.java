@@ -2,6 +2,7 @@ package dev.octet.trainer.op.transpose;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -13,12 +14,17 @@ import java.util.stream.IntStream;
  * @param order a permutation of the axes
  */
 public record Transpose(OperandType x, List<Integer> order) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Transpose> ENTRY =
+            OpEntry.of(Transpose.class, new TransposeReference(), new TransposeCpu(), new TransposeCuda())
+                .onnx("Transpose", Transpose::read);
+
     public Transpose {
         order = List.copyOf(order);
     }
 
     /** Reads ONNX Transpose; without {@code perm} the axes are reversed. */
-    public static Transpose read(OpSource source) {
+    static Transpose read(OpSource source) {
         OperandType x = source.input(0);
         int rank = x.shape().rank();
         List<Integer> order = source.node()

@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Runs of elements are copied where the innermost axis stays; else blocks that fit the cache are turned. */
-public final class TransposeCpu implements CpuKernel<Transpose> {
+final class TransposeCpu implements CpuKernel<Transpose> {
     @Override
     public void forward(Transpose op, Frame<CpuTensor> frame, CpuContext cpu) {
         Permutation.of(op.x().shape(), op.order()).run(frame.input(0), frame.output(0), cpu.parallel());

@@ -14,7 +14,7 @@ import java.util.stream.LongStream;
  * Where the last axis stays, runs are copied, 16 bytes at a time where lengths and steps allow it; else tiles of 64 x 64 elements are turned in
  * shared memory, so that both sides are read and written in whole sectors.
  */
-public final class TransposeCuda implements CudaKernel<Transpose> {
+final class TransposeCuda implements CudaKernel<Transpose> {
     private static final CudaSource SOURCE = CudaSource.of(TransposeCuda.class, "transpose.cu");
 
     /** As in the source. */

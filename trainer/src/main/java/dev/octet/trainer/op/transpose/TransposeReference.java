@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Each element of the result is looked up. */
-public final class TransposeReference implements ReferenceKernel<Transpose> {
+final class TransposeReference implements ReferenceKernel<Transpose> {
     @Override
     public void forward(Transpose op, Frame<double[]> frame) {
         permute(op, frame.input(0), frame.output(0));

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.trilu;
 
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -11,8 +12,13 @@ import java.util.List;
  * @param diagonal the last diagonal that is kept: 0 is the main one, positive ones lie above
  */
 public record Trilu(OperandType x, boolean upper, long diagonal) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Trilu> ENTRY =
+            OpEntry.of(Trilu.class, new TriluReference(), new TriluCpu(), new TriluCuda())
+                .onnx("Trilu", Trilu::read);
+
     /** Reads ONNX Trilu. */
-    public static Trilu read(OpSource source) {
+    static Trilu read(OpSource source) {
         OperandType x = source.input(0);
         if (x.shape().rank() < 2) {
             throw source.refusal(x.shape() + " is no matrix", "the model is damaged; export it again");

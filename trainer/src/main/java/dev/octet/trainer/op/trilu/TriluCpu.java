@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.Frame;
 import java.lang.foreign.MemorySegment;
 
 /** Row by row: what is kept is copied, the rest zeroed. */
-public final class TriluCpu implements CpuKernel<Trilu> {
+final class TriluCpu implements CpuKernel<Trilu> {
     @Override
     public void forward(Trilu op, Frame<CpuTensor> frame, CpuContext cpu) {
         keep(op, frame.input(0), frame.output(0), cpu);

@@ -8,7 +8,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Sixteen bytes a thread, whatever the type. */
-public final class TriluCuda implements CudaKernel<Trilu> {
+final class TriluCuda implements CudaKernel<Trilu> {
     private static final CudaSource SOURCE = CudaSource.of(TriluCuda.class, "trilu.cu");
 
     @Override

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Element by element: above the diagonal is where the column less the row is larger than its number. */
-public final class TriluReference implements ReferenceKernel<Trilu> {
+final class TriluReference implements ReferenceKernel<Trilu> {
     @Override
     public void forward(Trilu op, Frame<double[]> frame) {
         keep(op, frame.input(0), frame.output(0));

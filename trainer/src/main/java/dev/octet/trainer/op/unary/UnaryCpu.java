@@ -6,9 +6,9 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Tile by tile in F32; wide integers and F64, which are rare and small, one by one in F64. */
-public final class UnaryCpu<O extends UnaryOp> implements CpuKernel<O> {
+final class UnaryCpu implements CpuKernel<Unary> {
     @Override
-    public void forward(O op, Frame<CpuTensor> frame, CpuContext cpu) {
+    public void forward(Unary op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);
         CpuTensor y = frame.output(0);
         if (!CpuTensor.fitsTiles(x.dtype())) {
@@ -29,10 +29,10 @@ public final class UnaryCpu<O extends UnaryOp> implements CpuKernel<O> {
     }
 
     @Override
-    public void backward(O op, Frame<CpuTensor> frame, CpuContext cpu) {
+    public void backward(Unary op, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor g = frame.upstream(0);
         CpuTensor dx = frame.gradient(0);
-        CpuTensor kept = switch (op.kept()) {
+        CpuTensor saved = switch (op.function().gradient().saved()) {
             case INPUT -> frame.input(0);
             case OUTPUT -> frame.output(0);
             case NOTHING -> null;
@@ -44,8 +44,8 @@ public final class UnaryCpu<O extends UnaryOp> implements CpuKernel<O> {
             for (long at = from; at < to; at += CpuContext.TILE) {
                 int n = (int) Math.min(CpuContext.TILE, to - at);
                 g.read(at, up, 0, n);
-                if (kept != null) {
-                    kept.read(at, value, 0, n);
+                if (saved != null) {
+                    saved.read(at, value, 0, n);
                 }
                 op.gradient(up, value, result, n);
                 dx.write(at, result, 0, n);

@@ -7,58 +7,38 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
-import java.util.List;
 
 /** Eight elements a thread in F32; wide integers, F64, truth values and results of another type one by one in F64. */
-public final class UnaryCuda<O extends UnaryOp> implements CudaKernel<O> {
-    private static final CudaSource SOURCE = CudaSource.of(UnaryCuda.class, "unary.cu");
+public final class UnaryCuda implements CudaKernel<Unary> {
+    /** The kernels, with all rows of {@link UnaryFunction} in them. */
+    public static final CudaSource SOURCE =
+            CudaSource.of(UnaryCuda.class, "unary.cu").including(functions());
 
-    /** Operators by the number that kernels know them by. */
-    private static final List<String> FUNCTIONS = List.of(
-            "Abs",
-            "Ceil",
-            "Clip",
-            "Cos",
-            "Erf",
-            "Exp",
-            "Floor",
-            "HardSigmoid",
-            "HardSwish",
-            "IsInf",
-            "IsNaN",
-            "LeakyRelu",
-            "Log",
-            "Neg",
-            "Not",
-            "Reciprocal",
-            "Relu",
-            "Round",
-            "Sigmoid",
-            "Sign",
-            "Sin",
-            "Softplus",
-            "Sqrt",
-            "Swish",
-            "Tanh");
-
-    private record Attributes(double a, double b) {
-        static Attributes of(UnaryOp op) {
-            return switch (op) {
-                case Clip c -> new Attributes(c.lowest(), c.highest());
-                case HardSigmoid h -> new Attributes(h.alpha(), h.beta());
-                case LeakyRelu l -> new Attributes(l.alpha(), 0);
-                case Swish s -> new Attributes(s.alpha(), 0);
-                default -> new Attributes(0, 0);
-            };
+    /** {@code value} and {@code gradient} of every function, by the number of its row. */
+    private static String functions() {
+        StringBuilder values = new StringBuilder();
+        StringBuilder gradients = new StringBuilder();
+        for (UnaryFunction f : UnaryFunction.values()) {
+            values.append("    case %d: return %s; // %s\n"
+                    .formatted(f.ordinal(), f.value().cuda(), f));
+            UnaryGradient gradient = f.gradient();
+            if (gradient.exists()) {
+                gradients.append("    case %d: { float %s = saved; (void)%2$s; return %s; } // %s\n"
+                        .formatted(f.ordinal(), gradient.cudaName(), gradient.cuda(), f));
+            }
         }
-    }
-
-    private static int function(UnaryOp op) {
-        int number = FUNCTIONS.indexOf(op.type());
-        if (number < 0) {
-            throw new IllegalStateException(op.type() + " is not in unary.cu");
-        }
-        return number;
+        return """
+                template <typename R> DEVICE R value(int function, R x, R a, R b) {
+                    switch (function) {
+                %s    default: return x;
+                    }
+                }
+                DEVICE float gradient(int function, float g, float saved, float a, float b) {
+                    switch (function) {
+                %s    default: return 0;
+                    }
+                }
+                """.formatted(values, gradients);
     }
 
     private static boolean isNarrowFloat(DType type) {
@@ -66,72 +46,51 @@ public final class UnaryCuda<O extends UnaryOp> implements CudaKernel<O> {
     }
 
     @Override
-    public void forward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
+    public void forward(Unary op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor x = frame.input(0);
         CudaTensor y = frame.output(0);
-        Attributes attributes = Attributes.of(op);
+        int function = op.function().ordinal();
         if (isNarrowFloat(x.dtype()) && x.dtype() == y.dtype()) {
-            cuda.launch(
-                    SOURCE,
-                    "unary_forward_" + x.suffix(),
-                    Grid.over(x.count(), 256, 8),
-                    function(op),
-                    x,
-                    y,
-                    x.count(),
-                    (float) attributes.a(),
-                    (float) attributes.b());
+            Grid grid = Grid.over(x.count(), 256, 8);
+            float a = (float) op.a();
+            float b = (float) op.b();
+            cuda.launch(SOURCE, "unary_forward_" + x.suffix(), grid, function, x, y, x.count(), a, b);
             return;
         }
         cuda.launch(
                 SOURCE,
                 "unary_forward_any",
                 Grid.over(x.count(), 256, 1),
-                function(op),
+                function,
                 CudaSource.code(x.dtype()),
                 x,
                 CudaSource.code(y.dtype()),
                 y,
                 x.count(),
-                attributes.a(),
-                attributes.b());
+                op.a(),
+                op.b());
     }
 
     @Override
-    public void backward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
+    public void backward(Unary op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor dy = frame.upstream(0);
         CudaTensor dx = frame.gradient(0);
-        Attributes attributes = Attributes.of(op);
-        long kept = switch (op.kept()) {
+        int function = op.function().ordinal();
+        float a = (float) op.a();
+        float b = (float) op.b();
+        long n = dx.count();
+        long saved = switch (op.function().gradient().saved()) {
             case INPUT -> frame.input(0).address();
             case OUTPUT -> frame.output(0).address();
             case NOTHING -> 0;
         };
         if (isNarrowFloat(dx.dtype())) {
-            cuda.launch(
-                    SOURCE,
-                    "unary_backward_" + dx.suffix(),
-                    Grid.over(dx.count(), 256, 8),
-                    function(op),
-                    dy,
-                    kept,
-                    dx,
-                    dx.count(),
-                    (float) attributes.a(),
-                    (float) attributes.b());
+            Grid grid = Grid.over(n, 256, 8);
+            cuda.launch(SOURCE, "unary_backward_" + dx.suffix(), grid, function, dy, saved, dx, n, a, b);
             return;
         }
-        cuda.launch(
-                SOURCE,
-                "unary_backward_any",
-                Grid.over(dx.count(), 256, 1),
-                function(op),
-                CudaSource.code(dx.dtype()),
-                dy,
-                kept,
-                dx,
-                dx.count(),
-                (float) attributes.a(),
-                (float) attributes.b());
+        int type = CudaSource.code(dx.dtype());
+        Grid grid = Grid.over(n, 256, 1);
+        cuda.launch(SOURCE, "unary_backward_any", grid, function, type, dy, saved, dx, n, a, b);
     }
 }

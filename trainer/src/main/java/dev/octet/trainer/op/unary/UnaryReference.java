@@ -4,9 +4,9 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Element by element. */
-public final class UnaryReference<O extends UnaryOp> implements ReferenceKernel<O> {
+final class UnaryReference implements ReferenceKernel<Unary> {
     @Override
-    public void forward(O op, Frame<double[]> frame) {
+    public void forward(Unary op, Frame<double[]> frame) {
         double[] x = frame.input(0);
         double[] y = frame.output(0);
         for (int i = 0; i < y.length; i++) {
@@ -15,16 +15,16 @@ public final class UnaryReference<O extends UnaryOp> implements ReferenceKernel<
     }
 
     @Override
-    public void backward(O op, Frame<double[]> frame) {
+    public void backward(Unary op, Frame<double[]> frame) {
         double[] g = frame.upstream(0);
-        double[] kept = switch (op.kept()) {
+        double[] saved = switch (op.function().gradient().saved()) {
             case INPUT -> frame.input(0);
             case OUTPUT -> frame.output(0);
             case NOTHING -> g; // not looked at
         };
         double[] dx = frame.gradient(0);
         for (int i = 0; i < dx.length; i++) {
-            dx[i] = op.gradient(g[i], kept[i]);
+            dx[i] = op.gradient(g[i], saved[i]);
         }
     }
 }

@@ -1,5 +1,6 @@
 /**
- * Operators on one operand, element by element: one file for each, which says its function and derivative; the twins are shared.
+ * Operators on one operand, element by element: one row each in {@link dev.octet.trainer.op.unary.UnaryFunction}, which has the function and its
+ * derivative; the twins are shared.
  */
 @NullMarked
 package dev.octet.trainer.op.unary;

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
@@ -28,6 +29,10 @@ public record AdamStep(
         double weightDecay,
         boolean decoupled)
         implements UpdateOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<AdamStep> ENTRY =
+            UpdateOp.entry(AdamStep.class, UpdateReference::adam, new AdamStepCpu(), new AdamStepCuda());
+
     /** Scalars of a step: lr, t, factor, whether it is left out. */
     record Scalars(double lr, double t, double factor, boolean leftOut) {}
 

@@ -1,11 +1,16 @@
 package dev.octet.trainer.op.update;
 
+import static dev.octet.trainer.op.update.UpdateCpu.keep;
+import static dev.octet.trainer.op.update.UpdateCpu.scalar;
+import static dev.octet.trainer.op.update.UpdateCpu.tiles;
+
 import dev.octet.trainer.kernel.CpuContext;
+import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One pass over the four arrays; torch's order of operations in F32, scalars in F64 as torch has them. */
-public final class AdamStepCpu extends UpdateCpu<AdamStep> {
+final class AdamStepCpu implements CpuKernel.Forward<AdamStep> {
     @Override
     public void forward(AdamStep op, Frame<CpuTensor> frame, CpuContext cpu) {
         AdamStep.Scalars s =
@@ -19,7 +24,7 @@ public final class AdamStepCpu extends UpdateCpu<AdamStep> {
         tiles(op.p().count(), cpu, () -> new Piece(op, frame, s));
     }
 
-    private static final class Piece implements Tile {
+    private static final class Piece implements UpdateCpu.Tile {
         private final Frame<CpuTensor> frame;
         private final float[] p = new float[CpuContext.TILE];
         private final float[] g = new float[CpuContext.TILE];

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
@@ -15,6 +16,10 @@ import java.util.List;
  * @param maxNorm infinity for no clipping
  */
 public record FiniteGradients(int gradients, double maxNorm) implements UpdateOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<FiniteGradients> ENTRY = UpdateOp.entry(
+            FiniteGradients.class, UpdateReference::finiteGradients, UpdateCpu::finiteGradients, ChecksCuda::finiteGradients);
+
     /** Output that holds the norm. */
     public static final int NORM = 0;
     /** Output that holds the factor. */

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
@@ -13,6 +14,10 @@ import java.util.List;
  * @param loss one number
  */
 public record LossCheck(OperandType loss) implements UpdateOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<LossCheck> ENTRY = UpdateOp.entry(
+            LossCheck.class, UpdateReference::lossCheck, UpdateCpu::lossCheck, ChecksCuda::lossCheck);
+
     @Override
     public String type() {
         return "LossCheck";

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
@@ -21,6 +22,10 @@ import java.util.List;
 public record SgdStep(
         OperandType p, OperandType buffer, double momentum, double dampening, double weightDecay, boolean nesterov)
         implements UpdateOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<SgdStep> ENTRY =
+            UpdateOp.entry(SgdStep.class, UpdateReference::sgd, new SgdStepCpu(), new SgdStepCuda());
+
     /** Input that holds b. */
     static final int BUFFER = 6;
 

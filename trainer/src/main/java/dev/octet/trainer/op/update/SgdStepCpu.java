@@ -1,11 +1,16 @@
 package dev.octet.trainer.op.update;
 
+import static dev.octet.trainer.op.update.UpdateCpu.keep;
+import static dev.octet.trainer.op.update.UpdateCpu.scalar;
+import static dev.octet.trainer.op.update.UpdateCpu.tiles;
+
 import dev.octet.trainer.kernel.CpuContext;
+import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** One pass over the arrays; torch's order of operations in F32. */
-public final class SgdStepCpu extends UpdateCpu<SgdStep> {
+final class SgdStepCpu implements CpuKernel.Forward<SgdStep> {
     @Override
     public void forward(SgdStep op, Frame<CpuTensor> frame, CpuContext cpu) {
         if (scalar(frame, 5) != 0) {
@@ -18,7 +23,7 @@ public final class SgdStepCpu extends UpdateCpu<SgdStep> {
         tiles(op.p().count(), cpu, () -> new Piece(op, frame));
     }
 
-    private static final class Piece implements Tile {
+    private static final class Piece implements UpdateCpu.Tile {
         private final SgdStep op;
         private final Frame<CpuTensor> frame;
         private final float[] p = new float[CpuContext.TILE];

@@ -2,6 +2,7 @@ package dev.octet.trainer.op.update;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
 
@@ -11,6 +12,10 @@ import java.util.List;
  * @param g type of the gradient
  */
 public record SquareSum(OperandType g) implements UpdateOp {
+    /** Its row in the table of operators. */
+    public static final OpEntry<SquareSum> ENTRY =
+            UpdateOp.entry(SquareSum.class, UpdateReference::squareSum, new SquareSumCpu(), new SquareSumCuda());
+
     /** Type of the sum. */
     public static final OperandType RESULT = new OperandType(DType.F64, Shape.SCALAR);
 

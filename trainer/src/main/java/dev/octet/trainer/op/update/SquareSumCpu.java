@@ -1,13 +1,16 @@
 package dev.octet.trainer.op.update;
 
+import static dev.octet.trainer.op.update.UpdateCpu.tiles;
+
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.kernel.CpuContext;
+import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.VectorMath;
 
 /** Tile by tile, tiles added in order in F64. The sum of a tile is F32 where that can neither overflow nor vanish. */
-public final class SquareSumCpu extends UpdateCpu<SquareSum> {
+final class SquareSumCpu implements CpuKernel.Forward<SquareSum> {
     /** Sums of a tile's squares between these bounds are exact enough in F32: what is lost in smaller squares is far below them. */
     private static final float SMALLEST = 1e-25f;
 

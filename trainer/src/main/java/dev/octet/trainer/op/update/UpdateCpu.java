@@ -1,19 +1,33 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.kernel.CpuContext;
-import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 import java.lang.foreign.MemorySegment;
 
-/** A CPU twin that has no backward half. */
-abstract class UpdateCpu<O extends UpdateOp> implements CpuKernel<O> {
+/** What CPU twins of updates share, and the twins that handle a few numbers in the calling thread. */
+final class UpdateCpu {
     /** Elements of a piece: work enough for a thread to be worth waking. */
     static final long GRAIN = 8L * CpuContext.TILE;
 
-    @Override
-    public final void backward(O op, Frame<CpuTensor> frame, CpuContext cpu) {
-        throw new IllegalStateException(op.type() + " has no backward half");
+    private UpdateCpu() {}
+
+    static void lossCheck(LossCheck op, Frame<CpuTensor> frame, CpuContext cpu) {
+        float seen = Float.isFinite(scalar(frame, 0)) ? scalar(frame, 1) : 1;
+        frame.output(0).write(0, new float[] {seen}, 0, 1);
+    }
+
+    /** In F64. */
+    static void finiteGradients(FiniteGradients op, Frame<CpuTensor> frame, CpuContext cpu) {
+        double squares = 0;
+        for (int i = 0; i < op.gradients(); i++) {
+            squares += frame.input(FiniteGradients.SQUARES + i).bytes().get(Tensor.F64_LE, 0);
+        }
+        double[] outputs = op.outputs(scalar(frame, 0), scalar(frame, 1), scalar(frame, 2), squares);
+        for (int j = 0; j < outputs.length; j++) {
+            frame.output(j).write(0, new float[] {(float) outputs[j]}, 0, 1);
+        }
     }
 
     static float scalar(Frame<CpuTensor> frame, int i) {

@@ -9,7 +9,7 @@ import dev.octet.trainer.kernel.Frame;
 import java.util.List;
 
 /** A CUDA twin that does any number of equal steps in one launch, and so one, too. */
-abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel<O>, CudaFusion {
+abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel.Forward<O>, CudaFusion {
     private final Class<O> type;
 
     UpdateCuda(Class<O> type) {
@@ -28,11 +28,6 @@ abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel<O>, CudaFusi
     @Override
     public final void forward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
         write(List.of(op), List.of(frame), cuda);
-    }
-
-    @Override
-    public final void backward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
-        throw new IllegalStateException(op.type() + " has no backward half");
     }
 
     @Override

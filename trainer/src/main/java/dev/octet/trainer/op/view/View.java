@@ -2,6 +2,7 @@ package dev.octet.trainer.op.view;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
@@ -16,8 +17,17 @@ import java.util.stream.LongStream;
  * @param type the ONNX operator it was read from
  */
 public record View(String type, OperandType x, Shape shape) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<View> ENTRY = OpEntry.of(View.class, new ViewReference(), new ViewCpu(), new ViewCuda())
+            .onnx("Dropout", View::dropout)
+            .onnx("Flatten", View::flatten)
+            .onnx("Identity", View::identity)
+            .onnx("Reshape", View::reshape)
+            .onnx("Squeeze", View::squeeze)
+            .onnx("Unsqueeze", View::unsqueeze);
+
     /** Reshape: 0 copies the input's dimension unless {@code allowzero}, one -1 is what is left. */
-    public static View reshape(OpSource source) {
+    static View reshape(OpSource source) {
         OperandType x = source.input(0);
         long[] wanted = source.longs(1);
         boolean copiesZero = source.node().intAttribute("allowzero", 0) == 0;
@@ -42,7 +52,7 @@ public record View(String type, OperandType x, Shape shape) implements Op {
     }
 
     /** Flatten: [product of the axes before {@code axis}, product of the others]. */
-    public static View flatten(OpSource source) {
+    static View flatten(OpSource source) {
         Shape shape = source.input(0).shape();
         long axis = source.node().intAttribute("axis", 1);
         int at = axis == shape.rank() ? shape.rank() : source.axis(axis, shape.rank());
@@ -55,7 +65,7 @@ public record View(String type, OperandType x, Shape shape) implements Op {
     }
 
     /** Squeeze: without the named axes, or without all of length 1. */
-    public static View squeeze(OpSource source) {
+    static View squeeze(OpSource source) {
         Shape shape = source.input(0).shape();
         boolean[] dropped = new boolean[shape.rank()];
         long[] axes = axes(source);
@@ -72,7 +82,7 @@ public record View(String type, OperandType x, Shape shape) implements Op {
     }
 
     /** Unsqueeze: axes of length 1 at the named places of the result. */
-    public static View unsqueeze(OpSource source) {
+    static View unsqueeze(OpSource source) {
         Shape shape = source.input(0).shape();
         long[] axes = axes(source);
         TreeSet<Integer> places = new TreeSet<>();
@@ -87,7 +97,7 @@ public record View(String type, OperandType x, Shape shape) implements Op {
     }
 
     /** Identity. */
-    public static View identity(OpSource source) {
+    static View identity(OpSource source) {
         return of("Identity", source, source.input(0).shape().toArray());
     }
 
@@ -95,7 +105,7 @@ public record View(String type, OperandType x, Shape shape) implements Op {
      * Dropout, which keeps everything: exporters leave it in models made for inference, where it is the identity, and Octet trains on
      * without random noise.
      */
-    public static View dropout(OpSource source) {
+    static View dropout(OpSource source) {
         if (!source.node().output(1).isEmpty()) {
             throw source.refusal("its mask is an output", "export the model for inference");
         }

@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** Copies; for where input and output cannot share memory. */
-public final class ViewCpu implements CpuKernel<View> {
+final class ViewCpu implements CpuKernel<View> {
     @Override
     public void forward(View op, Frame<CpuTensor> frame, CpuContext cpu) {
         frame.output(0).bytes().copyFrom(frame.input(0).bytes());

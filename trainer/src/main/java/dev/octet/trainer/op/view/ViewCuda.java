@@ -6,7 +6,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /** A copy within the device, for where input and output cannot share memory; nothing where they do. */
-public final class ViewCuda implements CudaKernel<View> {
+final class ViewCuda implements CudaKernel<View> {
     @Override
     public void forward(View op, Frame<CudaTensor> frame, CudaStream cuda) {
         copy(frame.input(0), frame.output(0), cuda);

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Copies; for where input and output cannot share memory. */
-public final class ViewReference implements ReferenceKernel<View> {
+final class ViewReference implements ReferenceKernel<View> {
     @Override
     public void forward(View op, Frame<double[]> frame) {
         System.arraycopy(frame.input(0), 0, frame.output(0), 0, frame.output(0).length);

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.where;
 
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -10,8 +11,13 @@ import java.util.List;
  * that is not taken do not show.
  */
 public record Where(OperandType condition, OperandType a, OperandType b, OperandType y) implements Op {
+    /** Its row in the table of operators. */
+    public static final OpEntry<Where> ENTRY =
+            OpEntry.of(Where.class, new WhereReference(), new WhereCpu(), new WhereCuda())
+                .onnx("Where", Where::read);
+
     /** Reads ONNX Where. */
-    public static Where read(OpSource source) {
+    static Where read(OpSource source) {
         OperandType a = source.input(1);
         OperandType b = source.input(2);
         if (a.dtype() != b.dtype()) {

@@ -9,7 +9,7 @@ import dev.octet.trainer.kernel.RepeatedGradient;
 import dev.octet.trainer.kernel.VectorMath;
 
 /** Tile by tile; wide integers and F64, which are rare and small, one by one. */
-public final class WhereCpu implements CpuKernel<Where> {
+final class WhereCpu implements CpuKernel<Where> {
     @Override
     public void forward(Where op, Frame<CpuTensor> frame, CpuContext cpu) {
         Broadcast broadcast = WhereReference.broadcast(op);

@@ -11,7 +11,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.op.reduce.ReduceCuda;
 
 /** Eight elements a thread where rows allow it, bytes as they are. The gradient of a repeated side is selected first, then summed. */
-public final class WhereCuda implements CudaKernel<Where> {
+final class WhereCuda implements CudaKernel<Where> {
     private static final CudaSource SOURCE = CudaSource.of(WhereCuda.class, "where.cu");
 
     @Override

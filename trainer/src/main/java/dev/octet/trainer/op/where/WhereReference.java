@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** Element by element; a repeated element gets the sum of the gradients of its repetitions. */
-public final class WhereReference implements ReferenceKernel<Where> {
+final class WhereReference implements ReferenceKernel<Where> {
     static Broadcast broadcast(Where op) {
         return Broadcast.of(
                 op.y().shape(), op.condition().shape(), op.a().shape(), op.b().shape());

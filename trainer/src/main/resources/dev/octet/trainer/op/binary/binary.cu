@@ -1,60 +1,12 @@
-// y = f(a, b) element by element with broadcasting, and its gradients; the twin of BinaryReference. The numbers of the functions are
-// BinaryCuda.FUNCTIONS'.
+// y = f(a, b) element by element with broadcasting, and its gradients; the twin of BinaryReference.
 #include "octet.cuh"
 
-enum Function {
-    ADD, AND, DIV, EQUAL, GREATER, GREATER_OR_EQUAL, LESS, LESS_OR_EQUAL, MAX, MIN, MUL, OR, POW, PRELU, SUB, XOR
-};
+// The exponent of Pow where that is a constant, otherwise b.
+DEVICE float constant_or(float constant, float b) { return is_nan(constant) ? b : constant; }
 
-template <typename R> DEVICE R value(int function, R a, R b) {
-    switch (function) {
-    case ADD: return a + b;
-    case AND: return a != 0 && b != 0 ? (R)1 : (R)0;
-    case DIV: return a / b;
-    case EQUAL: return a == b ? (R)1 : (R)0;
-    case GREATER: return a > b ? (R)1 : (R)0;
-    case GREATER_OR_EQUAL: return a >= b ? (R)1 : (R)0;
-    case LESS: return a < b ? (R)1 : (R)0;
-    case LESS_OR_EQUAL: return a <= b ? (R)1 : (R)0;
-    case MAX: return a != a ? a : b != b ? b : a > b ? a : b;
-    case MIN: return a != a ? a : b != b ? b : a < b ? a : b;
-    case MUL: return a * b;
-    case OR: return a != 0 || b != 0 ? (R)1 : (R)0;
-    case POW: return pow(a, b);
-    case PRELU: return a > 0 ? a : b * a;
-    case SUB: return a - b;
-    default: return (a != 0) != (b != 0) ? (R)1 : (R)0;
-    }
-}
-
-// The share of g that goes to a. exponent: Pow's where it is a constant, otherwise NaN.
-DEVICE float gradient_a(int function, float g, float a, float b, float exponent) {
-    switch (function) {
-    case DIV: return g / b;
-    case MAX: return a < b ? 0 : a == b ? g / 2 : g;
-    case MIN: return a > b ? 0 : a == b ? g / 2 : g;
-    case MUL: return g * b;
-    case POW: {
-        float e = is_nan(exponent) ? b : exponent;
-        return e == 0 ? 0 : g * e * powf(a, e - 1);
-    }
-    case PRELU: return a > 0 ? g : g * b;
-    default: return g;
-    }
-}
-
-DEVICE float gradient_b(int function, float g, float a, float b) {
-    switch (function) {
-    case DIV: return -g * ((a / b) / b);
-    case MAX: return b < a ? 0 : a == b ? g / 2 : g;
-    case MIN: return b > a ? 0 : a == b ? g / 2 : g;
-    case MUL: return g * a;
-    case POW: return a == 0 && b >= 0 ? 0 : g * powf(a, b) * logf(a);
-    case PRELU: return a > 0 ? 0 : g * a;
-    case SUB: return -g;
-    default: return g;
-    }
-}
+// value(function, a, b), gradient_a(function, g, a, b, constant), gradient_b(function, g, a, b): the rows of BinaryFunction by their number.
+// constant: b where it is a constant, otherwise NaN.
+#include "functions.cuh"
 
 DEVICE float gradient(int function, int of, float g, float a, float b, float exponent) {
     return of == 0 ? gradient_a(function, g, a, b, exponent) : gradient_b(function, g, a, b);

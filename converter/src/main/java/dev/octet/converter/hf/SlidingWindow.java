@@ -1,0 +1,73 @@
+package dev.octet.converter.hf;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.function.IntFunction;
+
+/** Which layers of a decoder see only a window of positions, and which keys of the configuration say so. */
+enum SlidingWindow {
+    NONE {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            return layer -> Optional.empty();
+        }
+    },
+    /** {@code sliding_window} holds for all layers. */
+    ALL_LAYERS {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> window = size(config);
+            return layer -> window;
+        }
+    },
+    /**
+     * By {@code layer_types}, or from layer {@code max_window_layers} on (0 for all of them); none unless {@code use_sliding_window}. Defaults
+     * are those of Qwen2Config and Qwen3Config.
+     */
+    UPPER_LAYERS {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> window = config.flag(false, "use_sliding_window") ? size(config) : Optional.empty();
+            int from = config.count("max_window_layers").orElse(28);
+            return byType(config, window, layer -> layer >= from);
+        }
+    },
+    /** By {@code layer_types}, or in layers 0, 2, 4 and so on (Gemma2Config). */
+    EVERY_OTHER_LAYER {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            return byType(config, size(config), layer -> layer % 2 == 0);
+        }
+    };
+
+    /** Value of {@code sliding_window} where the key is absent (MistralConfig, Qwen2Config, Qwen3Config, Gemma2Config). */
+    private static final int DEFAULT_SIZE = 4096;
+
+    private static final String SLIDING = "sliding_attention";
+
+    /** Positions that a layer sees, by its number; empty for all. */
+    abstract IntFunction<Optional<Integer>> of(HfConfig config);
+
+    /** None where {@code sliding_window} is {@code null}. */
+    private static Optional<Integer> size(HfConfig config) {
+        return config.json().has("sliding_window")
+                ? config.optionalSize("sliding_window")
+                : Optional.of(DEFAULT_SIZE);
+    }
+
+    private static IntFunction<Optional<Integer>> byType(
+            HfConfig config, Optional<Integer> window, IntFunction<Boolean> fallback) {
+        List<String> types = config.texts("layer_types");
+        if (!types.isEmpty() && types.size() != config.layers("num_hidden_layers")) {
+            throw config.malformed("layer_types names " + types.size() + " layers, num_hidden_layers is "
+                    + config.layers("num_hidden_layers"));
+        }
+        for (String type : types) {
+            if (!type.equals("full_attention") && !type.equals(SLIDING)) {
+                throw config.unsupported("layer_types", type, "full_attention, " + SLIDING);
+            }
+        }
+        return layer ->
+                window.filter(w -> types.isEmpty() ? fallback.apply(layer) : types.get(layer).equals(SLIDING));
+    }
+}
