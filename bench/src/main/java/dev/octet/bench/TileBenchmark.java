@@ -2,9 +2,9 @@ package dev.octet.bench;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.tile.TileCast;
 import dev.octet.quant.tile.TileShape;
 import java.lang.foreign.Arena;

@@ -1,7 +1,7 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.tensor.Shape;
-import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.block.Granularity;
 
 /**
  * A weight seen as matrices one after the other: {@code [rows, cols]} once, or once for each expert. Vectors are one row, scalars one

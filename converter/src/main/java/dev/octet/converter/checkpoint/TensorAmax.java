@@ -1,6 +1,6 @@
 package dev.octet.converter.checkpoint;
 
-import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.work.Workers;
 import java.util.ArrayList;
 import java.util.Comparator;

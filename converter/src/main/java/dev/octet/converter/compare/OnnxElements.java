@@ -2,9 +2,9 @@ package dev.octet.converter.compare;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleGrid;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;

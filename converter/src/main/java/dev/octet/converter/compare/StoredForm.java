@@ -2,8 +2,8 @@ package dev.octet.converter.compare;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 
 /** How weights are stored, in words, and what their shapes are as matrices. */
 final class StoredForm {

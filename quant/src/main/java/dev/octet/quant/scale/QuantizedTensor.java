@@ -3,6 +3,7 @@ package dev.octet.quant.scale;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.MemorySegment;
 

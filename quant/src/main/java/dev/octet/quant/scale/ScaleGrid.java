@@ -1,6 +1,7 @@
 package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Granularity;
 
 /**
  * The way from elements to scales, made for walking a tensor in memory order: the shape with neighbouring axes merged wherever

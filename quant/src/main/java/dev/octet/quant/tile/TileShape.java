@@ -1,8 +1,8 @@
 package dev.octet.quant.tile;
 
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 
 /**
  * Whole rows of a matrix, starting at a border of its blocks.

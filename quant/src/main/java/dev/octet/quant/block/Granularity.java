@@ -1,4 +1,4 @@
-package dev.octet.quant.scale;
+package dev.octet.quant.block;
 
 import dev.octet.formats.tensor.Shape;
 import java.util.Arrays;
