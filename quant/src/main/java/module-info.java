@@ -18,5 +18,4 @@ module dev.octet.quant {
     exports dev.octet.quant.work to
             dev.octet.converter,
             dev.octet.trainer;
-    exports dev.octet.quant.tile;
 }

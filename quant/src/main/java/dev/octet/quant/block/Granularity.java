@@ -103,21 +103,6 @@ public sealed interface Granularity {
         };
     }
 
-    /** Row-major index of the scale of element {@code element} (a row-major index into {@code shape}). */
-    default long scaleIndex(Shape shape, long element) {
-        long[] block = blockShape(shape);
-        long[] grid = gridShape(shape);
-        long index = 0;
-        long stride = 1;
-        long rest = element;
-        for (int axis = grid.length - 1; axis >= 0; axis--) {
-            index += rest % shape.dim(axis) / block[axis] * stride;
-            rest /= shape.dim(axis);
-            stride *= grid[axis];
-        }
-        return index;
-    }
-
     private static long[] alongAxis(Shape shape, int axis, int size) {
         long[] block = ones(shape);
         block[resolve(axis, shape)] = size;
