@@ -173,7 +173,7 @@ public final class Quantizer {
                 MemorySegment local = scratch.allocate(stripe.scaleCount() * Float.BYTES, 64);
                 blockCast.amax(source.dtype(), elements(source, stripe), stripe, local);
                 synchronized (lock) { // the largest of all, so the order of the stripes does not matter
-                    cast.amaxEach(DType.F32, local, floats(amax, stripe));
+                    cast.amaxGroups(DType.F32, local, 1, floats(amax, stripe));
                 }
             }
         });

@@ -23,7 +23,7 @@ record Tile(long matrix, long fromRow, long rows) {
 
     /** Columns at most of a weight that is cut by {@code granularity}: a row of blocks is one tile. */
     static long maxCols(Granularity granularity) {
-        return MAX_ELEMENTS / rowAlignment(granularity);
+        return MAX_ELEMENTS / granularity.rowAlignment();
     }
 
     /** Whether this is the first of its matrix. */
@@ -40,7 +40,7 @@ record Tile(long matrix, long fromRow, long rows) {
     static List<Tile> of(Blocks weight, int rowsTogether, Granularity... granularities) {
         long alignment = rowsTogether;
         for (Granularity g : granularities) {
-            alignment = leastCommonMultiple(alignment, rowAlignment(g));
+            alignment = leastCommonMultiple(alignment, g.rowAlignment());
         }
         long rows = Math.max(alignment, ELEMENTS / Math.max(1, weight.cols()) / alignment * alignment);
         List<Tile> tiles = new ArrayList<>();
@@ -50,11 +50,6 @@ record Tile(long matrix, long fromRow, long rows) {
             }
         }
         return tiles;
-    }
-
-    /** Rows that share a scale, so that tiles must start at a multiple of it. */
-    private static long rowAlignment(Granularity granularity) {
-        return granularity instanceof Granularity.PerBlock(int blockRows, int _) ? blockRows : 1;
     }
 
     private static long leastCommonMultiple(long a, long b) {

@@ -6,6 +6,7 @@ import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Headers;
 import dev.octet.quant.layout.Layouts;
@@ -145,12 +146,12 @@ final class CheckpointSource implements WeightSource {
 
         @Override
         public long cols() {
-            return StoredForm.cols(tensor.shape());
+            return Blocks.cols(tensor.shape());
         }
 
         @Override
         public long rowsOfMatrix() {
-            return StoredForm.rows(tensor.shape());
+            return Blocks.rows(tensor.shape());
         }
 
         @Override
@@ -188,20 +189,18 @@ final class CheckpointSource implements WeightSource {
 
         @Override
         public long cols() {
-            return StoredForm.cols(weight.shape());
+            return Blocks.cols(weight.shape());
         }
 
         @Override
         public long rowsOfMatrix() {
-            return StoredForm.rows(weight.shape());
+            return Blocks.rows(weight.shape());
         }
 
         @Override
         public int rowAlignment() {
-            if (weight.granularity() instanceof Granularity.PerBlock(int rows, int _)) {
-                return rows;
-            }
-            return weight.codes() == QuantType.E2M1 ? 2 : 1; // two codes to a byte
+            int rows = weight.granularity().rowAlignment();
+            return rows == 1 && weight.codes() == QuantType.E2M1 ? 2 : rows; // two codes to a byte
         }
 
         @Override

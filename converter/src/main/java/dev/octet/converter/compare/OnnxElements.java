@@ -66,12 +66,12 @@ final class OnnxElements implements Elements {
 
     @Override
     public long cols() {
-        return StoredForm.cols(codes.shape());
+        return Blocks.cols(codes.shape());
     }
 
     @Override
     public long rowsOfMatrix() {
-        return StoredForm.rows(codes.shape());
+        return Blocks.rows(codes.shape());
     }
 
     @Override

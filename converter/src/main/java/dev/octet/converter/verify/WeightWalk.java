@@ -77,8 +77,8 @@ final class WeightWalk {
         }
         this.histogram = new long[values.length];
         Shape shape = weight.shape();
-        this.columns = shape.rank() == 0 ? 1 : shape.dim(-1);
-        this.rows = shape.rank() < 2 ? 1 : shape.dim(-2);
+        this.columns = Blocks.cols(shape);
+        this.rows = Blocks.rows(shape);
         this.matrices = rows * columns == 0 ? 0 : shape.elementCount() / (rows * columns);
     }
 

@@ -82,6 +82,11 @@ public sealed interface Granularity {
         };
     }
 
+    /** Rows that share a scale, so that parts of a matrix begin at a multiple of it; 1 where all rows share one, or all of a column. */
+    default int rowAlignment() {
+        return this instanceof PerBlock(int rows, int _) ? rows : 1;
+    }
+
     /** Number of blocks along each axis: {@code ceil(dim / block)}. Row-major over it, scales have the order of their blocks. */
     default long[] gridShape(Shape shape) {
         long[] grid = blockShape(shape);
