@@ -6,6 +6,7 @@ module dev.octet.quant {
 
     exports dev.octet.quant;
     exports dev.octet.quant.number;
+    exports dev.octet.quant.block;
     exports dev.octet.quant.cast;
     exports dev.octet.quant.scale;
     exports dev.octet.quant.gptq;
@@ -17,5 +18,4 @@ module dev.octet.quant {
     exports dev.octet.quant.work to
             dev.octet.converter,
             dev.octet.trainer;
-    exports dev.octet.quant.tile;
 }

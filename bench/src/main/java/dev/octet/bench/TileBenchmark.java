@@ -1,12 +1,15 @@
 package dev.octet.bench;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.block.ScaleRuns;
+import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
-import dev.octet.quant.tile.TileCast;
-import dev.octet.quant.tile.TileShape;
+import dev.octet.quant.scale.AffineScale;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.SplittableRandom;
@@ -85,9 +88,9 @@ public class TileBenchmark {
     @Param("BF16")
     public DType type = DType.BF16;
 
-    private final TileCast cast = new TileCast();
+    private final BlockCast cast = BlockCast.best();
     private final Arena arena = Arena.ofShared();
-    private TileShape tile = new TileShape(ROWS, COLS, scheme.granularity());
+    private ScaleRuns tile = Blocks.of(Shape.of(ROWS, COLS), scheme.granularity()).runs();
     private MemorySegment floats = MemorySegment.NULL;
     private MemorySegment scales = MemorySegment.NULL;
     private MemorySegment zeroPoints = MemorySegment.NULL;
@@ -97,11 +100,11 @@ public class TileBenchmark {
     /** Fills the memory. */
     @Setup(Level.Trial)
     public void setUp() {
-        tile = new TileShape(ROWS, COLS, scheme.granularity());
+        tile = Blocks.of(Shape.of(ROWS, COLS), scheme.granularity()).runs();
         long bytes = (long) ELEMENTS * type.bits() / 8;
         floats = arena.allocate(bytes, 64);
         decoded = arena.allocate(bytes, 64);
-        codes = arena.allocate(tile.codeBytes(scheme.codes), 64);
+        codes = arena.allocate(scheme.codes.bytes(tile.elements()), 64);
         scales = arena.allocate(tile.scaleCount() * Float.BYTES, 64);
         zeroPoints = arena.allocate(tile.scaleCount(), 64);
         SplittableRandom random = new SplittableRandom(1);
@@ -122,7 +125,7 @@ public class TileBenchmark {
     @Benchmark
     public void quantize() {
         if (scheme.codes == QuantType.INT8_ASYMMETRIC) {
-            cast.affine(type, floats, tile, DType.F32, scales, zeroPoints);
+            AffineScale.of(cast.ranges(type, floats, tile), DType.F32, scales, zeroPoints);
             cast.encodeAffine(type, floats, tile, scales, zeroPoints, codes);
             return;
         }

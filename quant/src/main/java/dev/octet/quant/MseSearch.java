@@ -2,10 +2,13 @@ package dev.octet.quant;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.ScaleRuns;
+import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Floats;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.CastSpec;
-import dev.octet.quant.scale.ScaleGrid;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
 import java.lang.foreign.Arena;
@@ -20,13 +23,13 @@ import org.jspecify.annotations.Nullable;
  * stripe by stripe and then over the stripes in order: the same sums on any number of threads.
  */
 final class MseSearch {
-    private final ElementCast cast;
+    private final BlockCast cast;
     private final Tensor source;
-    private final ScaleGrid grid;
+    private final Blocks blocks;
+    private final QuantType format;
     private final CastSpec spec;
     private final MseRule rule;
     private final int threads;
-    private final RunEncoder encoder;
 
     /** Sums of squared errors of scales {@code firstScale ..}, over one stripe. */
     private static final class Errors {
@@ -39,14 +42,14 @@ final class MseSearch {
         }
     }
 
-    MseSearch(ElementCast cast, Tensor source, ScaleGrid grid, CastSpec spec, MseRule rule, int threads) {
-        this.cast = cast;
+    MseSearch(ElementCast cast, Tensor source, Blocks blocks, CastSpec spec, MseRule rule, int threads) {
+        this.cast = new BlockCast(cast, spec.overflow());
         this.source = source;
-        this.grid = grid;
+        this.blocks = blocks;
+        this.format = Quantizer.codes(spec.format());
         this.spec = spec;
         this.rule = rule;
         this.threads = threads;
-        this.encoder = new RunEncoder(cast, source, grid, spec.format(), spec.overflow());
     }
 
     /**
@@ -58,7 +61,7 @@ final class MseSearch {
     void search(MemorySegment amax, MemorySegment best) {
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment candidates = scratch.allocate(best.byteSize(), 64);
-            MemorySegment sums = scratch.allocate(grid.scaleCount() * Double.BYTES, 64);
+            MemorySegment sums = scratch.allocate(blocks.scaleCount() * Double.BYTES, 64);
             MemorySegment lowest = scratch.allocate(sums.byteSize(), 64);
             // From the largest multiple down, so that among equals the largest stays.
             for (int step = rule.steps() - 1; step >= 0; step--) {
@@ -81,11 +84,8 @@ final class MseSearch {
 
     private void sumErrors(MemorySegment candidates, MemorySegment sums) {
         AtomicReferenceArray<@Nullable Errors> stripes =
-                new AtomicReferenceArray<>(Math.toIntExact(Stripes.count(grid.elementCount())));
-        Stripes.run(
-                grid.elementCount(),
-                threads,
-                (from, to) -> stripes.set((int) (from / Stripes.STRIPE), stripeErrors(candidates, from, to)));
+                new AtomicReferenceArray<>(Math.toIntExact(Quantizer.stripeCount(blocks)));
+        Quantizer.stripes(blocks, threads, (i, stripe) -> stripes.set(i, stripeErrors(candidates, stripe)));
         sums.fill((byte) 0);
         for (int s = 0; s < stripes.length(); s++) {
             Errors errors = stripes.get(s);
@@ -102,16 +102,33 @@ final class MseSearch {
         }
     }
 
-    private Errors stripeErrors(MemorySegment candidates, long from, long to) {
-        ScaleGrid.Range range = grid.scalesOf(from, to);
-        double[] sums = new double[Math.toIntExact(range.count())];
+    private Errors stripeErrors(MemorySegment candidates, ScaleRuns stripe) {
+        double[] sums = new double[Math.toIntExact(stripe.scaleCount())];
+        MemorySegment floats = Quantizer.elements(source, stripe);
+        MemorySegment scales = Quantizer.floats(candidates, stripe);
         try (Arena scratch = Arena.ofConfined()) {
-            MemorySegment codes = scratch.allocate(to - from, 64);
-            MemorySegment values = scratch.allocate((to - from) * Float.BYTES, 64);
-            encoder.encode(candidates, from, to, codes);
-            grid.forEachRun(from, to, new ErrorSum(candidates, codes, values, from, range.first(), sums));
+            MemorySegment codes = scratch.allocate(format.bytes(stripe.elements()), 64);
+            MemorySegment values = scratch.allocate(stripe.elements() * Float.BYTES, 64);
+            cast.encode(format, source.dtype(), floats, stripe, scales, codes);
+            cast.decode(format, codes, stripe, scales, DType.F32, values);
+            stripe.forEach((first, count, scale, size) -> {
+                for (long at = 0; at < count; at += size) {
+                    long group = first - stripe.from() + at;
+                    sums[(int) (scale - stripe.firstScale() + at / size)] +=
+                            squaredErrors(floats, values, group, group + Math.min(size, count - at));
+                }
+            });
         }
-        return new Errors(range.first(), sums);
+        return new Errors(stripe.firstScale(), sums);
+    }
+
+    private double squaredErrors(MemorySegment floats, MemorySegment decoded, long from, long to) {
+        double sum = 0;
+        for (long i = from; i < to; i++) {
+            double error = (double) Floats.get(source.dtype(), floats, i) - decoded.get(Tensor.F32_LE, i * Float.BYTES);
+            sum += error * error;
+        }
+        return sum;
     }
 
     private static void keepBetter(
@@ -122,59 +139,6 @@ final class MseSearch {
                 lowest.set(Tensor.F64_LE, i * Double.BYTES, error);
                 best.set(Tensor.F32_LE, i * Float.BYTES, candidates.get(Tensor.F32_LE, i * Float.BYTES));
             }
-        }
-    }
-
-    /** Decodes the runs of a stripe and adds up their squared distances from the source. */
-    private final class ErrorSum implements ScaleGrid.Visitor {
-        private final MemorySegment scales;
-        private final MemorySegment codes;
-        private final MemorySegment values;
-        private final long from;
-        private final long firstScale;
-        private final double[] sums;
-
-        ErrorSum(
-                MemorySegment scales,
-                MemorySegment codes,
-                MemorySegment values,
-                long from,
-                long firstScale,
-                double[] sums) {
-            this.scales = scales;
-            this.codes = codes;
-            this.values = values;
-            this.from = from;
-            this.firstScale = firstScale;
-            this.sums = sums;
-        }
-
-        @Override
-        public void shared(long first, long count, long scale) {
-            MemorySegment decoded = Quantizer.floats(values, first - from, count);
-            float factor = scales.get(Tensor.F32_LE, scale * Float.BYTES);
-            cast.decode(spec.format(), codes.asSlice(first - from, count), factor, DType.F32, decoded);
-            double sum = 0;
-            for (long i = 0; i < count; i++) {
-                sum += squaredError(first + i, decoded, i);
-            }
-            sums[(int) (scale - firstScale)] += sum;
-        }
-
-        @Override
-        public void each(long first, long count, long scale) {
-            MemorySegment decoded = Quantizer.floats(values, first - from, count);
-            MemorySegment factors = Quantizer.floats(scales, scale, count);
-            cast.decodeEach(spec.format(), codes.asSlice(first - from, count), factors, DType.F32, decoded);
-            for (long i = 0; i < count; i++) {
-                sums[(int) (scale - firstScale + i)] += squaredError(first + i, decoded, i);
-            }
-        }
-
-        private double squaredError(long element, MemorySegment decoded, long index) {
-            double error = (double) Floats.get(source.dtype(), source.bytes(), element)
-                    - decoded.get(Tensor.F32_LE, index * Float.BYTES);
-            return error * error;
         }
     }
 }

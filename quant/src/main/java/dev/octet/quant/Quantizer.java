@@ -3,19 +3,23 @@ package dev.octet.quant;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.block.ScaleRuns;
+import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.CastSpec;
-import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.QuantizedTensor;
-import dev.octet.quant.scale.ScaleGrid;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
+import dev.octet.quant.work.Workers;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 
 /**
  * Turns float tensors into codes with scales and back.
@@ -29,6 +33,12 @@ import java.lang.foreign.MemorySegment;
 public final class Quantizer {
     /** Never started; stands for the workers when asking whether they may touch a segment. */
     private static final Thread SOME_OTHER_THREAD = new Thread(() -> {}, "octet-quantizer");
+
+    /**
+     * Elements of a stripe: large enough that starting one costs nothing, small enough that two threads finish together. Even, so that
+     * no byte of packed codes belongs to two stripes.
+     */
+    private static final long STRIPE = 1L << 20;
 
     private final ElementCast cast;
     private final int threads;
@@ -69,21 +79,21 @@ public final class Quantizer {
      * @throws IllegalArgumentException when the source is of another type or lacks an axis that the granularity names
      */
     public Quantization quantize(Tensor source, CastSpec spec, Arena arena) {
-        ScaleGrid grid = ScaleGrid.of(source.shape(), spec.granularity());
+        Blocks blocks = Blocks.of(source.shape(), spec.granularity());
         try (Arena scratch = Arena.ofShared()) {
-            MemorySegment amax = scratch.allocate(grid.scaleCount() * Float.BYTES, 64);
-            accumulateAmax(source, grid, amax);
+            MemorySegment amax = scratch.allocate(blocks.scaleCount() * Float.BYTES, 64);
+            accumulateAmax(source, blocks, amax);
             if (!Float.isFinite(cast.amax(DType.F32, amax))) {
                 return refuse(source);
             }
             MemorySegment scales = scratch.allocate(amax.byteSize(), 64);
             if (spec.rule() instanceof MseRule rule) {
-                new MseSearch(cast, source, grid, spec, rule, threadsFor(source.bytes())).search(amax, scales);
+                new MseSearch(cast, source, blocks, spec, rule, threadsFor(source.bytes())).search(amax, scales);
             } else {
                 storeScales(amax, spec, scales);
             }
             Tensor codes = allocateCodes(source, spec.format(), arena);
-            encodeAll(source, grid, scales, spec.format(), spec.overflow(), codes.bytes());
+            encodeAll(source, blocks, scales, spec.format(), spec.overflow(), codes.bytes());
             Tensor scale = narrowScales(source, scales, spec, arena);
             return new Quantization.Done(
                     new QuantizedTensor(codes.spec(), codes.bytes(), scale, spec.granularity(), spec.format()));
@@ -103,10 +113,10 @@ public final class Quantizer {
             Tensor source, Tensor scale, Granularity granularity, Float8Format format, Overflow overflow, Arena arena) {
         Tensor codes = allocateCodes(source, format, arena);
         QuantizedTensor result = new QuantizedTensor(codes.spec(), codes.bytes(), scale, granularity, format);
-        ScaleGrid grid = ScaleGrid.of(source.shape(), granularity);
+        Blocks blocks = Blocks.of(source.shape(), granularity);
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment scales = widenScales(result, scratch);
-            encodeAll(source, grid, scales, format, overflow, codes.bytes());
+            encodeAll(source, blocks, scales, format, overflow, codes.bytes());
         }
         return result;
     }
@@ -119,49 +129,52 @@ public final class Quantizer {
      * @throws IllegalArgumentException when {@code type} is another type or a scale is not positive and finite
      */
     public Tensor dequantize(QuantizedTensor tensor, DType type, Arena arena) {
-        ScaleGrid grid = ScaleGrid.of(tensor.spec().shape(), tensor.granularity());
         TensorSpec spec =
                 new TensorSpec(tensor.spec().name(), type, tensor.spec().shape());
         Tensor target = Tensor.allocate(arena, spec);
+        QuantType codes = codes(tensor.format());
+        BlockCast blockCast = new BlockCast(cast, Overflow.SATURATE);
+        Blocks blocks = Blocks.of(spec.shape(), tensor.granularity());
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment scales = widenScales(tensor, scratch);
-            int workers = threadsFor(tensor.codes(), target.bytes());
-            Stripes.run(
-                    grid.elementCount(), workers, (from, to) -> decodeStripe(tensor, grid, scales, target, from, to));
+            stripes(blocks, threadsFor(tensor.codes(), target.bytes()), (_, stripe) -> {
+                MemorySegment from = packed(codes, tensor.codes(), stripe);
+                blockCast.decode(codes, from, stripe, floats(scales, stripe), type, elements(target, stripe));
+            });
         }
         return target;
     }
 
-    /** Sets {@code amax} (zero-filled F32, one per scale) to the largest magnitudes. */
-    private void accumulateAmax(Tensor source, ScaleGrid grid, MemorySegment amax) {
-        Object lock = new Object();
-        Stripes.run(grid.elementCount(), threadsFor(source.bytes()), (from, to) -> {
-            ScaleGrid.Range range = grid.scalesOf(from, to);
-            try (Arena scratch = Arena.ofConfined()) {
-                MemorySegment local = scratch.allocate(range.count() * Float.BYTES, 64);
-                accumulateStripe(source, grid, local, range.first(), from, to);
-                synchronized (lock) { // the largest of all, so the order of the stripes does not matter
-                    cast.amaxEach(DType.F32, local, floats(amax, range.first(), range.count()));
-                }
-            }
-        });
+    /** Works on part {@code index} of a tensor. */
+    interface Stripe {
+        void run(int index, ScaleRuns part);
     }
 
-    private void accumulateStripe(
-            Tensor source, ScaleGrid grid, MemorySegment local, long firstScale, long from, long to) {
-        grid.forEachRun(from, to, new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long scale) {
-                float runAmax = cast.amax(source.dtype(), elements(source, first, count));
-                long offset = (scale - firstScale) * Float.BYTES;
-                // Bits, as in Cast: finite, infinity, NaN is their order as integers.
-                int larger = Math.max(local.get(Tensor.I32_LE, offset), Float.floatToRawIntBits(runAmax));
-                local.set(Tensor.I32_LE, offset, larger);
-            }
+    /**
+     * Runs {@code body} once on each stripe of a tensor. Where stripes end depends on the number of elements only, so results that follow
+     * from one stripe each are the same on any number of threads.
+     */
+    static void stripes(Blocks blocks, int threads, Stripe body) {
+        List<ScaleRuns> parts = blocks.runs().cut(STRIPE);
+        Workers.run(parts.size(), threads, i -> body.run(i, parts.get(i)));
+    }
 
-            @Override
-            public void each(long first, long count, long scale) {
-                cast.amaxEach(source.dtype(), elements(source, first, count), floats(local, scale - firstScale, count));
+    /** Number of stripes of a tensor. */
+    static long stripeCount(Blocks blocks) {
+        return Math.ceilDiv(blocks.elements(), STRIPE);
+    }
+
+    /** Sets {@code amax} (zero-filled F32, one per scale) to the largest magnitudes. */
+    private void accumulateAmax(Tensor source, Blocks blocks, MemorySegment amax) {
+        Object lock = new Object();
+        BlockCast blockCast = new BlockCast(cast, Overflow.SATURATE);
+        stripes(blocks, threadsFor(source.bytes()), (_, stripe) -> {
+            try (Arena scratch = Arena.ofConfined()) {
+                MemorySegment local = scratch.allocate(stripe.scaleCount() * Float.BYTES, 64);
+                blockCast.amax(source.dtype(), elements(source, stripe), stripe, local);
+                synchronized (lock) { // the largest of all, so the order of the stripes does not matter
+                    cast.amaxGroups(DType.F32, local, 1, floats(amax, stripe));
+                }
             }
         });
     }
@@ -213,71 +226,40 @@ public final class Quantizer {
 
     private void encodeAll(
             Tensor source,
-            ScaleGrid grid,
+            Blocks blocks,
             MemorySegment scales,
             Float8Format format,
             Overflow overflow,
             MemorySegment codes) {
-        RunEncoder encoder = new RunEncoder(cast, source, grid, format, overflow);
-        Stripes.run(grid.elementCount(), threadsFor(source.bytes(), codes), (from, to) -> {
-            if (format == Float8Format.E2M1) {
-                try (Arena scratch = Arena.ofConfined()) {
-                    MemorySegment unpacked = scratch.allocate(to - from, 64);
-                    encoder.encode(scales, from, to, unpacked);
-                    Nibbles.pack(unpacked, codes.asSlice(from / 2, Math.ceilDiv(to - from, 2L)));
-                }
-            } else {
-                encoder.encode(scales, from, to, codes.asSlice(from, to - from));
-            }
+        QuantType type = codes(format);
+        BlockCast blockCast = new BlockCast(cast, overflow);
+        stripes(blocks, threadsFor(source.bytes(), codes), (_, stripe) -> {
+            MemorySegment to = packed(type, codes, stripe);
+            blockCast.encode(
+                    type, source.dtype(), elements(source, stripe), stripe, floats(scales, stripe), to);
         });
     }
 
-    private void decodeStripe(
-            QuantizedTensor tensor, ScaleGrid grid, MemorySegment scales, Tensor target, long from, long to) {
-        try (Arena scratch = Arena.ofConfined()) {
-            MemorySegment codes = unpackedCodes(tensor, from, to, scratch);
-            grid.forEachRun(from, to, new ScaleGrid.Visitor() {
-                @Override
-                public void shared(long first, long count, long scale) {
-                    cast.decode(
-                            tensor.format(),
-                            codes.asSlice(first - from, count),
-                            scales.get(Tensor.F32_LE, scale * Float.BYTES),
-                            target.dtype(),
-                            elements(target, first, count));
-                }
-
-                @Override
-                public void each(long first, long count, long scale) {
-                    cast.decodeEach(
-                            tensor.format(),
-                            codes.asSlice(first - from, count),
-                            floats(scales, scale, count),
-                            target.dtype(),
-                            elements(target, first, count));
-                }
-            });
-        }
+    /** @throws IllegalArgumentException for E8M0 */
+    static QuantType codes(Float8Format format) {
+        return QuantType.of(format)
+                .orElseThrow(() -> new IllegalArgumentException(format + " is a format for scales, not values"));
     }
 
-    private static MemorySegment unpackedCodes(QuantizedTensor tensor, long from, long to, Arena scratch) {
-        if (tensor.format() != Float8Format.E2M1) {
-            return tensor.codes().asSlice(from, to - from);
-        }
-        MemorySegment unpacked = scratch.allocate(to - from, 64);
-        Nibbles.unpack(tensor.codes().asSlice(from / 2, Math.ceilDiv(to - from, 2L)), unpacked);
-        return unpacked;
+    /** The codes of a stripe. */
+    private static MemorySegment packed(QuantType type, MemorySegment codes, ScaleRuns stripe) {
+        return codes.asSlice(type.bytes(stripe.from()), type.bytes(stripe.elements()));
     }
 
-    /** Elements {@code first .. first + count - 1} of a tensor. */
-    static MemorySegment elements(Tensor tensor, long first, long count) {
+    /** The elements of a stripe. */
+    static MemorySegment elements(Tensor tensor, ScaleRuns stripe) {
         long width = tensor.dtype().bits() / 8;
-        return tensor.bytes().asSlice(first * width, count * width);
+        return tensor.bytes().asSlice(stripe.from() * width, stripe.elements() * width);
     }
 
-    /** Floats {@code first .. first + count - 1} of F32 memory. */
-    static MemorySegment floats(MemorySegment floats, long first, long count) {
-        return floats.asSlice(first * Float.BYTES, count * Float.BYTES);
+    /** The F32 scales of a stripe. */
+    static MemorySegment floats(MemorySegment scales, ScaleRuns stripe) {
+        return scales.asSlice(stripe.firstScale() * Float.BYTES, stripe.scaleCount() * Float.BYTES);
     }
 
     private int threadsFor(MemorySegment... segments) {

@@ -1,6 +1,6 @@
 /**
  * The numerics of FP8 in one class: {@link dev.octet.quant.Quantizer} turns float tensors into codes with scales and back. The
- * rooms below hold the nouns (number, scale) and the doers (cast, measure).
+ * rooms below hold the nouns (number, block, scale) and the doers (cast, measure).
  */
 @NullMarked
 package dev.octet.quant;

@@ -11,13 +11,14 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.ElementCastReference;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.CastSpec;
-import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleRule;
 import java.lang.foreign.Arena;
@@ -77,15 +78,16 @@ class QuantizerTest {
         QuantizedTensor actual =
                 Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
         Shape shape = source.shape();
-        float[] amax = new float[(int) spec.granularity().scaleShape(shape).elementCount()];
+        Blocks blocks = Blocks.of(shape, spec.granularity());
+        float[] amax = new float[(int) blocks.scaleCount()];
         for (long i = 0; i < shape.elementCount(); i++) {
-            int s = (int) spec.granularity().scaleIndex(shape, i);
+            int s = (int) blocks.scaleOf(i);
             amax[s] = Math.max(amax[s], Math.abs(Floats.get(source.dtype(), source.bytes(), i)));
         }
         MemorySegment codes = MemorySegment.ofArray(new byte[(int) shape.elementCount()]);
         Tensor decoded = Quantizer.sequential().dequantize(actual, DType.F32, arena);
         for (long i = 0; i < shape.elementCount(); i++) {
-            int s = (int) spec.granularity().scaleIndex(shape, i);
+            int s = (int) blocks.scaleOf(i);
             float scale = spec.storedScale(amax[s]);
             assertEquals(scale, actual.scaleAt(s), spec.toString());
             float x = Floats.get(source.dtype(), source.bytes(), i) / scale;

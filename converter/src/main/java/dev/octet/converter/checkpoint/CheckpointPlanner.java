@@ -12,6 +12,7 @@ import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.ScaleTensor;
@@ -315,7 +316,7 @@ public final class CheckpointPlanner {
     }
 
     private static void requireStreamable(StoredWeight weight) {
-        long cols = MatrixShape.of(weight.shape()).cols();
+        long cols = Blocks.cols(weight.shape());
         if (cols > Tile.maxCols(weight.granularity())) {
             throw new UnsupportedModelException(
                     "rows of " + cols + " elements; at most " + Tile.maxCols(weight.granularity()) + " are streamed",

@@ -9,6 +9,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.StoredCheckpoint;
 import java.io.IOException;
@@ -96,13 +97,14 @@ public record GraphWeights(GraphModel model, List<String> replaced, List<String>
                     "give the graph and the checkpoint of the same model, not quantised in the graph");
         }
         boolean transposed = turned && (!same || orders.isTurned(name, shape));
-        MatrixShape matrix = MatrixShape.of(shape);
+        long rows = Blocks.rows(shape);
+        long cols = Blocks.cols(shape);
         Tensor target = Tensor.allocate(arena, wanted.withName(name));
         try (Arena scratch = Arena.ofConfined()) {
             MemorySegment f32 = scratch.allocate(Math.max(1, shape.elementCount() * Float.BYTES), 64);
-            reader.read(name, 0, matrix.allRows(), f32.asSlice(0, shape.elementCount() * Float.BYTES));
+            reader.read(name, 0, shape.elementCount() / Math.max(1, cols), f32.asSlice(0, shape.elementCount() * Float.BYTES));
             for (long i = 0; i < shape.elementCount(); i++) {
-                long at = transposed ? i % matrix.cols() * matrix.rows() + i / matrix.cols() : i;
+                long at = transposed ? i % cols * rows + i / cols : i;
                 Floats.set(wanted.dtype(), target.bytes(), at, f32.get(Tensor.F32_LE, i * Float.BYTES));
             }
         }

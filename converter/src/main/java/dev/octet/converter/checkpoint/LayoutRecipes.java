@@ -2,6 +2,7 @@ package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.Layouts;
@@ -63,8 +64,7 @@ final class LayoutRecipes {
      * @param recipe the only one to look at; empty for all
      */
     static List<Recipe> alike(Optional<Recipe> recipe, Layout layout, LayoutOptions options, StoredWeight weight) {
-        MatrixShape m = MatrixShape.of(weight.shape());
-        Shape matrix = Shape.of(m.rows(), m.cols());
+        Shape matrix = Shape.of(Blocks.rows(weight.shape()), Blocks.cols(weight.shape()));
         QuantType codes =
                 weight.codes() == QuantType.E4M3FNUZ ? QuantType.E4M3FN : weight.codes(); // transcoded on the way
         return recipe.map(List::of).orElse(Recipes.CHECKPOINT).stream()

@@ -2,6 +2,7 @@ package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.file.PartFile;
 import dev.octet.formats.safetensors.SafetensorsHeader;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.work.Workers;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -80,33 +81,33 @@ final class ShardWriter {
             }
             case TensorStep.CacheScale scale -> pieces.add(new Piece(0, () -> mover.write(scale, target)));
             case TensorStep.Quantize q -> {
-                MatrixShape shape = MatrixShape.of(q.target().shape());
+                Blocks weight = q.target().blocks();
                 for (Tile tile : Tile.of(
-                        shape,
+                        weight,
                         q.target().rowsOfZeroPoint(),
                         mover.sourceGranularity(q.name()),
                         q.scheme().granularity())) {
                     pieces.add(new Piece(
-                            share(q.sourceBytes(), tile, shape), () -> mover.quantize(q, tile, whole, target)));
+                            share(q.sourceBytes(), tile, weight), () -> mover.quantize(q, tile, whole, target)));
                 }
             }
             case TensorStep.Dequantize d -> {
-                MatrixShape shape = MatrixShape.of(d.source().shape());
-                for (Tile tile : Tile.of(shape, d.source().granularity())) {
-                    pieces.add(new Piece(share(d.sourceBytes(), tile, shape), () -> mover.dequantize(d, tile, target)));
+                Blocks weight = d.source().blocks();
+                for (Tile tile : Tile.of(weight, d.source().granularity())) {
+                    pieces.add(new Piece(share(d.sourceBytes(), tile, weight), () -> mover.dequantize(d, tile, target)));
                 }
             }
             case TensorStep.Relayout r -> {
-                MatrixShape shape = MatrixShape.of(r.source().shape());
+                Blocks weight = r.source().blocks();
                 for (Tile tile :
-                        Tile.of(shape, r.target().rowsOfZeroPoint(), r.source().granularity())) {
-                    pieces.add(new Piece(share(r.sourceBytes(), tile, shape), () -> mover.relayout(r, tile, target)));
+                        Tile.of(weight, r.target().rowsOfZeroPoint(), r.source().granularity())) {
+                    pieces.add(new Piece(share(r.sourceBytes(), tile, weight), () -> mover.relayout(r, tile, target)));
                 }
             }
         }
     }
 
-    private static long share(long bytes, Tile tile, MatrixShape shape) {
-        return shape.allRows() == 0 ? 0 : bytes / shape.allRows() * tile.rows();
+    private static long share(long bytes, Tile tile, Blocks weight) {
+        return weight.allRows() == 0 ? 0 : bytes / weight.allRows() * tile.rows();
     }
 }

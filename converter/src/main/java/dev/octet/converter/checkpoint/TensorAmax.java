@@ -1,6 +1,6 @@
 package dev.octet.converter.checkpoint;
 
-import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.work.Workers;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -46,7 +46,7 @@ final class TensorAmax {
         record Piece(TensorStep.Quantize step, Tile tile) {}
         List<Piece> pieces = new ArrayList<>();
         for (TensorStep.Quantize q : unread) {
-            Tile.of(MatrixShape.of(q.target().shape()), sourceGranularity(q)).forEach(t -> pieces.add(new Piece(q, t)));
+            Tile.of(q.target().blocks(), sourceGranularity(q)).forEach(t -> pieces.add(new Piece(q, t)));
         }
         Workers.run(pieces.size(), threads, i -> {
             Piece piece = pieces.get(i);
@@ -64,7 +64,7 @@ final class TensorAmax {
     }
 
     private static int scaleCount(TensorStep.Quantize q) {
-        long matrices = MatrixShape.of(q.target().shape()).count();
+        long matrices = q.target().blocks().matrices();
         var scale =
                 q.scheme().twoLevels() ? q.target().globalScale() : q.target().scale();
         return scale == null || scale.spec().shape().elementCount() == 1 ? 1 : Math.toIntExact(matrices);

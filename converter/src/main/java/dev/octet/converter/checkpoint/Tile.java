@@ -1,11 +1,12 @@
 package dev.octet.converter.checkpoint;
 
-import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Rows of one matrix of a weight.
+ * Rows of one matrix of a weight, of which there is one, or one for each expert.
  *
  * @param matrix which of the weight's matrices
  * @param fromRow first row, counted over all matrices
@@ -22,30 +23,30 @@ record Tile(long matrix, long fromRow, long rows) {
 
     /** Columns at most of a weight that is cut by {@code granularity}: a row of blocks is one tile. */
     static long maxCols(Granularity granularity) {
-        return MAX_ELEMENTS / MatrixShape.rowAlignment(granularity);
+        return MAX_ELEMENTS / granularity.rowAlignment();
     }
 
     /** Whether this is the first of its matrix. */
-    boolean startsMatrix(MatrixShape shape) {
-        return fromRow % shape.rows() == 0;
+    boolean startsMatrix(Blocks weight) {
+        return fromRow % weight.rows() == 0;
     }
 
     /** Cuts a weight's matrices into tiles that start at borders of blocks of all of {@code granularities}. */
-    static List<Tile> of(MatrixShape shape, Granularity... granularities) {
-        return of(shape, 1, granularities);
+    static List<Tile> of(Blocks weight, Granularity... granularities) {
+        return of(weight, 1, granularities);
     }
 
     /** The same, of tiles that start at multiples of {@code rowsTogether} rows, too. */
-    static List<Tile> of(MatrixShape shape, int rowsTogether, Granularity... granularities) {
+    static List<Tile> of(Blocks weight, int rowsTogether, Granularity... granularities) {
         long alignment = rowsTogether;
         for (Granularity g : granularities) {
-            alignment = leastCommonMultiple(alignment, MatrixShape.rowAlignment(g));
+            alignment = leastCommonMultiple(alignment, g.rowAlignment());
         }
-        long rows = Math.max(alignment, ELEMENTS / Math.max(1, shape.cols()) / alignment * alignment);
+        long rows = Math.max(alignment, ELEMENTS / Math.max(1, weight.cols()) / alignment * alignment);
         List<Tile> tiles = new ArrayList<>();
-        for (long matrix = 0; matrix < shape.count(); matrix++) {
-            for (long row = 0; row < shape.rows(); row += rows) {
-                tiles.add(new Tile(matrix, matrix * shape.rows() + row, Math.min(rows, shape.rows() - row)));
+        for (long matrix = 0; matrix < weight.matrices(); matrix++) {
+            for (long row = 0; row < weight.rows(); row += rows) {
+                tiles.add(new Tile(matrix, matrix * weight.rows() + row, Math.min(rows, weight.rows() - row)));
             }
         }
         return tiles;

@@ -8,6 +8,11 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.block.ScaleRuns;
+import dev.octet.quant.cast.BlockCast;
+import dev.octet.quant.cast.ElementCast.Range;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.cast.Words;
 import dev.octet.quant.layout.ScaleTensor;
@@ -17,11 +22,9 @@ import dev.octet.quant.layout.WeightScheme;
 import dev.octet.quant.measure.CastError;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.GlobalScale;
-import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.StoredScale;
-import dev.octet.quant.tile.TileCast;
-import dev.octet.quant.tile.TileShape;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.MemorySegment;
@@ -38,7 +41,7 @@ final class TileMover {
     private final Checkpoint source;
     private final StoredCheckpoint stored;
     private final WeightReader reader;
-    private final TileCast cast = new TileCast();
+    private final BlockCast cast = BlockCast.best();
     private final TileScratch.Pool pool;
     private @Nullable Checkpoint keptSource;
 
@@ -53,14 +56,14 @@ final class TileMover {
      * A tile that is being quantised.
      *
      * @param floats its values, of {@code step.type()}
-     * @param shape how its rows are cut into blocks
+     * @param runs its elements by blocks
      * @param scales the multipliers of these, to be filled with what a reader will see
      */
     private record Encoding(
             TensorStep.Quantize step,
             Tile tile,
             MemorySegment floats,
-            TileShape shape,
+            ScaleRuns runs,
             MemorySegment scales,
             Output output) {
         StoredWeight weight() {
@@ -72,7 +75,7 @@ final class TileMover {
         }
 
         boolean startsMatrix() {
-            return tile.startsMatrix(MatrixShape.of(weight().shape()));
+            return tile.startsMatrix(weight().blocks());
         }
 
         /** Which number the tile's matrix has in scales of which each matrix may have one. */
@@ -85,9 +88,9 @@ final class TileMover {
             ScaleTensor scale = Objects.requireNonNull(weight().scale());
             MemorySegment raw = output.buffer(
                     Buffers.Use.STORED,
-                    shape.scaleCount() * scale.spec().dtype().bits() / 8);
-            ScaleForms.write(scale, scales, shape.scaleCount(), raw);
-            output.file().write(scale, firstScale(weight(), tile), raw);
+                    runs.scaleCount() * scale.spec().dtype().bits() / 8);
+            ScaleForms.write(scale, scales, runs.scaleCount(), raw);
+            output.file().write(scale, weight().blocks().scaleOfRow(tile.fromRow()), raw);
         }
     }
 
@@ -118,7 +121,7 @@ final class TileMover {
     float amax(TensorStep.Quantize step, Tile tile) {
         return with(scratch -> {
             MemorySegment floats = read(step, tile, scratch);
-            TileShape whole = shape(step.target(), tile, new Granularity.PerTensor());
+            ScaleRuns whole = runs(step.target(), tile, new Granularity.PerTensor());
             MemorySegment amax = scratch.buffer(Buffers.Use.SCALES, Float.BYTES);
             cast.amax(step.type(), floats, whole, amax);
             requireFinite(step, tile, floats, amax, 1);
@@ -126,13 +129,14 @@ final class TileMover {
         });
     }
 
-    private static TileShape shape(StoredWeight weight, Tile tile, Granularity granularity) {
-        return new TileShape(tile.rows(), MatrixShape.of(weight.shape()).cols(), granularity);
+    private static ScaleRuns runs(StoredWeight weight, Tile tile, Granularity granularity) {
+        return Blocks.of(Shape.of(tile.rows(), Blocks.cols(weight.shape())), granularity)
+                .runs();
     }
 
     /** The values of a tile as {@code step.type()}. */
     private MemorySegment read(TensorStep.Quantize step, Tile tile, TileScratch scratch) throws IOException {
-        long cols = MatrixShape.of(step.target().shape()).cols();
+        long cols = Blocks.cols(step.target().shape());
         long width = step.type().bits() / 8;
         MemorySegment floats = scratch.buffer(Buffers.Use.SOURCE, tile.rows() * cols * width);
         StoredWeight weight = stored.weights().get(step.name());
@@ -158,7 +162,7 @@ final class TileMover {
     }
 
     private static InvalidDataException nonFinite(TensorStep.Quantize step, Tile tile, MemorySegment floats) {
-        long cols = MatrixShape.of(step.target().shape()).cols();
+        long cols = Blocks.cols(step.target().shape());
         long i = 0;
         while (Float.isFinite(Floats.get(step.type(), floats, i))) {
             i++;
@@ -193,20 +197,20 @@ final class TileMover {
     void quantize(TensorStep.Quantize step, Tile tile, TensorAmax whole, TargetFile target) {
         with(scratch -> {
             StoredWeight weight = step.target();
-            TileShape shape = shape(weight, tile, step.scheme().granularity());
+            ScaleRuns runs = runs(weight, tile, step.scheme().granularity());
             Encoding encoding = new Encoding(
                     step,
                     tile,
                     read(step, tile, scratch),
-                    shape,
-                    scratch.buffer(Buffers.Use.SCALES, shape.scaleCount() * Float.BYTES),
+                    runs,
+                    scratch.buffer(Buffers.Use.SCALES, runs.scaleCount() * Float.BYTES),
                     new Output(scratch, target));
-            MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(weight.codes()));
+            MemorySegment codes = scratch.buffer(Buffers.Use.CODES, weight.codes().bytes(runs.elements()));
             if (weight.codes().hasZeroPoint()) {
                 affine(encoding, codes);
             } else {
                 findScales(encoding, whole);
-                cast.encode(weight.codes(), step.type(), encoding.floats(), shape, encoding.scales(), codes);
+                cast.encode(weight.codes(), step.type(), encoding.floats(), runs, encoding.scales(), codes);
             }
             writeCodes(weight, tile, codes, encoding.output());
             if (tile.fromRow() == 0 && weight.inputScale() != null) {
@@ -219,10 +223,11 @@ final class TileMover {
     /** Codes with a zero point: fills {@code codes}, writes scales and zero points. */
     private void affine(Encoding e, MemorySegment codes) throws IOException {
         MemorySegment zeroPoints =
-                e.output().buffer(Buffers.Use.ZERO_POINTS, e.shape().scaleCount());
+                e.output().buffer(Buffers.Use.ZERO_POINTS, e.runs().scaleCount());
         requireFiniteBlocks(e, e.scales());
-        cast.affine(e.step().type(), e.floats(), e.shape(), e.scheme().scaleNumber(), e.scales(), zeroPoints);
-        cast.encodeAffine(e.step().type(), e.floats(), e.shape(), e.scales(), zeroPoints, codes);
+        Range[] ranges = cast.ranges(e.step().type(), e.floats(), e.runs());
+        AffineScale.of(ranges, e.scheme().scaleNumber(), e.scales(), zeroPoints);
+        cast.encodeAffine(e.step().type(), e.floats(), e.runs(), e.scales(), zeroPoints, codes);
         e.writeScales();
         writeZeroPoints(e.weight(), e.tile(), zeroPoints, e.output());
     }
@@ -243,7 +248,7 @@ final class TileMover {
             output.file().write(weight.data(), codeOffset(weight, tile), codes);
             return;
         }
-        long cols = MatrixShape.of(weight.shape()).cols();
+        long cols = Blocks.cols(weight.shape());
         Words packing = Words.of(weight.codes().bits());
         long bytes = packing.words(cols) * Integer.BYTES;
         MemorySegment words = output.buffer(Buffers.Use.WORDS, tile.rows() * bytes);
@@ -256,7 +261,7 @@ final class TileMover {
         TensorSpec points = Objects.requireNonNull(weight.zeroPoint());
         int inWord = weight.rowsOfZeroPoint();
         if (inWord == 1) {
-            output.file().write(points, firstScale(weight, tile), zeroPoints);
+            output.file().write(points, weight.blocks().scaleOfRow(tile.fromRow()), zeroPoints);
             return;
         }
         long cols = points.shape().dim(1);
@@ -268,8 +273,8 @@ final class TileMover {
 
     /** Fills {@code amax} with the largest magnitude of each block. */
     private void requireFiniteBlocks(Encoding e, MemorySegment amax) {
-        cast.amax(e.step().type(), e.floats(), e.shape(), amax);
-        requireFinite(e.step(), e.tile(), e.floats(), amax, e.shape().scaleCount());
+        cast.amax(e.step().type(), e.floats(), e.runs(), amax);
+        requireFinite(e.step(), e.tile(), e.floats(), amax, e.runs().scaleCount());
     }
 
     /** Fills the scales with the multipliers a reader will see, and writes them. */
@@ -278,7 +283,7 @@ final class TileMover {
         if (e.step().keptScales() != null) {
             readKept(e);
             requireFiniteBlocks(
-                    e, e.output().buffer(Buffers.Use.SECOND_SCALES, e.shape().scaleCount() * Float.BYTES));
+                    e, e.output().buffer(Buffers.Use.SECOND_SCALES, e.runs().scaleCount() * Float.BYTES));
             if (scheme.twoLevels()) {
                 return; // written as they were kept
             }
@@ -309,10 +314,10 @@ final class TileMover {
         ScaleTensor form = Objects.requireNonNull(e.weight().scale());
         StoredTensor kept = Objects.requireNonNull(e.step().keptScales());
         Checkpoint scalesFile = Objects.requireNonNull(keptSource);
-        long count = e.shape().scaleCount();
+        long count = e.runs().scaleCount();
         long width = kept.dtype().bits() / 8;
         MemorySegment raw = e.output().buffer(Buffers.Use.STORED, count * width);
-        long first = kept.shape().elementCount() == 1 ? 0 : firstScale(e.weight(), e.tile());
+        long first = kept.shape().elementCount() == 1 ? 0 : e.weight().blocks().scaleOfRow(e.tile().fromRow());
         scalesFile.read(kept, first * width, raw);
         ScaleForms.read(form, raw, count, e.scales());
         ScaleTensor global = e.weight().globalScale();
@@ -370,27 +375,21 @@ final class TileMover {
             raw.set(Tensor.F32_LE, 0, second.value());
             e.output().file().write(global, e.indexIn(global.spec().shape()), raw);
         }
-        MemorySegment bytes = e.output().buffer(Buffers.Use.STORED, e.shape().scaleCount());
-        second.blocks(e.scales(), e.shape().scaleCount(), format, bytes);
+        MemorySegment bytes = e.output().buffer(Buffers.Use.STORED, e.runs().scaleCount());
+        second.blocks(e.scales(), e.runs().scaleCount(), format, bytes);
         ScaleTensor scale = Objects.requireNonNull(e.weight().scale());
-        e.output().file().write(scale, firstScale(e.weight(), e.tile()), bytes);
-    }
-
-    private static long firstScale(StoredWeight weight, Tile tile) {
-        MatrixShape shape = MatrixShape.of(weight.shape());
-        return tile.matrix() * shape.scalesOfOne(weight.granularity())
-                + MatrixShape.scalesBefore(weight.granularity(), tile.fromRow() % shape.rows(), shape.cols());
+        e.output().file().write(scale, e.weight().blocks().scaleOfRow(e.tile().fromRow()), bytes);
     }
 
     private static long codeOffset(StoredWeight weight, Tile tile) {
-        long first = tile.fromRow() * MatrixShape.of(weight.shape()).cols();
+        long first = tile.fromRow() * Blocks.cols(weight.shape());
         return weight.codes() == QuantType.E2M1 ? first / 2 : first;
     }
 
     /** Dequantises a tile and writes its values. */
     void dequantize(TensorStep.Dequantize step, Tile tile, TargetFile target) {
         with(scratch -> {
-            long cols = MatrixShape.of(step.source().shape()).cols();
+            long cols = Blocks.cols(step.source().shape());
             DType type = step.target().dtype();
             long width = type.bits() / 8;
             MemorySegment floats = scratch.buffer(Buffers.Use.FLOATS, tile.rows() * cols * width);
@@ -405,34 +404,34 @@ final class TileMover {
         with(scratch -> {
             StoredWeight from = step.source();
             StoredWeight to = step.target();
-            TileShape shape = shape(to, tile, from.granularity());
-            MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(from.codes()));
+            ScaleRuns runs = runs(to, tile, from.granularity());
+            MemorySegment codes = scratch.buffer(Buffers.Use.CODES, from.codes().bytes(runs.elements()));
             reader.readCodes(from, tile.fromRow(), codes, scratch);
             Output output = new Output(scratch, target);
             writeCodes(to, tile, codes, output);
             boolean single = from.granularity() instanceof Granularity.PerTensor;
-            if (!single || tile.startsMatrix(MatrixShape.of(from.shape()))) {
-                relayoutScale(step, tile, shape, output);
+            if (!single || tile.startsMatrix(from.blocks())) {
+                relayoutScale(step, tile, runs.scaleCount(), output);
             }
             if (tile.fromRow() == 0) {
                 wholeScale(from.globalScale(), to.globalScale(), output);
                 wholeScale(from.inputScale(), to.inputScale(), output);
             }
             if (from.zeroPoint() != null && to.zeroPoint() != null) {
-                writeZeroPoints(to, tile, reader.readZeroPoints(from, tile.fromRow(), shape, scratch), output);
+                writeZeroPoints(to, tile, reader.readZeroPoints(from, tile.fromRow(), tile.rows(), runs.scaleCount(), scratch), output);
             }
             return 0f;
         });
     }
 
-    private void relayoutScale(TensorStep.Relayout step, Tile tile, TileShape shape, Output output) throws IOException {
+    private void relayoutScale(TensorStep.Relayout step, Tile tile, long count, Output output) throws IOException {
         ScaleTensor from = WeightReader.requireScale(step.source());
         ScaleTensor to = WeightReader.requireScale(step.target());
-        long first = firstScale(step.source(), tile);
+        long first = step.source().blocks().scaleOfRow(tile.fromRow());
         if (from.spec().shape().elementCount() == 1 && first > 0) {
             return; // one scale for all matrices, written with the first
         }
-        convert(from, to, first, shape.scaleCount(), step.factor(), output);
+        convert(from, to, first, count, step.factor(), output);
     }
 
     private void wholeScale(@Nullable ScaleTensor from, @Nullable ScaleTensor to, Output output) throws IOException {
@@ -469,7 +468,7 @@ final class TileMover {
      * @param own the scale it would have alone
      */
     double lostDb(TensorStep.Quantize step, float shared, float own) {
-        Tile first = Tile.of(MatrixShape.of(step.target().shape()), sourceGranularity(step.name()))
+        Tile first = Tile.of(step.target().blocks(), sourceGranularity(step.name()))
                 .getFirst();
         return with(scratch -> {
             MemorySegment floats = read(step, first, scratch);
@@ -478,15 +477,15 @@ final class TileMover {
     }
 
     private double sqnr(TensorStep.Quantize step, Tile tile, MemorySegment floats, float scale, TileScratch scratch) {
-        TileShape shape = shape(step.target(), tile, new Granularity.PerTensor());
+        ScaleRuns runs = runs(step.target(), tile, new Granularity.PerTensor());
         MemorySegment one = scratch.buffer(Buffers.Use.SCALES, Float.BYTES);
         one.set(Tensor.F32_LE, 0, scale);
         QuantType format = step.target().codes();
-        MemorySegment codes = scratch.buffer(Buffers.Use.CODES, shape.codeBytes(format));
-        MemorySegment back = scratch.buffer(Buffers.Use.FLOATS, shape.elements() * Float.BYTES);
-        cast.encode(format, step.type(), floats, shape, one, codes);
-        cast.decode(format, codes, shape, one, DType.F32, back);
-        return CastError.between(step.type(), floats, DType.F32, back, shape.elements())
+        MemorySegment codes = scratch.buffer(Buffers.Use.CODES, format.bytes(runs.elements()));
+        MemorySegment back = scratch.buffer(Buffers.Use.FLOATS, runs.elements() * Float.BYTES);
+        cast.encode(format, step.type(), floats, runs, one, codes);
+        cast.decode(format, codes, runs, one, DType.F32, back);
+        return CastError.between(step.type(), floats, DType.F32, back, runs.elements())
                 .sqnrDb();
     }
 

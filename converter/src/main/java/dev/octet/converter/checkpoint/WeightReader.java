@@ -10,17 +10,17 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.block.ScaleRuns;
+import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.cast.Words;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
-import dev.octet.quant.scale.ScaleGrid;
 import dev.octet.quant.scale.ScaleNumbers;
-import dev.octet.quant.tile.TileCast;
-import dev.octet.quant.tile.TileShape;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -34,7 +34,7 @@ import org.jspecify.annotations.Nullable;
 public final class WeightReader {
     private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
-    private final TileCast cast = new TileCast();
+    private final BlockCast cast = BlockCast.best();
 
     private WeightReader(Checkpoint checkpoint, StoredCheckpoint stored) {
         this.checkpoint = checkpoint;
@@ -80,7 +80,7 @@ public final class WeightReader {
             readPlain(plain(name), fromRow, toRow, DType.F32, floats);
             return;
         }
-        MatrixShape matrix = MatrixShape.of(weight.shape());
+        Blocks matrix = weight.blocks();
         long row = fromRow;
         while (row < toRow) { // one matrix after the other, as blocks do not cross from one to the next
             long end = Math.min(toRow, (row / matrix.rows() + 1) * matrix.rows());
@@ -97,7 +97,7 @@ public final class WeightReader {
     private void readPlain(TensorSpec spec, long fromRow, long toRow, DType type, MemorySegment floats)
             throws IOException {
         StoredTensor tensor = tensor(spec);
-        long cols = MatrixShape.of(spec.shape()).cols();
+        long cols = Blocks.cols(spec.shape());
         long count = (toRow - fromRow) * cols;
         if (spec.dtype() == type) {
             checkpoint.read(tensor, fromRow * cols * type.bits() / 8, floats);
@@ -127,17 +127,22 @@ public final class WeightReader {
      */
     void readQuantized(StoredWeight weight, long fromRow, long toRow, DType type, MemorySegment target, Buffers buffers)
             throws IOException {
-        MatrixShape matrix = MatrixShape.of(weight.shape());
-        TileShape tile = new TileShape(toRow - fromRow, matrix.cols(), weight.granularity());
-        MemorySegment codes = buffers.buffer(Use.READ_CODES, tile.codeBytes(weight.codes()));
+        ScaleRuns tile = tile(weight, toRow - fromRow);
+        MemorySegment codes = buffers.buffer(Use.READ_CODES, weight.codes().bytes(tile.elements()));
         readCodes(weight, fromRow, codes, buffers);
-        MemorySegment scales = readScales(weight, fromRow, tile, buffers);
+        MemorySegment scales = readScales(weight, fromRow, tile.scaleCount(), buffers);
         if (weight.zeroPoint() == null) {
             cast.decode(weight.codes(), codes, tile, scales, type, target);
         } else {
-            MemorySegment zeroPoints = readZeroPoints(weight, fromRow, tile, buffers);
+            MemorySegment zeroPoints = readZeroPoints(weight, fromRow, toRow - fromRow, tile.scaleCount(), buffers);
             cast.decodeAffine(codes, tile, scales, zeroPoints, type, target);
         }
+    }
+
+    /** Rows of one matrix of a weight, the first at the border of a block. */
+    private static ScaleRuns tile(StoredWeight weight, long rows) {
+        return Blocks.of(Shape.of(rows, Blocks.cols(weight.shape())), weight.granularity())
+                .runs();
     }
 
     /** The codes of rows: integers one to a byte, floats of four bits two. */
@@ -149,7 +154,7 @@ public final class WeightReader {
 
     /** The codes of rows: integers one to a byte, floats of four bits two. */
     void readCodes(StoredWeight weight, long fromRow, MemorySegment codes, Buffers buffers) throws IOException {
-        long cols = MatrixShape.of(weight.shape()).cols();
+        long cols = Blocks.cols(weight.shape());
         if (weight.inWords()) {
             Words packing = Words.of(weight.codes().bits());
             long rows = cols == 0 ? 0 : codes.byteSize() / cols;
@@ -170,11 +175,8 @@ public final class WeightReader {
     }
 
     private static long firstScale(StoredWeight weight, long fromRow) {
-        MatrixShape matrix = MatrixShape.of(weight.shape());
         boolean one = weight.granularity() instanceof Granularity.PerTensor;
-        long index = fromRow / matrix.rows();
-        long inMatrix = MatrixShape.scalesBefore(weight.granularity(), fromRow % matrix.rows(), matrix.cols());
-        return one && singleScale(weight) ? 0 : index * matrix.scalesOfOne(weight.granularity()) + inMatrix;
+        return one && singleScale(weight) ? 0 : weight.blocks().scaleOfRow(fromRow);
     }
 
     private static boolean singleScale(StoredWeight weight) {
@@ -183,23 +185,23 @@ public final class WeightReader {
     }
 
     /** The scales of a tile as F32 multipliers, the second level multiplied in. */
-    private MemorySegment readScales(StoredWeight weight, long fromRow, TileShape tile, Buffers buffers)
+    private MemorySegment readScales(StoredWeight weight, long fromRow, long count, Buffers buffers)
             throws IOException {
-        MemorySegment scales = buffers.buffer(Use.READ_SCALES, tile.scaleCount() * Float.BYTES);
+        MemorySegment scales = buffers.buffer(Use.READ_SCALES, count * Float.BYTES);
         ScaleTensor stored = requireScale(weight);
-        readNumbers(stored, firstScale(weight, fromRow), tile.scaleCount(), scales, buffers);
+        readNumbers(stored, firstScale(weight, fromRow), count, scales, buffers);
         ScaleTensor global = weight.globalScale();
         if (global != null) {
             float second = readGlobal(global, globalIndex(weight, global, fromRow), buffers);
-            ScaleForms.applyGlobal(global, second, scales, tile.scaleCount());
+            ScaleForms.applyGlobal(global, second, scales, count);
         }
-        requirePositive(weight, stored, fromRow, tile, scales);
+        requirePositive(weight, stored, fromRow, scales);
         return scales;
     }
 
     private static long globalIndex(StoredWeight weight, ScaleTensor global, long fromRow) {
         long count = global.spec().shape().elementCount();
-        return count == 1 ? 0 : fromRow / MatrixShape.of(weight.shape()).rows();
+        return count == 1 ? 0 : fromRow / Blocks.rows(weight.shape());
     }
 
     /** The scale tensor of a weight, which must have one. */
@@ -240,8 +242,8 @@ public final class WeightReader {
     }
 
     private static void requirePositive(
-            StoredWeight weight, ScaleTensor stored, long fromRow, TileShape tile, MemorySegment scales) {
-        for (long i = 0; i < tile.scaleCount(); i++) {
+            StoredWeight weight, ScaleTensor stored, long fromRow, MemorySegment scales) {
+        for (long i = 0; i < scales.byteSize() / Float.BYTES; i++) {
             float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
             if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) {
                 if (scale == 0 && stored.number() == DType.F8_E4M3FN) {
@@ -255,19 +257,19 @@ public final class WeightReader {
         }
     }
 
-    /** The zero points of a tile, one to a byte. */
-    MemorySegment readZeroPoints(StoredWeight weight, long fromRow, TileShape tile, Buffers buffers)
+    /** The {@code count} zero points of rows of one matrix, one to a byte. */
+    MemorySegment readZeroPoints(StoredWeight weight, long fromRow, long rows, long count, Buffers buffers)
             throws IOException {
         TensorSpec spec = Objects.requireNonNull(weight.zeroPoint());
-        MemorySegment points = buffers.buffer(Use.READ_POINTS, tile.scaleCount());
+        MemorySegment points = buffers.buffer(Use.READ_POINTS, count);
         int inWord = weight.rowsOfZeroPoint();
         if (inWord > 1) {
             long first = fromRow / inWord;
             long cols = spec.shape().dim(1);
-            long bytes = (Math.ceilDiv(fromRow + tile.rows(), (long) inWord) - first) * cols * Integer.BYTES;
+            long bytes = (Math.ceilDiv(fromRow + rows, (long) inWord) - first) * cols * Integer.BYTES;
             MemorySegment words = buffers.buffer(Use.READ_WORDS, bytes);
             checkpoint.read(tensor(spec), first * cols * Integer.BYTES, words);
-            Words.of(weight.codes().bits()).unpackColumns(words, fromRow, tile.rows(), cols, points);
+            Words.of(weight.codes().bits()).unpackColumns(words, fromRow, rows, cols, points);
             return points;
         }
         checkpoint.read(tensor(spec), firstScale(weight, fromRow), points);
@@ -283,34 +285,25 @@ public final class WeightReader {
      */
     public void readMultipliers(String name, long fromRow, long toRow, MemorySegment multipliers) throws IOException {
         StoredWeight weight = quantized(name);
-        MatrixShape matrix = MatrixShape.of(weight.shape());
+        Blocks matrix = weight.blocks();
         long row = fromRow;
         while (row < toRow) {
             long end = Math.min(toRow, (row / matrix.rows() + 1) * matrix.rows());
             long first = (row - fromRow) * matrix.cols();
             try (Arena scratch = Arena.ofConfined()) {
-                TileShape tile = new TileShape(end - row, matrix.cols(), weight.granularity());
-                MemorySegment scales = readScales(weight, row, tile, in(scratch));
+                ScaleRuns tile = tile(weight, end - row);
+                MemorySegment scales = readScales(weight, row, tile.scaleCount(), in(scratch));
                 spread(tile, scales, multipliers.asSlice(first * Float.BYTES, tile.elements() * Float.BYTES));
             }
             row = end;
         }
     }
 
-    private static void spread(TileShape tile, MemorySegment scales, MemorySegment multipliers) {
-        ScaleGrid grid = ScaleGrid.of(Shape.of(tile.rows(), tile.cols()), tile.granularity());
-        grid.forEachRun(0, tile.elements(), new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long scale) {
-                float value = scales.get(Tensor.F32_LE, scale * Float.BYTES);
-                for (long i = first; i < first + count; i++) {
-                    multipliers.set(Tensor.F32_LE, i * Float.BYTES, value);
-                }
-            }
-
-            @Override
-            public void each(long first, long count, long scale) {
-                MemorySegment.copy(scales, scale * Float.BYTES, multipliers, first * Float.BYTES, count * Float.BYTES);
+    private static void spread(ScaleRuns tile, MemorySegment scales, MemorySegment multipliers) {
+        tile.forEachGroup((first, count, scale) -> {
+            float value = scales.get(Tensor.F32_LE, scale * Float.BYTES);
+            for (long i = first; i < first + count; i++) {
+                multipliers.set(Tensor.F32_LE, i * Float.BYTES, value);
             }
         });
     }

@@ -6,13 +6,14 @@ import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Headers;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -145,12 +146,12 @@ final class CheckpointSource implements WeightSource {
 
         @Override
         public long cols() {
-            return StoredForm.cols(tensor.shape());
+            return Blocks.cols(tensor.shape());
         }
 
         @Override
         public long rowsOfMatrix() {
-            return StoredForm.rows(tensor.shape());
+            return Blocks.rows(tensor.shape());
         }
 
         @Override
@@ -188,20 +189,18 @@ final class CheckpointSource implements WeightSource {
 
         @Override
         public long cols() {
-            return StoredForm.cols(weight.shape());
+            return Blocks.cols(weight.shape());
         }
 
         @Override
         public long rowsOfMatrix() {
-            return StoredForm.rows(weight.shape());
+            return Blocks.rows(weight.shape());
         }
 
         @Override
         public int rowAlignment() {
-            if (weight.granularity() instanceof Granularity.PerBlock(int rows, int _)) {
-                return rows;
-            }
-            return weight.codes() == QuantType.E2M1 ? 2 : 1; // two codes to a byte
+            int rows = weight.granularity().rowAlignment();
+            return rows == 1 && weight.codes() == QuantType.E2M1 ? 2 : rows; // two codes to a byte
         }
 
         @Override

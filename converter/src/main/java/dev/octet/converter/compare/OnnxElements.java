@@ -2,10 +2,11 @@ package dev.octet.converter.compare;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
-import dev.octet.quant.scale.ScaleGrid;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
@@ -20,7 +21,7 @@ final class OnnxElements implements Elements {
     private final Granularity granularity;
     private final @Nullable Tensor scale;
     private final @Nullable Tensor zeroPoint;
-    private final ScaleGrid grid;
+    private final ScaleRuns runs;
 
     /** A constant that is not quantised. */
     OnnxElements(Tensor tensor) {
@@ -44,7 +45,7 @@ final class OnnxElements implements Elements {
         this.granularity = granularity;
         this.scale = scale;
         this.zeroPoint = zeroPoint;
-        this.grid = ScaleGrid.of(codes.shape(), granularity);
+        this.runs = Blocks.of(codes.shape(), granularity).runs();
     }
 
     /** Whether any element of a zero point differs from zero. */
@@ -65,12 +66,12 @@ final class OnnxElements implements Elements {
 
     @Override
     public long cols() {
-        return StoredForm.cols(codes.shape());
+        return Blocks.cols(codes.shape());
     }
 
     @Override
     public long rowsOfMatrix() {
-        return StoredForm.rows(codes.shape());
+        return Blocks.rows(codes.shape());
     }
 
     @Override
@@ -123,19 +124,9 @@ final class OnnxElements implements Elements {
     }
 
     private void eachScale(long from, long to, Taker taker) {
-        grid.forEachRun(from, to, new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long block) {
-                for (long i = first; i < first + count; i++) {
-                    taker.take(i, block);
-                }
-            }
-
-            @Override
-            public void each(long first, long count, long block) {
-                for (long i = 0; i < count; i++) {
-                    taker.take(first + i, block + i);
-                }
+        runs.part(from, to).forEachGroup((first, count, block) -> {
+            for (long i = first; i < first + count; i++) {
+                taker.take(i, block);
             }
         });
     }

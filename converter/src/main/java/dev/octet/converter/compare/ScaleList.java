@@ -1,6 +1,6 @@
 package dev.octet.converter.compare;
 
-import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.block.Granularity;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 

@@ -1,9 +1,8 @@
 package dev.octet.converter.compare;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 
 /** How weights are stored, in words, and what their shapes are as matrices. */
 final class StoredForm {
@@ -23,15 +22,5 @@ final class StoredForm {
             case Granularity.PerBlock(int rows, int cols) -> "per " + rows + " x " + cols;
             case Granularity.Mx(int axis, int size) -> "per " + size + (axis == -1 ? "" : " along axis " + axis);
         };
-    }
-
-    /** Columns of the matrices of a weight. */
-    static long cols(Shape shape) {
-        return shape.rank() == 0 ? 1 : shape.dim(-1);
-    }
-
-    /** Rows of each matrix of a weight. */
-    static long rows(Shape shape) {
-        return shape.rank() < 2 ? 1 : shape.dim(-2);
     }
 }

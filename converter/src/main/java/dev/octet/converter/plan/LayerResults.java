@@ -2,10 +2,10 @@ package dev.octet.converter.plan;
 
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantizedTensor;
-import dev.octet.quant.scale.ScaleGrid;
 import java.lang.foreign.ValueLayout;
 
 /** Measures a quantised weight against the one it replaces, element by element, in double precision and without a copy of it. */
@@ -29,20 +29,9 @@ final class LayerResults {
 
     static LayerResult of(Node linear, String codes, Tensor original, QuantizedTensor quantized) {
         LayerResults r = new LayerResults(original, quantized);
-        ScaleGrid grid = ScaleGrid.of(original.shape(), quantized.granularity());
-        grid.forEachRun(0, grid.elementCount(), new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long scale) {
-                for (long i = first; i < first + count; i++) {
-                    r.add(i, scale);
-                }
-            }
-
-            @Override
-            public void each(long first, long count, long scale) {
-                for (long i = 0; i < count; i++) {
-                    r.add(first + i, scale + i);
-                }
+        Blocks.of(original.shape(), quantized.granularity()).runs().forEachGroup((first, count, scale) -> {
+            for (long i = first; i < first + count; i++) {
+                r.add(i, scale);
             }
         });
         double sqnr = r.noise == 0 ? Double.POSITIVE_INFINITY : 10 * Math.log10(r.signal / r.noise);

@@ -5,13 +5,14 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
-import dev.octet.quant.scale.ScaleGrid;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -76,8 +77,8 @@ final class WeightWalk {
         }
         this.histogram = new long[values.length];
         Shape shape = weight.shape();
-        this.columns = shape.rank() == 0 ? 1 : shape.dim(-1);
-        this.rows = shape.rank() < 2 ? 1 : shape.dim(-2);
+        this.columns = Blocks.cols(shape);
+        this.rows = Blocks.rows(shape);
         this.matrices = rows * columns == 0 ? 0 : shape.elementCount() / (rows * columns);
     }
 
@@ -190,7 +191,7 @@ final class WeightWalk {
     }
 
     private void walkMatrix(long index, MemorySegment codes, MemorySegment floats) throws IOException {
-        ScaleGrid grid = ScaleGrid.of(matrix(), weight.granularity());
+        ScaleRuns all = Blocks.of(matrix(), weight.granularity()).runs();
         BlockSums sums = new BlockSums();
         long elements = rows * columns;
         // sums of a block of rows are complete when its last row was seen
@@ -201,14 +202,15 @@ final class WeightWalk {
                 end = Math.min(elements, at + PIECE / band * band);
             }
             readPiece(index * elements + at, end - at, codes, floats);
-            sums.start(grid, at, end);
-            visit(grid, at, end, codes, floats, sums);
-            if (sums.complete(grid, end, elements)) {
-                settle(index, grid, sums);
+            ScaleRuns piece = all.part(at, end);
+            sums.start(piece);
+            visit(piece, codes, floats, sums);
+            if (end >= elements || sums.endBefore(all.part(end, end + 1))) {
+                settle(index, all.scaleCount(), sums);
             }
             at = end;
         }
-        settle(index, grid, sums);
+        settle(index, all.scaleCount(), sums);
     }
 
     private void readPiece(long first, long count, MemorySegment codes, MemorySegment floats) throws IOException {
@@ -226,20 +228,9 @@ final class WeightWalk {
         }
     }
 
-    private void visit(ScaleGrid grid, long at, long end, MemorySegment codes, MemorySegment floats, BlockSums sums) {
-        grid.forEachRun(at, end, new ScaleGrid.Visitor() {
-            @Override
-            public void shared(long first, long count, long scale) {
-                add(first - at, count, codes, floats, sums, sums.slot(scale));
-            }
-
-            @Override
-            public void each(long first, long count, long scale) {
-                for (long i = 0; i < count; i++) {
-                    add(first + i - at, 1, codes, floats, sums, sums.slot(scale + i));
-                }
-            }
-        });
+    private void visit(ScaleRuns piece, MemorySegment codes, MemorySegment floats, BlockSums sums) {
+        piece.forEachGroup((first, count, scale) ->
+                add(first - piece.from(), count, codes, floats, sums, sums.slot(scale)));
     }
 
     private void add(long first, long count, MemorySegment codes, MemorySegment floats, BlockSums sums, int slot) {
@@ -265,14 +256,14 @@ final class WeightWalk {
     }
 
     /** Takes the sums of complete blocks into the errors. */
-    private void settle(long matrix, ScaleGrid grid, BlockSums sums) throws IOException {
+    private void settle(long matrix, long scaleCount, BlockSums sums) throws IOException {
         if (sums.count == 0) {
             return;
         }
         boolean single = weight.scale() != null && weight.scale().spec().shape().elementCount() == 1;
         long offset = single ? 0 : matrix * scalesOfMatrix();
         double[] scales = scales(offset + (single ? 0 : sums.first), single ? 1 : sums.count, matrix);
-        double[] flipped = squareGrid() && original != null ? scales(offset, grid.scaleCount(), matrix) : new double[0];
+        double[] flipped = squareGrid() && original != null ? scales(offset, scaleCount, matrix) : new double[0];
         int side = (int) Math.sqrt(flipped.length);
         for (int i = 0; i < sums.count; i++) {
             double s = scales[single ? 0 : i];
@@ -338,13 +329,12 @@ final class WeightWalk {
         private double[] ov = new double[0];
         private double[] oo = new double[0];
 
-        /** Makes room for the blocks of elements {@code at .. end - 1}, keeping what was begun before. */
-        void start(ScaleGrid grid, long at, long end) {
-            ScaleGrid.Range range = grid.scalesOf(at, end);
+        /** Makes room for the blocks of a piece, keeping what was begun before. */
+        void start(ScaleRuns piece) {
             if (count == 0) {
-                first = range.first();
+                first = piece.firstScale();
             }
-            int needed = Math.toIntExact(range.first() + range.count() - first);
+            int needed = Math.toIntExact(piece.firstScale() + piece.scaleCount() - first);
             if (needed > vv.length) {
                 vv = Arrays.copyOf(vv, needed);
                 ov = Arrays.copyOf(ov, needed);
@@ -368,9 +358,9 @@ final class WeightWalk {
             oo[slot] += moreOo;
         }
 
-        /** Whether no element from {@code end} on belongs to a block begun before. */
-        boolean complete(ScaleGrid grid, long end, long elements) {
-            return end >= elements || grid.scalesOf(end, end + 1).first() >= first + count;
+        /** Whether the next element belongs to none of these blocks. */
+        boolean endBefore(ScaleRuns next) {
+            return next.firstScale() >= first + count;
         }
     }
 }

@@ -13,6 +13,8 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
@@ -221,10 +223,10 @@ final class MadeCheckpoint {
     /** All values of a weight, dequantised where it is quantised. */
     static float[] values(CheckpointConverter converter, String name) throws IOException {
         WeightReader reader = WeightReader.of(converter.checkpoint(), converter.stored());
-        MatrixShape shape = MatrixShape.of(reader.shape(name));
+        Blocks blocks = Blocks.ofEachMatrix(reader.shape(name), new Granularity.PerTensor());
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment floats = arena.allocate(Math.max(1, shape.allRows() * shape.cols() * Float.BYTES), 64);
-            reader.read(name, 0, shape.allRows(), floats);
+            MemorySegment floats = arena.allocate(Math.max(1, blocks.elements() * Float.BYTES), 64);
+            reader.read(name, 0, blocks.allRows(), floats);
             return floats.toArray(ValueLayout.JAVA_FLOAT);
         }
     }

@@ -3,6 +3,7 @@ package dev.octet.converter.compare;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import java.util.LinkedHashMap;
@@ -34,12 +35,12 @@ final class ArrayWeights implements WeightSource {
 
         @Override
         public long cols() {
-            return StoredForm.cols(shape);
+            return Blocks.cols(shape);
         }
 
         @Override
         public long rowsOfMatrix() {
-            return StoredForm.rows(shape);
+            return Blocks.rows(shape);
         }
 
         @Override

@@ -1,5 +1,7 @@
 package dev.octet.quant.cast;
 
+import dev.octet.quant.number.VectorUnit;
+
 /** Chooses the twin when first asked; a class of its own so that the choice is made once and late. */
 final class BestCast {
     static final ElementCast INSTANCE = choose();
@@ -8,7 +10,6 @@ final class BestCast {
 
     /** Loading {@link ElementCastVector} without its module would fail, so that is asked first. */
     private static ElementCast choose() {
-        boolean vectors = ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent();
-        return vectors && ElementCastVector.fits() ? new ElementCastVector() : new CastArrays();
+        return VectorUnit.isInJvm() && ElementCastVector.fits() ? new ElementCastVector() : new CastArrays();
     }
 }

@@ -59,17 +59,6 @@ public final class CastArrays implements ElementCast {
     }
 
     @Override
-    public void encodeEach(
-            DType type,
-            MemorySegment source,
-            MemorySegment scales,
-            Float8Format format,
-            Overflow overflow,
-            MemorySegment codes) {
-        encodeGroups(type, source, scales, 1, format, overflow, codes);
-    }
-
-    @Override
     public void encodeGroups(
             DType type,
             MemorySegment source,
@@ -110,12 +99,6 @@ public final class CastArrays implements ElementCast {
     }
 
     @Override
-    public void decodeEach(
-            Float8Format format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target) {
-        decodeGroups(format, codes, scales, 1, type, target);
-    }
-
-    @Override
     public void decodeGroups(
             Float8Format format,
             MemorySegment codes,
@@ -146,18 +129,11 @@ public final class CastArrays implements ElementCast {
     }
 
     @Override
-    public void amaxEach(DType type, MemorySegment source, MemorySegment running) {
-        long count = Sizes.count(type, source);
-        Sizes.requireFloats(running, count);
-        forEachBlock(count, (block, from, n) -> block.amaxEach(type, source, from, running, n));
-    }
-
-    @Override
     public void amaxGroups(DType type, MemorySegment source, long size, MemorySegment running) {
         long count = Sizes.count(type, source);
         Sizes.requireGroups(running, count, size);
         if (size == 1) {
-            amaxEach(type, source, running);
+            forEachBlock(count, (block, from, n) -> block.amaxEach(type, source, from, running, n));
             return;
         }
         if (size % 2 == 0) {

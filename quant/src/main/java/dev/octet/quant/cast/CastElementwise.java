@@ -45,17 +45,6 @@ abstract sealed class CastElementwise implements ElementCast permits ElementCast
     }
 
     @Override
-    public final void encodeEach(
-            DType type,
-            MemorySegment source,
-            MemorySegment scales,
-            Float8Format format,
-            Overflow overflow,
-            MemorySegment codes) {
-        encodeGroups(type, source, scales, 1, format, overflow, codes);
-    }
-
-    @Override
     public final void encodeGroups(
             DType type,
             MemorySegment source,
@@ -89,12 +78,6 @@ abstract sealed class CastElementwise implements ElementCast permits ElementCast
     }
 
     @Override
-    public final void decodeEach(
-            Float8Format format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target) {
-        decodeGroups(format, codes, scales, 1, type, target);
-    }
-
-    @Override
     public final void decodeGroups(
             Float8Format format,
             MemorySegment codes,
@@ -119,11 +102,6 @@ abstract sealed class CastElementwise implements ElementCast permits ElementCast
             bits = Math.max(bits, magnitudeBits(Floats.get(type, source, i)));
         }
         return Float.intBitsToFloat(bits);
-    }
-
-    @Override
-    public final void amaxEach(DType type, MemorySegment source, MemorySegment running) {
-        amaxGroups(type, source, 1, running);
     }
 
     @Override

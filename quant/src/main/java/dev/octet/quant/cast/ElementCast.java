@@ -42,19 +42,6 @@ public sealed interface ElementCast permits CastElementwise, CastArrays, Element
             DType type, MemorySegment source, float scale, Float8Format format, Overflow overflow, MemorySegment codes);
 
     /**
-     * Encodes with a scale of its own for each element.
-     *
-     * @param scales as many F32 as {@code codes} has bytes, dequantisation multipliers
-     */
-    void encodeEach(
-            DType type,
-            MemorySegment source,
-            MemorySegment scales,
-            Float8Format format,
-            Overflow overflow,
-            MemorySegment codes);
-
-    /**
      * Decodes with one scale.
      *
      * @param codes one code per byte
@@ -64,22 +51,12 @@ public sealed interface ElementCast permits CastElementwise, CastArrays, Element
      */
     void decode(Float8Format format, MemorySegment codes, float scale, DType type, MemorySegment target);
 
-    /** Decodes with a scale of its own for each element; {@code scales} holds as many F32 as {@code codes} has bytes. */
-    void decodeEach(Float8Format format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target);
-
     /**
      * The largest magnitude, exact; 0 for no elements, NaN when any element is NaN, else infinity when any is infinite.
      *
      * @param source a whole number of floats of {@code type}
      */
     float amax(DType type, MemorySegment source);
-
-    /**
-     * Raises each running largest magnitude to that of the element beside it, with the order of {@link #amax}: finite, infinity, NaN.
-     *
-     * @param running as many F32 as {@code source} has floats, none negative; read and written
-     */
-    void amaxEach(DType type, MemorySegment source, MemorySegment running);
 
     /**
      * Encodes with a scale for each group of {@code size} neighbouring elements; the last group may be shorter. Scales may be zero: their
@@ -107,8 +84,8 @@ public sealed interface ElementCast permits CastElementwise, CastArrays, Element
             MemorySegment target);
 
     /**
-     * Raises running largest magnitudes as {@link #amaxEach}, one for each group of {@code size} neighbouring elements; the last group may
-     * be shorter.
+     * Raises running largest magnitudes, one for each group of {@code size} neighbouring elements, with the order of {@link #amax}: finite,
+     * infinity, NaN. The last group may be shorter; groups of one element are as fast as longer ones.
      *
      * @param running one F32 for each group, none negative; read and written
      */

@@ -134,8 +134,7 @@ public final class ElementCastVector implements ElementCast {
         });
     }
 
-    @Override
-    public void encodeEach(
+    private void encodeEach(
             DType type,
             MemorySegment source,
             MemorySegment scales,
@@ -146,7 +145,7 @@ public final class ElementCastVector implements ElementCast {
         Sizes.requireFloats(scales, count);
         if (count < LANES || !format.hasNegativeZero()) {
             // E8M0 is no format for values, and the FNUZ pair is too rare by channel for kernels of its own.
-            scalar.encodeEach(type, source, scales, format, overflow, codes);
+            scalar.encodeGroups(type, source, scales, 1, format, overflow, codes);
             return;
         }
         Rounding r = Rounding.to(format, overflow);
@@ -193,13 +192,12 @@ public final class ElementCastVector implements ElementCast {
         });
     }
 
-    @Override
-    public void decodeEach(
+    private void decodeEach(
             Float8Format format, MemorySegment codes, MemorySegment scales, DType type, MemorySegment target) {
         long count = Sizes.count(codes, type, target);
         Sizes.requireFloats(scales, count);
         if (count < LANES || format == Float8Format.E8M0) {
-            scalar.decodeEach(format, codes, scales, type, target);
+            scalar.decodeGroups(format, codes, scales, 1, type, target);
             return;
         }
         WideningConstants e = WideningConstants.from(format);
@@ -242,12 +240,11 @@ public final class ElementCastVector implements ElementCast {
         return type == DType.BF16 ? BFloat16.toFloat((short) bits) : Half.toFloat((short) bits);
     }
 
-    @Override
-    public void amaxEach(DType type, MemorySegment source, MemorySegment running) {
+    private void amaxEach(DType type, MemorySegment source, MemorySegment running) {
         long count = Sizes.count(type, source);
         Sizes.requireFloats(running, count);
         if (count < LANES) {
-            scalar.amaxEach(type, source, running);
+            scalar.amaxGroups(type, source, 1, running);
             return;
         }
         int width = Sizes.width(type);

@@ -123,8 +123,8 @@ final class ChannelTile {
             float target = carry == 0 ? weights[row + c] : (float) (weights[row + c] + carry);
             targets.set(Tensor.F32_LE, (long) c * Float.BYTES, target);
         }
-        cast.encodeEach(DType.F32, targets, scales, format, Overflow.SATURATE, roundedCodes);
-        cast.decodeEach(format, roundedCodes, scales, DType.F32, rounded);
+        cast.encodeGroups(DType.F32, targets, scales, 1, format, Overflow.SATURATE, roundedCodes);
+        cast.decodeGroups(format, roundedCodes, scales, 1, DType.F32, rounded);
         MemorySegment.copy(roundedCodes, ValueLayout.JAVA_BYTE, 0, codes, row, TILE);
         for (int c = 0; c < TILE; c++) {
             errors[row + c] = (double) weights[row + c] - rounded.get(Tensor.F32_LE, (long) c * Float.BYTES);

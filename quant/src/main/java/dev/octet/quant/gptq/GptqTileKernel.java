@@ -1,6 +1,6 @@
 package dev.octet.quant.gptq;
 
-import dev.octet.quant.number.FusedMultiplyAdd;
+import dev.octet.quant.number.VectorUnit;
 
 /**
  * The one inner loop of this package: a 16 x 16 tile of sums of products, in double precision.
@@ -32,10 +32,7 @@ sealed interface GptqTileKernel permits GptqTileReference, GptqTileVector {
 
     /** Chooses the twin when first asked; vectors would fuse with decimal numbers where the processor has no instruction for it. */
     final class Best {
-        static final GptqTileKernel INSTANCE =
-                ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent() && FusedMultiplyAdd.inHardware()
-                        ? new GptqTileVector()
-                        : new GptqTileReference();
+        static final GptqTileKernel INSTANCE = VectorUnit.pays() ? new GptqTileVector() : new GptqTileReference();
 
         private Best() {}
     }

@@ -1,8 +1,8 @@
 package dev.octet.quant.layout;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;

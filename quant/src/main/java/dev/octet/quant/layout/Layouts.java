@@ -1,6 +1,6 @@
 package dev.octet.quant.layout;
 
-import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.block.Granularity;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;

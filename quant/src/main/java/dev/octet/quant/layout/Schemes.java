@@ -3,10 +3,10 @@ package dev.octet.quant.layout;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.recipe.Recipe;
-import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleRule;
 import java.util.Optional;
 

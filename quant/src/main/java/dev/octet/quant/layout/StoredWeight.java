@@ -3,8 +3,9 @@ package dev.octet.quant.layout;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -47,6 +48,11 @@ public record StoredWeight(
     /** Whether the codes of each row are packed into I32. */
     public boolean inWords() {
         return data.dtype() == DType.I32;
+    }
+
+    /** Which elements share a scale; each matrix has scales of its own. */
+    public Blocks blocks() {
+        return Blocks.ofEachMatrix(shape, granularity);
     }
 
     /** Zero points in one element of their tensor, which are those of as many rows; 1 where they are not packed. */

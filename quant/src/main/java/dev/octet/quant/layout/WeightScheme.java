@@ -1,8 +1,8 @@
 package dev.octet.quant.layout;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.ScaleRule;
 
 /**

@@ -59,7 +59,12 @@ public enum QuantType {
         return this == E2M1 || this == INT4 || this == INT4_ASYMMETRIC ? 4 : 8;
     }
 
-    /** Whether a zero point stands beside each scale. */
+    /** Bytes that {@code count} codes take in memory: {@link #E2M1} two to a byte, all others one. */
+    public long bytes(long count) {
+        return this == E2M1 ? Math.ceilDiv(count, 2L) : count;
+    }
+
+    /** Whether each scale has a zero point. */
     public boolean hasZeroPoint() {
         return this == INT8_ASYMMETRIC || this == INT4_ASYMMETRIC;
     }

@@ -1,8 +1,8 @@
 package dev.octet.quant.recipe;
 
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 
 /**
  * How one operand of a GEMM is quantised.

@@ -1,14 +1,14 @@
 package dev.octet.quant.recipe;
 
+import dev.octet.quant.block.Granularity.Mx;
+import dev.octet.quant.block.Granularity.PerBlock;
+import dev.octet.quant.block.Granularity.PerChannel;
+import dev.octet.quant.block.Granularity.PerGroup;
+import dev.octet.quant.block.Granularity.PerTensor;
+import dev.octet.quant.block.Granularity.PerToken;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Operand.Scaling;
-import dev.octet.quant.scale.Granularity;
-import dev.octet.quant.scale.Granularity.Mx;
-import dev.octet.quant.scale.Granularity.PerBlock;
-import dev.octet.quant.scale.Granularity.PerChannel;
-import dev.octet.quant.scale.Granularity.PerGroup;
-import dev.octet.quant.scale.Granularity.PerTensor;
-import dev.octet.quant.scale.Granularity.PerToken;
 import java.util.List;
 
 /** All recipes. One more recipe is one more constant and its place in {@link #GRAPH} or {@link #CHECKPOINT}. */

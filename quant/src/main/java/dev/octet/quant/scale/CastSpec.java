@@ -1,6 +1,7 @@
 package dev.octet.quant.scale;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 

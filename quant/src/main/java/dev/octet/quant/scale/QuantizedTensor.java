@@ -3,11 +3,12 @@ package dev.octet.quant.scale;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Codes and the scales that give them meaning: {@code value[i] = decode(code[i]) * scale[granularity.scaleIndex(shape, i)]}.
+ * Codes and the scales that give them meaning: {@code value[i] = decode(code[i]) * scale[Blocks.of(shape, granularity).scaleOf(i)]}.
  *
  * @param spec name and shape of the tensor; its type is that of the codes
  * @param codes row-major, one byte each; E2M1 two to a byte, the earlier in the low nibble

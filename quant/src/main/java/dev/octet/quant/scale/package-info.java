@@ -1,5 +1,5 @@
 /**
- * Which elements share a scale, how the scale follows from them, and tensors that carry theirs. What comes in: shapes and largest
+ * How scales follow from largest magnitudes and ranges, how they are stored, and tensors that carry theirs. What comes in: largest
  * magnitudes; what goes out: scales as they will be stored. {@code dev.octet.quant.Quantizer} applies them to bytes.
  */
 @NullMarked

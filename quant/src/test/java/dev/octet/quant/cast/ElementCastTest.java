@@ -206,18 +206,18 @@ class ElementCastTest {
             cast.decode(format, codes.asReadOnly(), 0.7f, type, floats);
             assertEquals(-1, expectedFloats.mismatch(floats));
 
-            REFERENCE.encodeEach(type, in, scales, format, Overflow.NON_SATURATING, expected);
-            cast.encodeEach(type, in, scales.asReadOnly(), format, Overflow.NON_SATURATING, codes);
+            REFERENCE.encodeGroups(type, in, scales, 1, format, Overflow.NON_SATURATING, expected);
+            cast.encodeGroups(type, in, scales.asReadOnly(), 1, format, Overflow.NON_SATURATING, codes);
             assertEquals(-1, expected.mismatch(codes));
-            REFERENCE.decodeEach(format, expected, scales, type, expectedFloats);
-            cast.decodeEach(format, codes, scales, type, floats);
+            REFERENCE.decodeGroups(format, expected, scales, 1, type, expectedFloats);
+            cast.decodeGroups(format, codes, scales, 1, type, floats);
             assertEquals(-1, expectedFloats.mismatch(floats));
 
             assertEquals(REFERENCE.amax(type, in), cast.amax(type, in));
             MemorySegment expectedAmax = MemorySegment.ofArray(scales.toArray(ValueLayout.JAVA_BYTE));
             MemorySegment amax = MemorySegment.ofArray(scales.toArray(ValueLayout.JAVA_BYTE));
-            REFERENCE.amaxEach(type, in, expectedAmax);
-            cast.amaxEach(type, in, amax);
+            REFERENCE.amaxGroups(type, in, 1, expectedAmax);
+            cast.amaxGroups(type, in, 1, amax);
             assertEquals(-1, expectedAmax.mismatch(amax));
         }
     }
@@ -250,12 +250,12 @@ class ElementCastTest {
         MemorySegment three = MemorySegment.ofArray(new byte[3]);
         refused(() -> cast.encode(DType.F32, floats, 1, Float8Format.E4M3FN, Overflow.SATURATE, three));
         refused(() -> cast.encode(DType.F64, floats, 1, Float8Format.E4M3FN, Overflow.SATURATE, codes));
-        refused(() -> cast.encodeEach(DType.F32, floats, three, Float8Format.E4M3FN, Overflow.SATURATE, codes));
+        refused(() -> cast.encodeGroups(DType.F32, floats, three, 1, Float8Format.E4M3FN, Overflow.SATURATE, codes));
         refused(() -> cast.decode(Float8Format.E4M3FN, three, 1, DType.F32, floats));
-        refused(() -> cast.decodeEach(Float8Format.E4M3FN, codes, three, DType.F32, floats));
+        refused(() -> cast.decodeGroups(Float8Format.E4M3FN, codes, three, 1, DType.F32, floats));
         refused(() -> cast.amax(DType.F32, three));
         refused(() -> cast.amax(DType.I32, floats));
-        refused(() -> cast.amaxEach(DType.F32, floats, three));
+        refused(() -> cast.amaxGroups(DType.F32, floats, 1, three));
         for (float bad : new float[] {0, -1, Float.NaN, Float.POSITIVE_INFINITY}) {
             refused(() -> cast.encode(DType.F32, floats, bad, Float8Format.E4M3FN, Overflow.SATURATE, codes));
             refused(() -> cast.decode(Float8Format.E4M3FN, codes, bad, DType.F32, floats));

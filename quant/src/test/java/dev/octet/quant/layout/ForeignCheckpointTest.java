@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Map;

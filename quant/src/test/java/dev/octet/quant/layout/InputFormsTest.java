@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.scale.Granularity;
+import dev.octet.quant.block.Granularity;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.List;

@@ -6,6 +6,7 @@ import dev.octet.formats.file.NativeTrial;
 import dev.octet.formats.file.PrivateFolder;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.VectorUnit;
 import dev.octet.trainer.gemm.OneDnn.Operand;
 import dev.octet.trainer.gemm.OneDnn.Product;
 import dev.octet.trainer.kernel.MatrixProducts;
@@ -106,7 +107,7 @@ final class GemmTrial {
     }
 
     private static boolean comparesJava() {
-        return !OneDnn.X86 && Gemms.hasVectors();
+        return !OneDnn.X86 && VectorUnit.isInJvm();
     }
 
     private static UnavailableException crash(String where, String fix) {

@@ -3,6 +3,7 @@ package dev.octet.trainer.gemm;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.CacheFolder;
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.VectorUnit;
 import dev.octet.trainer.kernel.MatrixProducts;
 import java.nio.file.Path;
 import java.util.Locale;
@@ -22,11 +23,6 @@ public final class Gemms {
     /** {@link #best}, how it multiplies each type, and the reason when it is not the native library. */
     public static String text() {
         return Best.INSTANCE.text();
-    }
-
-    /** Whether {@link VectorGemm} can be loaded. */
-    static boolean hasVectors() {
-        return ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent();
     }
 
     private record Choice(MatrixProducts gemm, String text) {}
@@ -59,7 +55,7 @@ public final class Gemms {
         private static Choice java(String reason) {
             System.getLogger(Gemms.class.getName())
                     .log(System.Logger.Level.INFO, "matrix products in Java, slower than natively: {0}", reason);
-            MatrixProducts gemm = hasVectors() ? new VectorGemm() : new PlainGemm();
+            MatrixProducts gemm = VectorUnit.isInJvm() ? new VectorGemm() : new PlainGemm();
             return new Choice(gemm, gemm.name() + " (not oneDNN: " + reason + ")");
         }
     }

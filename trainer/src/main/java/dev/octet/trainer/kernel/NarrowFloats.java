@@ -1,11 +1,12 @@
 package dev.octet.trainer.kernel;
 
+import dev.octet.quant.number.VectorUnit;
 import java.lang.foreign.MemorySegment;
 
 /** Runs of BF16 and F16 in memory as F32 in arrays: widened exactly, rounded to nearest even. Positions in memory are in elements. */
 interface NarrowFloats {
     /** The fastest there is here. */
-    NarrowFloats BEST = VectorMath.vectorsPay() ? new VectorNarrowFloats() : new ScalarNarrowFloats();
+    NarrowFloats BEST = VectorUnit.pays() ? new VectorNarrowFloats() : new ScalarNarrowFloats();
 
     void readBf16(MemorySegment from, long first, float[] to, int at, int n);
 

@@ -1,6 +1,6 @@
 package dev.octet.trainer.kernel;
 
-import dev.octet.quant.number.FusedMultiplyAdd;
+import dev.octet.quant.number.VectorUnit;
 
 /**
  * Elementary functions, sums and products over runs of floats, on the vectors of the processor where the module {@code
@@ -18,27 +18,15 @@ public final class VectorMath {
 
     private VectorMath() {}
 
-    /**
-     * Whether vectors pay here. Without AVX2 Java has no instructions for comparing and choosing between their elements and for fused
-     * products: each vector becomes an object, and loops over single floats are several times faster.
-     */
-    static boolean vectorsPay() {
-        return moduleIsThere() && FusedMultiplyAdd.inHardware();
-    }
-
-    private static boolean moduleIsThere() {
-        return ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent();
-    }
-
     private static ElementaryFunctions choose() {
-        if (vectorsPay()) {
+        if (VectorUnit.pays()) {
             return new VectorFunctions();
         }
         System.getLogger(VectorMath.class.getName())
                 .log(
                         System.Logger.Level.WARNING,
                         "computing without SIMD, several times slower: {0}",
-                        moduleIsThere()
+                        VectorUnit.isInJvm()
                                 ? "this processor has no fused multiply-add"
                                 : "start java with --add-modules jdk.incubator.vector");
         return new ScalarFunctions();

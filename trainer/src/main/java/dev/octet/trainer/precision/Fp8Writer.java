@@ -5,6 +5,7 @@ import static java.util.Objects.requireNonNull;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.quant.recipe.OperandForm;
 import dev.octet.quant.recipe.OperandForm.Scaling;
@@ -15,7 +16,6 @@ import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
-import dev.octet.trainer.op.fp8.Blocks;
 import dev.octet.trainer.op.fp8.CodedMatrix;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.ProductForm;
@@ -225,10 +225,10 @@ final class Fp8Writer implements PrecisionPolicy {
 
         private Blocks blocks(OperandForm form, Product product, LinearTensor tensor) {
             return switch (tensor) {
-                case INPUT -> Blocks.of(form.span(), rows, in, product == Product.FPROP);
-                case GRAD_OUTPUT -> Blocks.of(form.span(), rows, out, product == Product.DGRAD);
+                case INPUT -> CodedMatrix.blocks(form.span(), rows, in, product == Product.FPROP);
+                case GRAD_OUTPUT -> CodedMatrix.blocks(form.span(), rows, out, product == Product.DGRAD);
                 case WEIGHT ->
-                    Blocks.of(form.span(), transB ? out : in, transB ? in : out, (product == Product.FPROP) == transB);
+                    CodedMatrix.blocks(form.span(), transB ? out : in, transB ? in : out, (product == Product.FPROP) == transB);
             };
         }
 

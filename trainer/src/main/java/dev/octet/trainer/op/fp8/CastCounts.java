@@ -1,5 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.QuantScaleRule;
@@ -49,12 +51,14 @@ public record CastCounts(Float8Format format, long elements, long clipped, long 
     private static CastCounts count(CpuTensor x, CodedMatrix form, float[] quantScales) {
         Blocks blocks = form.blocks();
         Counter counter = new Counter(form.format());
-        float[] row = new float[blocks.cols()];
-        for (int r = 0; r < blocks.rows(); r++) {
-            x.read((long) r * row.length, row, 0, row.length);
-            for (int c = 0; c < row.length; c += blocks.blockCols()) {
-                counter.add(row, c, Math.min(row.length, c + blocks.blockCols()), quantScales[blocks.at(r, c)]);
-            }
+        int cols = Math.toIntExact(blocks.cols());
+        float[] row = new float[cols];
+        for (ScaleRuns runs : blocks.runs().cut(Math.max(1, cols))) {
+            x.read(runs.from(), row, 0, cols);
+            runs.forEachGroup((first, count, scale) -> {
+                int from = (int) (first - runs.from());
+                counter.add(row, from, from + (int) count, quantScales[(int) scale]);
+            });
         }
         float scale = 0;
         for (float quantScale : quantScales) {

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
 import dev.octet.quant.scale.QuantScaleRule;
@@ -113,10 +114,10 @@ public final class CudaCodes {
         }
         long rows = blocks.rows();
         long cols = blocks.cols();
-        if (blocks.count() == 1) {
+        if (blocks.scaleCount() == 1) {
             cuda.launch(SOURCE, "whole_amax_" + x.suffix(), strided(x.count(), 8), x, x.count(), amax, nan);
         } else if (blocks.blockCols() == 1) {
-            long pieces = (long) blocks.gridRows() * Math.ceilDiv(blocks.blockRows(), 64);
+            long pieces = blocks.gridRows() * Math.ceilDiv(blocks.blockRows(), 64);
             cuda.launch(
                     SOURCE,
                     "column_amax_" + x.suffix(),
@@ -124,7 +125,7 @@ public final class CudaCodes {
                     x,
                     rows,
                     cols,
-                    (long) blocks.blockRows(),
+                    blocks.blockRows(),
                     amax,
                     nan);
         } else {
@@ -136,8 +137,8 @@ public final class CudaCodes {
                     x,
                     rows,
                     cols,
-                    (long) blocks.blockRows(),
-                    (long) blocks.blockCols(),
+                    blocks.blockRows(),
+                    blocks.blockCols(),
                     amax,
                     nan);
         }
@@ -150,10 +151,10 @@ public final class CudaCodes {
      * @return address of the multipliers
      */
     long quantScales(QuantScaleRule rule, long scales, long recorded) {
-        int count = blocks.count();
-        long amax = cuda.workspace((long) count * Float.BYTES);
-        long quantScales = cuda.workspace((long) count * Float.BYTES);
-        cuda.zero(amax, (long) count * Float.BYTES);
+        long count = blocks.scaleCount();
+        long amax = cuda.workspace(count * Float.BYTES);
+        long quantScales = cuda.workspace(count * Float.BYTES);
+        cuda.zero(amax, count * Float.BYTES);
         amax(amax, rule.seesNaN());
         if (recorded != 0) {
             cuda.zero(recorded, Float.BYTES);
@@ -169,7 +170,7 @@ public final class CudaCodes {
                 "block_scales",
                 Grid.over(count, 256, 1),
                 amax,
-                (long) count,
+                count,
                 kind,
                 format.maxValue(),
                 te == null ? 0f : te.epsilon(),
@@ -191,7 +192,7 @@ public final class CudaCodes {
 
     /** Codes with a multiplier for each block. */
     void encode(long codes, long transposed, long quantScales) {
-        if (blocks.count() == 1) {
+        if (blocks.scaleCount() == 1) {
             cast(codes, transposed, quantScales, 0, 0);
             return;
         }
@@ -200,10 +201,10 @@ public final class CudaCodes {
                 "encode_blocks_" + types(),
                 Grid.over(x.count(), 256, 8),
                 x,
-                (long) blocks.rows(),
-                (long) blocks.cols(),
-                (long) blocks.blockRows(),
-                (long) blocks.blockCols(),
+                blocks.rows(),
+                blocks.cols(),
+                blocks.blockRows(),
+                blocks.blockCols(),
                 quantScales,
                 codes);
         if (transposed != 0) {
@@ -234,16 +235,15 @@ public final class CudaCodes {
      */
     static void decode(long codes, CodedMatrix form, long scales, DType type, long to, CudaStream cuda) {
         Blocks b = form.blocks();
-        long count = (long) b.rows() * b.cols();
         cuda.launch(
                 SOURCE,
                 "decode_blocks_" + CudaSource.suffix(form.format().dtype()) + "_" + CudaSource.suffix(type),
-                Grid.over(count, 256, 8),
+                Grid.over(b.elements(), 256, 8),
                 codes,
-                (long) b.rows(),
-                (long) b.cols(),
-                (long) b.blockRows(),
-                (long) b.blockCols(),
+                b.rows(),
+                b.cols(),
+                b.blockRows(),
+                b.blockCols(),
                 scales,
                 to);
     }

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
@@ -66,7 +67,7 @@ final class CudaScaledProduct {
                 && isCodes(right)
                 && (left.format() == Float8Format.E4M3FN || right.format() == Float8Format.E4M3FN);
         boolean bothTransposed = !leftAlongCols && !rightAlongCols; // then the length of the sums is padded
-        boolean vectors = left.blocks().count() > 1 || right.blocks().count() > 1;
+        boolean vectors = left.blocks().scaleCount() > 1 || right.blocks().scaleCount() > 1;
         int bytes = vectors ? Float.BYTES : result.bits() / 8;
         return formats
                 && size.m() > 0
@@ -84,8 +85,8 @@ final class CudaScaledProduct {
         return form.onCodes()
                 && form.left() != null
                 && form.right() != null
-                && form.left().blocks().hasScalePerVector(leftAlongCols)
-                && form.right().blocks().hasScalePerVector(rightAlongCols);
+                && form.left().hasScalePerVector(leftAlongCols)
+                && form.right().hasScalePerVector(rightAlongCols);
     }
 
     /**
@@ -131,7 +132,7 @@ final class CudaScaledProduct {
         int k = padded ? Math.toIntExact(CudaCodes.leading(size.k())) : size.k();
         Matrix left = Matrix.of(contiguous(a, task.transposeA()), a.type(), k);
         Matrix right = Matrix.of(contiguous(b, !task.transposeB()), b.type(), k);
-        boolean vectors = blocks(a).count() > 1 || blocks(b).count() > 1;
+        boolean vectors = blocks(a).scaleCount() > 1 || blocks(b).scaleCount() > 1;
         // the library adds a bias of BF16, or of F16 to results in F16
         DType addable = d.dtype() == DType.F16 ? DType.F16 : DType.BF16;
         boolean epilogue = bias != null && !vectors && task.biasType() == addable;
@@ -224,7 +225,7 @@ final class CudaScaledProduct {
         }
         DType type = scalesSums ? DType.BF16 : form.widened();
         Blocks b = coded.blocks();
-        long to = cuda.workspace((long) b.rows() * b.cols() * type.bits() / 8);
+        long to = cuda.workspace(b.elements() * type.bits() / 8);
         CudaCodes.decode(operand.elements(), coded, scalesSums ? 0 : operand.scales(), type, to, cuda);
         return new Operand(to, type, null, 0, 0);
     }
@@ -241,9 +242,9 @@ final class CudaScaledProduct {
                 (long) size.m(),
                 (long) size.n(),
                 scales ? task.a().scales() : 0L,
-                scales ? blocks(task.a()).count() : 1L,
+                scales ? blocks(task.a()).scaleCount() : 1L,
                 scales ? task.b().scales() : 0L,
-                scales ? blocks(task.b()).count() : 1L,
+                scales ? blocks(task.b()).scaleCount() : 1L,
                 bias == null ? 0L : bias.address(),
                 task.biasType() == DType.BF16 ? 1 : task.biasType() == DType.F16 ? 2 : 0,
                 CudaSource.code(task.d().dtype()),

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
@@ -23,14 +24,12 @@ final class Doubles {
 
     /** Largest magnitude of each block. */
     static float[] amax(double[] x, Blocks blocks, boolean seesNaN) {
-        float[] amax = new float[blocks.count()];
-        for (int r = 0; r < blocks.rows(); r++) {
-            for (int c = 0; c < blocks.cols(); c++) {
-                float magnitude = Math.abs((float) x[r * blocks.cols() + c]);
-                int at = blocks.at(r, c);
-                if (magnitude > amax[at] || (seesNaN && Float.isNaN(magnitude))) {
-                    amax[at] = magnitude;
-                }
+        float[] amax = new float[Math.toIntExact(blocks.scaleCount())];
+        for (int i = 0; i < x.length; i++) {
+            float magnitude = Math.abs((float) x[i]);
+            int at = (int) blocks.scaleOf(i);
+            if (magnitude > amax[at] || (seesNaN && Float.isNaN(magnitude))) {
+                amax[at] = magnitude;
             }
         }
         return amax;
@@ -49,12 +48,9 @@ final class Doubles {
     static double[] encode(double[] x, CodedMatrix form, float[] quantScales) {
         Float8Format format = form.format();
         double[] codes = new double[x.length];
-        for (int r = 0; r < form.blocks().rows(); r++) {
-            for (int c = 0; c < form.blocks().cols(); c++) {
-                int i = r * form.blocks().cols() + c;
-                float scaled = (float) x[i] * quantScales[form.blocks().at(r, c)];
-                codes[i] = format.decode(format.encode(scaled, Overflow.SATURATE));
-            }
+        for (int i = 0; i < x.length; i++) {
+            float scaled = (float) x[i] * quantScales[(int) form.blocks().scaleOf(i)];
+            codes[i] = format.decode(format.encode(scaled, Overflow.SATURATE));
         }
         return codes;
     }
@@ -62,10 +58,8 @@ final class Doubles {
     /** Codes times scales, exact. */
     static double[] decode(double[] codes, Blocks blocks, double[] scales) {
         double[] x = new double[codes.length];
-        for (int r = 0; r < blocks.rows(); r++) {
-            for (int c = 0; c < blocks.cols(); c++) {
-                x[r * blocks.cols() + c] = codes[r * blocks.cols() + c] * scales[blocks.at(r, c)];
-            }
+        for (int i = 0; i < x.length; i++) {
+            x[i] = codes[i] * scales[(int) blocks.scaleOf(i)];
         }
         return x;
     }

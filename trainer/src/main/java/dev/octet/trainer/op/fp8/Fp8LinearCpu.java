@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
@@ -89,7 +90,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
             return new Operand(x.dtype(), x.bytes(), null, null);
         }
         CpuTensor stored = frame.input(codes + 1);
-        float[] scales = new float[form.blocks().count()];
+        float[] scales = new float[Math.toIntExact(form.blocks().scaleCount())];
         stored.read(0, scales, 0, scales.length);
         return product.decoded(form, frame.input(codes).bytes(), scales, place);
     }
@@ -156,7 +157,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
         /** Delayed scaling: the amax that a later step's scale comes from. */
         void record() {
             if (frame.hasInput(Fp8Linear.DY_HISTORY)) {
-                Blocks whole = new Blocks(op.rows(), op.out(), Math.max(1, op.rows()), Math.max(1, op.out()));
+                Blocks whole = CodedMatrix.whole(op.rows(), op.out());
                 float amax = new MatrixCodes(whole, parallel).amax(dy, false)[0];
                 QuantizeFp8DelayedCpu.record(amax, frame.input(Fp8Linear.DY_HISTORY));
             }

@@ -1,8 +1,8 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.recipe.OperandForm.Span;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaStream;
@@ -188,7 +188,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         private Operand quantized(CodedMatrix wanted) {
             CudaCodes matrix = new CudaCodes(dy, wanted, cuda);
             long codes = cuda.workspace(dy.count());
-            long scales = cuda.workspace((long) wanted.blocks().count() * Float.BYTES);
+            long scales = cuda.workspace(wanted.blocks().scaleCount() * Float.BYTES);
             boolean weights = wanted.equals(op.wgrad().left())
                     && frame.wantsGradient(Fp8Linear.W)
                     && isFp8Weight(op, frame.gradient(Fp8Linear.W).dtype(), cuda);
@@ -214,7 +214,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         /** Delayed scaling: the amax that a later step's scale comes from, when no cast has found it on its way. */
         void record() {
             if (!recorded && history() != 0) {
-                Blocks whole = Blocks.of(new Span.Whole(), op.rows(), op.out(), true);
+                Blocks whole = CodedMatrix.whole(op.rows(), op.out());
                 CodedMatrix any = new CodedMatrix(Float8Format.E5M2, whole);
                 new CudaCodes(dy, any, cuda).amax(history(), false);
             }

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
@@ -49,7 +50,7 @@ public final class Fp8LinearReference implements ReferenceKernel<Fp8Linear> {
         }
         if (frame.hasInput(Fp8Linear.DY_HISTORY)) {
             double[] history = frame.input(Fp8Linear.DY_HISTORY);
-            Blocks whole = new Blocks(1, dy.length, 1, Math.max(1, dy.length));
+            Blocks whole = CodedMatrix.whole(1, dy.length);
             history[0] = AmaxHistory.raised((float) history[0], Doubles.amax(dy, whole, false)[0]);
         }
     }

@@ -1,22 +1,28 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.ScaleRuns;
+import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Parallel;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/** Matrices to codes and back, band of rows by band of rows. Multiplies where {@link ElementCast} divides, so the scaled floats go through it with scale 1. */
+/**
+ * Matrices to codes and back, band of rows by band of rows. Training libraries multiply by the quantScale where {@link BlockCast} divides
+ * by the scale, so to be encoded the products are cast with scale 1.
+ */
 final class MatrixCodes {
     /** Elements of a band, about: as F32 they lie in a second-level cache. */
     private static final int BAND = 16_384;
 
-    private static final ElementCast CAST = ElementCast.best();
+    private static final BlockCast CAST = BlockCast.best();
 
     private final Blocks blocks;
     private final Parallel parallel;
@@ -27,20 +33,19 @@ final class MatrixCodes {
     MatrixCodes(Blocks blocks, Parallel parallel) {
         this.blocks = blocks;
         this.parallel = parallel;
-        int rows = Math.max(1, BAND / Math.max(1, blocks.cols()));
-        this.band = isTall() ? rows : Math.max(1, rows / blocks.blockRows()) * blocks.blockRows();
+        int rows = (int) Math.max(1, BAND / Math.max(1, blocks.cols()));
+        int blockRows = Math.toIntExact(blocks.blockRows());
+        this.band = isTall() ? rows : Math.max(1, rows / blockRows) * blockRows;
     }
 
     private boolean isTall() {
         return blocks.blockRows() >= blocks.rows();
     }
 
-    private interface Band {
-        void accept(int first, int rows);
-    }
-
-    private void bands(Band body) {
-        parallel.ranges(blocks.rows(), band, (from, to) -> body.accept((int) from, (int) (to - from)));
+    private void bands(Consumer<ScaleRuns> body) {
+        ScaleRuns all = blocks.runs();
+        long cols = blocks.cols();
+        parallel.ranges(blocks.rows(), band, (from, to) -> body.accept(all.part(from * cols, to * cols)));
     }
 
     /** Multipliers of each block from its values. */
@@ -67,16 +72,20 @@ final class MatrixCodes {
 
     /** Largest magnitude of each block. The order of bands does not matter: maxima are exact. */
     float[] amax(CpuTensor x, boolean seesNaN) {
-        float[] amax = new float[blocks.count()];
-        if (!isTall()) {
-            bands((first, rows) -> amax(x, first, rows, amax, first / blocks.blockRows() * blocks.gridCols(), seesNaN));
+        float[] amax = new float[Math.toIntExact(blocks.scaleCount())];
+        if (x.count() == 0) {
             return amax;
         }
-        float[][] parts = new float[Math.ceilDiv(blocks.rows(), band)][];
-        bands((first, rows) -> {
+        if (!isTall()) {
+            bands(runs -> amax(x, runs, seesNaN, amax, (int) runs.firstScale()));
+            return amax;
+        }
+        long perBand = band * blocks.cols();
+        float[][] parts = new float[Math.toIntExact(Math.ceilDiv(blocks.rows(), band))][];
+        bands(runs -> {
             float[] part = new float[amax.length];
-            amax(x, first, rows, part, 0, seesNaN);
-            parts[first / band] = part;
+            amax(x, runs, seesNaN, part, 0);
+            parts[(int) (runs.from() / perBand)] = part;
         });
         for (float[] part : parts) {
             for (int i = 0; i < amax.length; i++) {
@@ -86,89 +95,73 @@ final class MatrixCodes {
         return amax;
     }
 
-    /** Raises the amaxes of a band, whose first block's is at {@code at}. */
-    private void amax(CpuTensor x, int first, int rows, float[] amax, int at, boolean seesNaN) {
-        int cols = blocks.cols();
-        int width = x.dtype().bits() / 8;
+    /** The amaxes of a band, the first to be written at {@code at}. */
+    private static void amax(CpuTensor x, ScaleRuns runs, boolean seesNaN, float[] amax, int at) {
+        int count = (int) runs.scaleCount();
         MemorySegment all = MemorySegment.ofArray(amax);
-        boolean nan = false;
-        for (int r = 0; r < rows; r += runRows(rows - r)) {
-            int n = runRows(rows - r);
-            long start = (long) (first + r) * cols;
-            MemorySegment values = x.bytes().asSlice(start * width, (long) n * cols * width);
-            int from = at + r / blocks.blockRows() * blocks.gridCols();
-            int groups = Math.ceilDiv(n * cols, groupSize(n));
-            CAST.amaxGroups(x.dtype(), values, groupSize(n), all.asSlice(from * 4L, groups * 4L));
-            for (int i = from; i < from + groups; i++) {
-                nan |= Float.isNaN(amax[i]);
+        CAST.amax(x.dtype(), elements(x.bytes(), x.dtype(), runs), runs, all.asSlice(at * 4L, count * 4L));
+        for (int i = at; i < at + count && !seesNaN; i++) {
+            if (Float.isNaN(amax[i])) {
+                amaxWithoutNaN(x, runs, amax, at);
+                return;
             }
-        }
-        if (nan && !seesNaN) {
-            amaxWithoutNaN(x, first, rows, amax, at);
         }
     }
 
     /** Rare, so slow. */
-    private void amaxWithoutNaN(CpuTensor x, int first, int rows, float[] amax, int at) {
-        Arrays.fill(amax, at, at + Math.ceilDiv(rows, blocks.blockRows()) * blocks.gridCols(), 0);
-        float[] row = new float[blocks.cols()];
-        for (int r = 0; r < rows; r++) {
-            x.read((long) (first + r) * row.length, row, 0, row.length);
-            for (int c = 0; c < row.length; c++) {
-                int i = at + r / blocks.blockRows() * blocks.gridCols() + c / blocks.blockCols();
-                float magnitude = Math.abs(row[c]);
+    private static void amaxWithoutNaN(CpuTensor x, ScaleRuns runs, float[] amax, int at) {
+        Arrays.fill(amax, at, at + (int) runs.scaleCount(), 0);
+        float[] values = values(x, runs);
+        runs.forEachGroup((first, count, scale) -> {
+            int i = at + (int) (scale - runs.firstScale());
+            int start = (int) (first - runs.from());
+            for (int c = start; c < start + count; c++) {
+                float magnitude = Math.abs(values[c]);
                 amax[i] = magnitude > amax[i] ? magnitude : amax[i];
             }
-        }
+        });
     }
 
-    /** How many of {@code left} rows the groups of {@link #groupSize} elements run through without a break at a row's end. */
-    private int runRows(int left) {
-        boolean rowsOfGroups = blocks.blockRows() == 1 && blocks.cols() % width() == 0;
-        return isWhole() || rowsOfGroups ? left : 1;
+    private static float[] values(CpuTensor x, ScaleRuns runs) {
+        float[] values = new float[Math.toIntExact(runs.elements())];
+        x.read(runs.from(), values, 0, values.length);
+        return values;
     }
 
-    /** Neighbouring elements with one scale, in a run of {@code rows} rows. */
-    private int groupSize(int rows) {
-        return isWhole() ? Math.max(1, rows * blocks.cols()) : width();
+    private static MemorySegment elements(MemorySegment bytes, DType type, ScaleRuns runs) {
+        long width = type.bits() / 8;
+        return bytes.asSlice(runs.from() * width, runs.elements() * width);
     }
 
-    private int width() {
-        return Math.min(blocks.blockCols(), Math.max(1, blocks.cols()));
-    }
-
-    private boolean isWhole() {
-        return isTall() && blocks.gridCols() == 1;
+    private static MemorySegment codes(MemorySegment codes, ScaleRuns runs) {
+        return codes.asSlice(runs.from(), runs.elements());
     }
 
     /** Codes of {@code cast(f32(x · quantScale))}, saturating. */
     void encode(CpuTensor x, float[] quantScales, Float8Format format, MemorySegment codes) {
-        int cols = blocks.cols();
-        bands((first, rows) -> {
-            float[] tile = new float[rows * cols];
-            x.read((long) first * cols, tile, 0, tile.length);
-            for (int r = 0; r < rows; r++) {
-                multiply(tile, r * cols, quantScales, (first + r) / blocks.blockRows() * blocks.gridCols());
-            }
-            MemorySegment to = codes.asSlice((long) first * cols, tile.length);
-            CAST.encode(DType.F32, MemorySegment.ofArray(tile), 1, format, Overflow.SATURATE, to);
+        bands(runs -> {
+            float[] values = values(x, runs);
+            runs.forEach((first, count, scale, size) ->
+                    multiply(values, (int) (first - runs.from()), (int) count, quantScales, (int) scale, size));
+            MemorySegment products = MemorySegment.ofArray(values);
+            CAST.cast().encode(DType.F32, products, 1, format, CAST.overflow(), codes(codes, runs));
         });
     }
 
-    /** Multiplies a row by the scales from {@code at} on. */
-    private void multiply(float[] tile, int start, float[] scales, int at) {
-        int cols = blocks.cols();
-        if (blocks.blockCols() == 1) {
-            for (int c = 0; c < cols; c++) {
-                tile[start + c] *= scales[at + c];
+    /** Multiplies a run by the scales from {@code at} on. */
+    private static void multiply(float[] values, int start, int count, float[] scales, int at, long size) {
+        if (size == 1) {
+            for (int i = 0; i < count; i++) {
+                values[start + i] *= scales[at + i];
             }
             return;
         }
-        for (int c = 0; c < cols; c += blocks.blockCols()) {
-            float scale = scales[at + c / blocks.blockCols()];
-            int end = start + Math.min(cols, c + blocks.blockCols());
-            for (int i = start + c; i < end; i++) {
-                tile[i] *= scale;
+        int group = (int) Math.min(size, count);
+        for (int i = 0; i < count; i += group) {
+            float scale = scales[at + i / group];
+            int end = start + Math.min(count, i + group);
+            for (int c = start + i; c < end; c++) {
+                values[c] *= scale;
             }
         }
     }
@@ -180,25 +173,16 @@ final class MatrixCodes {
      * @param type what {@code f32(code · scale)} is rounded to
      */
     void decode(Float8Format format, MemorySegment codes, float @Nullable [] scales, DType type, MemorySegment target) {
-        int cols = blocks.cols();
-        int width = type.bits() / 8;
-        bands((first, rows) -> {
+        QuantType codeType = QuantType.of(format).orElseThrow();
+        bands(runs -> {
+            MemorySegment to = elements(target, type, runs);
             if (scales == null) {
-                long start = (long) first * cols;
-                long n = (long) rows * cols;
-                CAST.decode(format, codes.asSlice(start, n), 1, type, target.asSlice(start * width, n * width));
+                CAST.cast().decode(format, codes(codes, runs), 1, type, to);
                 return;
             }
-            MemorySegment all = MemorySegment.ofArray(scales);
-            for (int r = 0; r < rows; r += runRows(rows - r)) {
-                int n = runRows(rows - r) * cols;
-                long start = (long) (first + r) * cols;
-                int size = groupSize(runRows(rows - r));
-                MemorySegment by = all.asSlice(
-                        (long) (first + r) / blocks.blockRows() * blocks.gridCols() * 4, Math.ceilDiv(n, size) * 4L);
-                MemorySegment to = target.asSlice(start * width, (long) n * width);
-                CAST.decodeGroups(format, codes.asSlice(start, n), by, size, type, to);
-            }
+            MemorySegment by =
+                    MemorySegment.ofArray(scales).asSlice(runs.firstScale() * 4, runs.scaleCount() * 4);
+            CAST.decode(codeType, codes(codes, runs), runs, by, type, to);
         });
     }
 }

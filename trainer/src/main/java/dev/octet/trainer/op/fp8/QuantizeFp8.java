@@ -33,7 +33,7 @@ public record QuantizeFp8(OperandType x, CodedMatrix form, QuantScaleRule rule, 
     public List<OperandType> outputs() {
         List<OperandType> all = new ArrayList<>();
         all.add(x.as(form.format().dtype()));
-        all.add(new OperandType(DType.F32, form.blocks().grid()));
+        all.add(new OperandType(DType.F32, form.blocks().scaleShape()));
         if (records) {
             all.add(new OperandType(DType.F32, Shape.of(1)));
         }

@@ -39,8 +39,8 @@ final class ScaledProduct {
         this.scalesSums = form.onCodes()
                 && form.left() != null
                 && form.right() != null
-                && form.left().blocks().hasScalePerVector(leftAlongCols)
-                && form.right().blocks().hasScalePerVector(rightAlongCols);
+                && form.left().hasScalePerVector(leftAlongCols)
+                && form.right().hasScalePerVector(rightAlongCols);
     }
 
     /** Whether scales are applied to the sums. */

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
@@ -84,11 +85,11 @@ class CastCountsTest {
         OperandType type = new OperandType(DType.F32, Shape.of(2, 3));
         CpuTensor x = new CpuTensor(type, Arena.ofAuto().allocate(type.byteSize(), 64));
         x.write(0, new float[] {1, 0.5f, 0x1p-30f, 0x1p-40f, 0x1p-41f, 0}, 0, 6);
-        Blocks rows = Blocks.of(new Span.Vector(), 2, 3, true);
+        Blocks rows = CodedMatrix.blocks(new Span.Vector(), 2, 3, true);
         TorchaoScale rule = new TorchaoScale(false);
         CastCounts own = CastCounts.current(x, new CodedMatrix(Float8Format.E4M3FN, rows), rule);
         assertEquals(1, own.underflowed(), "of the first row");
-        CodedMatrix whole = new CodedMatrix(Float8Format.E4M3FN, Blocks.of(new Span.Whole(), 2, 3, true));
+        CodedMatrix whole = new CodedMatrix(Float8Format.E4M3FN, CodedMatrix.blocks(new Span.Whole(), 2, 3, true));
         assertEquals(3, CastCounts.current(x, whole, rule).underflowed());
         assertEquals(0, own.clipped());
         assertEquals(1f / 448, own.scale(), 1e-9, "the largest of both rows");

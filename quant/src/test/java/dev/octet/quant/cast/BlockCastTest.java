@@ -1,4 +1,4 @@
-package dev.octet.quant.tile;
+package dev.octet.quant.cast;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -9,14 +9,18 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.Quantizer;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.CastArrays;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.ElementCastScalar;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.CastSpec;
-import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.QuantizedTensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -33,7 +37,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 @Tag("twins")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
-class TileCastTest {
+class BlockCastTest {
     private static final List<DType> FLOATS = List.of(DType.F32, DType.BF16, DType.F16);
     private static final List<Granularity> GRANULARITIES = List.of(
             new Granularity.PerTensor(),
@@ -61,8 +65,8 @@ class TileCastTest {
 
     /** A tile of random elements, among them zeros of both signs, subnormal and very large ones, and scales, one of them zero. */
     private record Case(
-            TileShape tile, DType type, MemorySegment source, MemorySegment scales, MemorySegment zeroPoints) {
-        static Case random(TileShape tile, DType type, Arena arena) {
+            Blocks tile, DType type, MemorySegment source, MemorySegment scales, MemorySegment zeroPoints) {
+        static Case random(Blocks tile, DType type, Arena arena) {
             SplittableRandom random = new SplittableRandom(tile.elements());
             MemorySegment source = arena.allocate(tile.elements() * type.bits() / 8);
             for (long i = 0; i < tile.elements(); i++) {
@@ -92,35 +96,35 @@ class TileCastTest {
             return codes == QuantType.INT8_ASYMMETRIC;
         }
 
-        MemorySegment encode(TileCast cast, QuantType codes) {
-            MemorySegment result = MemorySegment.ofArray(new byte[(int) tile.codeBytes(codes)]);
+        MemorySegment encode(BlockCast cast, QuantType codes) {
+            MemorySegment result = MemorySegment.ofArray(new byte[(int) codes.bytes(tile.elements())]);
             if (affine(codes)) {
-                cast.encodeAffine(type, source, tile, scales, zeroPoints, result);
+                cast.encodeAffine(type, source, tile.runs(), scales, zeroPoints, result);
             } else {
-                cast.encode(codes, type, source, tile, scales, result);
+                cast.encode(codes, type, source, tile.runs(), scales, result);
             }
             return result;
         }
 
         MemorySegment encodeByReference(QuantType codes) {
-            MemorySegment result = MemorySegment.ofArray(new byte[(int) tile.codeBytes(codes)]);
-            TileReference.encode(codes, type, source, tile, scales, affine(codes) ? zeroPoints : null, result);
+            MemorySegment result = MemorySegment.ofArray(new byte[(int) codes.bytes(tile.elements())]);
+            BlockReference.encode(codes, type, source, tile, scales, affine(codes) ? zeroPoints : null, result);
             return result;
         }
 
-        MemorySegment decode(TileCast cast, QuantType codes, MemorySegment encoded) {
+        MemorySegment decode(BlockCast cast, QuantType codes, MemorySegment encoded) {
             MemorySegment result = MemorySegment.ofArray(new byte[(int) source.byteSize()]);
             if (affine(codes)) {
-                cast.decodeAffine(encoded, tile, scales, zeroPoints, type, result);
+                cast.decodeAffine(encoded, tile.runs(), scales, zeroPoints, type, result);
             } else {
-                cast.decode(codes, encoded, tile, scales, type, result);
+                cast.decode(codes, encoded, tile.runs(), scales, type, result);
             }
             return result;
         }
 
         MemorySegment decodeByReference(QuantType codes, MemorySegment encoded) {
             MemorySegment result = MemorySegment.ofArray(new byte[(int) source.byteSize()]);
-            TileReference.decode(codes, encoded, tile, scales, affine(codes) ? zeroPoints : null, type, result);
+            BlockReference.decode(codes, encoded, tile, scales, affine(codes) ? zeroPoints : null, type, result);
             return result;
         }
 
@@ -130,8 +134,8 @@ class TileCastTest {
         }
     }
 
-    private static Stream<TileShape> tiles() {
-        return GRANULARITIES.stream().flatMap(g -> Stream.of(SHAPES).map(s -> new TileShape(s[0], s[1], g)));
+    private static Stream<Blocks> tiles() {
+        return GRANULARITIES.stream().flatMap(g -> Stream.of(SHAPES).map(s -> Blocks.of(Shape.of(s[0], s[1]), g)));
     }
 
     @ParameterizedTest
@@ -146,7 +150,7 @@ class TileCastTest {
                     Case c = Case.random(tile, type, arena);
                     MemorySegment encoded = c.encodeByReference(codes);
                     MemorySegment decoded = c.decodeByReference(codes, encoded);
-                    twins().map(TileCast::new).forEach(cast -> {
+                    twins().map(cast -> new BlockCast(cast, Overflow.SATURATE)).forEach(cast -> {
                         assertEquals(-1, encoded.mismatch(c.encode(cast, codes)), c::toString);
                         assertEquals(-1, decoded.mismatch(c.decode(cast, codes, encoded)), c::toString);
                     });
@@ -182,8 +186,8 @@ class TileCastTest {
         MemorySegment expected = MemorySegment.ofArray(new byte[(int) c.scales.byteSize()]);
         MemorySegment actual =
                 MemorySegment.ofArray(new byte[(int) c.scales.byteSize()]).fill((byte) 0x7F);
-        TileReference.amax(c.type, c.source, c.tile, expected);
-        new TileCast(cast).amax(c.type, c.source, c.tile, actual);
+        BlockReference.amax(c.type, c.source, c.tile, expected);
+        new BlockCast(cast, Overflow.SATURATE).amax(c.type, c.source, c.tile.runs(), actual);
         assertArrayEquals(expected.toArray(Tensor.F32_LE), actual.toArray(Tensor.F32_LE), c::toString);
     }
 
@@ -207,13 +211,13 @@ class TileCastTest {
     void every_bf16_and_f16_has_the_code_of_the_reference(QuantType codes) {
         for (Granularity granularity :
                 List.of(new Granularity.PerChannel(-2), new Granularity.Mx(32), new Granularity.PerGroup(-1, 16))) {
-            TileShape tile = new TileShape(256, 256, granularity);
+            Blocks tile = Blocks.of(Shape.of(256, 256), granularity);
             for (DType type : List.of(DType.BF16, DType.F16)) {
                 try (Arena arena = Arena.ofConfined()) {
                     Case random = Case.random(tile, type, arena);
                     Case all = new Case(tile, type, allFinite(type), random.scales, random.zeroPoints);
                     MemorySegment expected = all.encodeByReference(codes);
-                    twins().map(TileCast::new)
+                    twins().map(cast -> new BlockCast(cast, Overflow.SATURATE))
                             .forEach(cast ->
                                     assertEquals(-1, expected.mismatch(all.encode(cast, codes)), all::toString));
                 }
@@ -263,13 +267,13 @@ class TileCastTest {
         }
         long scalesBefore = 0;
         for (long row = 0; row < rows; row += height) {
-            TileShape tile = new TileShape(Math.min(height, rows - row), cols, granularity);
+            Blocks tile = Blocks.of(Shape.of(Math.min(height, rows - row), cols), granularity);
             long first = row * cols;
             long width = source.dtype().bits() / 8;
             MemorySegment in = source.bytes().asSlice(first * width, tile.elements() * width);
             MemorySegment scales = arena.allocate(tile.scaleCount() * Float.BYTES);
-            TileCast cast = new TileCast();
-            cast.amax(source.dtype(), in, tile, scales);
+            BlockCast cast = BlockCast.best();
+            cast.amax(source.dtype(), in, tile.runs(), scales);
             CastSpec spec = new CastSpec(whole.format(), granularity);
             for (long s = 0; s < tile.scaleCount(); s++) {
                 scales.setAtIndex(Tensor.F32_LE, s, spec.storedScale(scales.getAtIndex(Tensor.F32_LE, s)));
@@ -278,8 +282,8 @@ class TileCastTest {
             MemorySegment expected =
                     whole.scale().bytes().asSlice(scalesBefore * Float.BYTES, tile.scaleCount() * Float.BYTES);
             assertEquals(-1, expected.mismatch(scales), what);
-            MemorySegment encoded = arena.allocate(tile.codeBytes(codes));
-            cast.encode(codes, source.dtype(), in, tile, scales, encoded);
+            MemorySegment encoded = arena.allocate(codes.bytes(tile.elements()));
+            cast.encode(codes, source.dtype(), in, tile.runs(), scales, encoded);
             long at = codes == QuantType.E2M1 ? first / 2 : first;
             assertEquals(-1, whole.codes().asSlice(at, encoded.byteSize()).mismatch(encoded), what);
             scalesBefore += tile.scaleCount();
@@ -289,8 +293,8 @@ class TileCastTest {
     @ParameterizedTest
     @MethodSource("twins")
     void asymmetric_integers_come_back_within_half_a_step_and_zero_as_zero(ElementCast cast) {
-        TileCast tiles = new TileCast(cast);
-        TileShape tile = new TileShape(6, 207, new Granularity.PerChannel(-2));
+        BlockCast tiles = new BlockCast(cast, Overflow.SATURATE);
+        Blocks tile = Blocks.of(Shape.of(6, 207), new Granularity.PerChannel(-2));
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = matrix(Shape.of(6, 207), DType.F32, arena);
             for (int i = 0; i < 207; i++) {
@@ -308,9 +312,9 @@ class TileCastTest {
             MemorySegment zeroPoints = arena.allocate(6);
             MemorySegment codes = arena.allocate(tile.elements());
             MemorySegment decoded = arena.allocate(tile.elements() * 4);
-            tiles.affine(DType.F32, source.bytes(), tile, DType.F32, scales, zeroPoints);
-            tiles.encodeAffine(DType.F32, source.bytes(), tile, scales, zeroPoints, codes);
-            tiles.decodeAffine(codes, tile, scales, zeroPoints, DType.F32, decoded);
+            AffineScale.of(tiles.ranges(DType.F32, source.bytes(), tile.runs()), DType.F32, scales, zeroPoints);
+            tiles.encodeAffine(DType.F32, source.bytes(), tile.runs(), scales, zeroPoints, codes);
+            tiles.decodeAffine(codes, tile.runs(), scales, zeroPoints, DType.F32, decoded);
             for (int i = 0; i < tile.elements(); i++) {
                 float x = source.bytes().getAtIndex(Tensor.F32_LE, i);
                 float scale = scales.getAtIndex(Tensor.F32_LE, i / 207);
@@ -332,14 +336,14 @@ class TileCastTest {
     @ParameterizedTest
     @MethodSource("twins")
     void ranges_of_blocks_are_gathered_from_all_their_rows(ElementCast cast) {
-        TileShape tile = new TileShape(5, 40, new Granularity.PerBlock(2, 32));
+        Blocks tile = Blocks.of(Shape.of(5, 40), new Granularity.PerBlock(2, 32));
         float[] floats = new float[200];
         floats[40 + 31] = 51; // block 0, second row
         floats[5] = -204;
         floats[4 * 40 + 39] = 255; // the last block
         MemorySegment scales = MemorySegment.ofArray(new float[6]);
         MemorySegment zeroPoints = MemorySegment.ofArray(new byte[6]);
-        new TileCast(cast).affine(DType.F32, MemorySegment.ofArray(floats), tile, DType.F32, scales, zeroPoints);
+        AffineScale.of(new BlockCast(cast, Overflow.SATURATE).ranges(DType.F32, MemorySegment.ofArray(floats), tile.runs()), DType.F32, scales, zeroPoints);
         assertArrayEquals(new float[] {1, 1, 1, 1, 1, 1}, scales.toArray(ValueLayout.JAVA_FLOAT));
         assertArrayEquals(new byte[] {76, -128, -128, -128, -128, -128}, zeroPoints.toArray(ValueLayout.JAVA_BYTE));
     }

@@ -1,13 +1,17 @@
-package dev.octet.quant.tile;
+package dev.octet.quant.cast;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.ScaleRuns;
+import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.ElementCastReference;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.ScaleRule;
 import dev.octet.quant.scale.ScaleRule.AmaxRule;
 import dev.octet.quant.scale.ScaleRule.Exponent;
@@ -30,20 +34,20 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** Octet's numerics for checkpoints against codes and scales that other code computed. */
 @Tag("twins")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
-class TileGoldenTest {
-    private static Stream<TileGolden> cases() {
-        return TileGolden.all();
+class BlockCastGoldenTest {
+    private static Stream<BlockGolden> cases() {
+        return BlockGolden.all();
     }
 
-    private static Stream<TileGolden> casesWithRule() {
+    private static Stream<BlockGolden> casesWithRule() {
         return cases().filter(c -> c.codes() == QuantType.E4M3FN);
     }
 
-    private static Stream<TileGolden> asymmetric() {
+    private static Stream<BlockGolden> asymmetric() {
         return cases().filter(c -> c.codes() == QuantType.INT8_ASYMMETRIC);
     }
 
-    private static ScaleRule rule(TileGolden golden) {
+    private static ScaleRule rule(BlockGolden golden) {
         return switch (golden.scheme()) {
             case "block-ue8m0" -> new PowerOfTwoRule(Rounding.UP);
             case "mxfp8" -> new MxRule(Exponent.CEIL);
@@ -52,7 +56,7 @@ class TileGoldenTest {
         };
     }
 
-    private static DType scaleType(TileGolden golden) {
+    private static DType scaleType(BlockGolden golden) {
         return switch (golden.text("scale")) {
             case "BF16" -> DType.BF16;
             case "E8M0" -> DType.F8_E8M0;
@@ -66,14 +70,14 @@ class TileGoldenTest {
 
     @ParameterizedTest
     @MethodSource("casesWithRule")
-    void scales_are_the_expected_numbers(TileGolden golden) {
+    void scales_are_the_expected_numbers(BlockGolden golden) {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = golden.source(arena);
             MemorySegment expected = golden.tensor("multiplier", arena).bytes();
-            TileShape tile = golden.tile();
+            ScaleRuns tile = golden.tile();
             MemorySegment amax = arena.allocate(tile.scaleCount() * Float.BYTES);
             for (int t = 0; t < golden.tiles(); t++) {
-                new TileCast().amax(source.dtype(), golden.part(source.bytes(), t), tile, amax);
+                BlockCast.best().amax(source.dtype(), golden.part(source.bytes(), t), tile, amax);
                 for (long s = 0; s < tile.scaleCount(); s++) {
                     float scale = rule(golden).scale(at(amax, s), Float8Format.E4M3FN);
                     float stored = StoredScale.round(scale, scaleType(golden));
@@ -85,7 +89,7 @@ class TileGoldenTest {
 
     @ParameterizedTest
     @MethodSource("casesWithRule")
-    void scales_are_stored_as_the_expected_bytes(TileGolden golden) {
+    void scales_are_stored_as_the_expected_bytes(BlockGolden golden) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment multipliers = golden.tensor("multiplier", arena).bytes();
             MemorySegment expected = golden.tensor("scale", arena).bytes();
@@ -99,24 +103,24 @@ class TileGoldenTest {
 
     @ParameterizedTest
     @MethodSource("cases")
-    void codes_are_the_expected_bytes(TileGolden golden) {
+    void codes_are_the_expected_bytes(BlockGolden golden) {
         assertCodes(golden, ElementCast.best());
     }
 
     @ParameterizedTest
     @MethodSource("cases")
-    void codes_of_the_reference_are_the_expected_bytes(TileGolden golden) {
+    void codes_of_the_reference_are_the_expected_bytes(BlockGolden golden) {
         assertCodes(golden, new ElementCastReference());
     }
 
-    private static void assertCodes(TileGolden golden, ElementCast twin) {
+    private static void assertCodes(BlockGolden golden, ElementCast twin) {
         try (Arena arena = Arena.ofConfined()) {
-            TileCast cast = new TileCast(twin);
-            TileShape tile = golden.tile();
+            BlockCast cast = new BlockCast(twin, Overflow.SATURATE);
+            ScaleRuns tile = golden.tile();
             Tensor source = golden.source(arena);
             MemorySegment expected = golden.tensor("codes", arena).bytes();
             MemorySegment scales = golden.tensor("multiplier", arena).bytes();
-            MemorySegment codes = arena.allocate(tile.codeBytes(golden.codes()));
+            MemorySegment codes = arena.allocate(golden.codes().bytes(tile.elements()));
             for (int t = 0; t < golden.tiles(); t++) {
                 MemorySegment x = golden.part(source.bytes(), t);
                 MemorySegment s = golden.part(scales, t);
@@ -133,16 +137,16 @@ class TileGoldenTest {
 
     @ParameterizedTest
     @MethodSource("asymmetric")
-    void ranges_of_integers_give_the_expected_scales_and_zero_points(TileGolden golden) {
+    void ranges_of_integers_give_the_expected_scales_and_zero_points(BlockGolden golden) {
         try (Arena arena = Arena.ofConfined()) {
-            TileShape tile = golden.tile();
+            ScaleRuns tile = golden.tile();
             Tensor source = golden.source(arena);
             MemorySegment expectedScales = golden.tensor("multiplier", arena).bytes();
             MemorySegment expectedZeros = golden.tensor("zero_point", arena).bytes();
             MemorySegment scales = arena.allocate(tile.scaleCount() * Float.BYTES);
             MemorySegment zeros = arena.allocate(tile.scaleCount());
             for (int t = 0; t < golden.tiles(); t++) {
-                new TileCast().affine(source.dtype(), golden.part(source.bytes(), t), tile, DType.F32, scales, zeros);
+                AffineScale.of(BlockCast.best().ranges(source.dtype(), golden.part(source.bytes(), t), tile), DType.F32, scales, zeros);
                 assertEquals(-1, scales.mismatch(golden.part(expectedScales, t)), "scales of matrix " + t);
                 assertEquals(-1, zeros.mismatch(golden.part(expectedZeros, t)), "zero points of matrix " + t);
             }
@@ -151,26 +155,26 @@ class TileGoldenTest {
 
     @ParameterizedTest
     @MethodSource("cases")
-    void dequantised_F32_has_the_expected_bytes(TileGolden golden) throws NoSuchAlgorithmException {
+    void dequantised_F32_has_the_expected_bytes(BlockGolden golden) throws NoSuchAlgorithmException {
         assertDequantised(golden, DType.F32);
     }
 
     @ParameterizedTest
     @MethodSource("cases")
-    void dequantised_BF16_has_the_expected_bytes(TileGolden golden) throws NoSuchAlgorithmException {
+    void dequantised_BF16_has_the_expected_bytes(BlockGolden golden) throws NoSuchAlgorithmException {
         assertDequantised(golden, DType.BF16);
     }
 
     @ParameterizedTest
     @MethodSource("cases")
-    void dequantised_F16_has_the_expected_bytes(TileGolden golden) throws NoSuchAlgorithmException {
+    void dequantised_F16_has_the_expected_bytes(BlockGolden golden) throws NoSuchAlgorithmException {
         assertDequantised(golden, DType.F16);
     }
 
-    private static void assertDequantised(TileGolden golden, DType type) throws NoSuchAlgorithmException {
+    private static void assertDequantised(BlockGolden golden, DType type) throws NoSuchAlgorithmException {
         try (Arena arena = Arena.ofConfined()) {
-            TileCast cast = new TileCast();
-            TileShape tile = golden.tile();
+            BlockCast cast = BlockCast.best();
+            ScaleRuns tile = golden.tile();
             MemorySegment codes = golden.tensor("codes", arena).bytes();
             MemorySegment scales = golden.tensor("multiplier", arena).bytes();
             MemorySegment values = arena.allocate(tile.elements() * type.bits() / 8);

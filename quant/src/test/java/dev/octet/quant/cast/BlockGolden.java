@@ -1,4 +1,4 @@
-package dev.octet.quant.tile;
+package dev.octet.quant.cast;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -7,8 +7,10 @@ import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.Granularity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
@@ -20,16 +22,16 @@ import java.util.Objects;
 import java.util.stream.Stream;
 
 /** A case of testdata/golden/tile, which numpy and ml_dtypes computed from the definitions; see testdata/make/tile_golden.py. */
-record TileGolden(JsonNode facts) {
+record BlockGolden(JsonNode facts) {
     private static final Path FOLDER = Path.of(System.getProperty("octet.testdata"), "golden", "tile");
 
     /** All cases. */
-    static Stream<TileGolden> all() {
+    static Stream<BlockGolden> all() {
         try {
-            List<TileGolden> cases = new ArrayList<>();
+            List<BlockGolden> cases = new ArrayList<>();
             new ObjectMapper()
                     .readTree(FOLDER.resolve("index.json").toFile())
-                    .forEach(facts -> cases.add(new TileGolden(facts)));
+                    .forEach(facts -> cases.add(new BlockGolden(facts)));
             return cases.stream();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -79,14 +81,14 @@ record TileGolden(JsonNode facts) {
     }
 
     /** Rows and columns of one matrix of the weight; a scale for the whole weight counts all its matrices as one. */
-    TileShape tile() {
+    ScaleRuns tile() {
         JsonNode shape = facts.path("shape");
         int rank = shape.size();
         long cols = shape.path(rank - 1).asLong();
         long rows = shape.path(rank - 2).asLong();
         Granularity granularity = granularity();
         boolean whole = granularity instanceof Granularity.PerTensor;
-        return new TileShape(whole ? elements() / cols : rows, cols, granularity);
+        return Blocks.of(Shape.of(whole ? elements() / cols : rows, cols), granularity).runs();
     }
 
     private Granularity granularity() {

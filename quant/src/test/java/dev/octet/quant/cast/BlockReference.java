@@ -1,8 +1,9 @@
-package dev.octet.quant.tile;
+package dev.octet.quant.cast;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
@@ -12,14 +13,14 @@ import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The twin of {@link TileCast} that is law: one element after the other, each with the
+ * The twin of {@link BlockCast} that is law: one element after the other, each with the
  * scale of its block, formulas written out. Arguments as there; {@code zeroPoints} is null for
  * symmetric codes.
  */
-final class TileReference {
-    private TileReference() {}
+final class BlockReference {
+    private BlockReference() {}
 
-    static void amax(DType type, MemorySegment source, TileShape tile, MemorySegment amax) {
+    static void amax(DType type, MemorySegment source, Blocks tile, MemorySegment amax) {
         amax.fill((byte) 0);
         int[] indexes = scaleIndexes(tile);
         for (int i = 0; i < tile.elements(); i++) {
@@ -33,7 +34,7 @@ final class TileReference {
             QuantType format,
             DType type,
             MemorySegment source,
-            TileShape tile,
+            Blocks tile,
             MemorySegment scales,
             @Nullable MemorySegment zeroPoints,
             MemorySegment codes) {
@@ -66,7 +67,7 @@ final class TileReference {
     static void decode(
             QuantType format,
             MemorySegment codes,
-            TileShape tile,
+            Blocks tile,
             MemorySegment scales,
             @Nullable MemorySegment zeroPoints,
             DType type,
@@ -91,12 +92,12 @@ final class TileReference {
     }
 
     /** Row-major number of each element's block, in the order of the elements. */
-    private static int[] scaleIndexes(TileShape tile) {
-        long[] block = tile.granularity().blockShape(Shape.of(tile.rows(), tile.cols()));
-        long across = Math.ceilDiv(tile.cols(), block[1]);
+    private static int[] scaleIndexes(Blocks tile) {
+        long across = Math.ceilDiv(tile.cols(), tile.blockCols());
         int[] indexes = new int[Math.toIntExact(tile.elements())];
         for (int i = 0; i < indexes.length; i++) {
-            indexes[i] = Math.toIntExact(i / tile.cols() / block[0] * across + i % tile.cols() / block[1]);
+            indexes[i] = Math.toIntExact(
+                    i / tile.cols() / tile.blockRows() * across + i % tile.cols() / tile.blockCols());
         }
         return indexes;
     }

@@ -1,4 +1,4 @@
-package dev.octet.quant.scale;
+package dev.octet.quant.block;
 
 import dev.octet.formats.tensor.Shape;
 import java.util.Arrays;
@@ -82,6 +82,11 @@ public sealed interface Granularity {
         };
     }
 
+    /** Rows that share a scale, so that parts of a matrix begin at a multiple of it; 1 where all rows share one, or all of a column. */
+    default int rowAlignment() {
+        return this instanceof PerBlock(int rows, int _) ? rows : 1;
+    }
+
     /** Number of blocks along each axis: {@code ceil(dim / block)}. Row-major over it, scales have the order of their blocks. */
     default long[] gridShape(Shape shape) {
         long[] grid = blockShape(shape);
@@ -101,21 +106,6 @@ public sealed interface Granularity {
             case PerChannel(int axis) -> Shape.of(shape.dim(resolve(axis, shape)));
             case PerToken _, PerGroup _, PerBlock _, Mx _ -> Shape.of(gridShape(shape));
         };
-    }
-
-    /** Row-major index of the scale of element {@code element} (a row-major index into {@code shape}). */
-    default long scaleIndex(Shape shape, long element) {
-        long[] block = blockShape(shape);
-        long[] grid = gridShape(shape);
-        long index = 0;
-        long stride = 1;
-        long rest = element;
-        for (int axis = grid.length - 1; axis >= 0; axis--) {
-            index += rest % shape.dim(axis) / block[axis] * stride;
-            rest /= shape.dim(axis);
-            stride *= grid[axis];
-        }
-        return index;
     }
 
     private static long[] alongAxis(Shape shape, int axis, int size) {
