@@ -5,7 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What the table of operators knows of one operator: the nodes it is read from and its three twins.
+ * What the table of operators knows of one operator: the nodes it is read from and its three twins. An operator declares its entry behind
+ * its other constants, since classes of twins may read those when they are initialised.
  *
  * @param op class of the operator
  * @param names nodes it is read from; none when programs make it themselves (casts, updates, quantisers)

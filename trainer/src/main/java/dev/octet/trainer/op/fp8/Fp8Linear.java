@@ -43,10 +43,6 @@ public record Fp8Linear(
         @Nullable QuantScaleRule gradientRule,
         DType biasType)
         implements Op {
-    /** Its row in the table of operators. */
-    public static final OpEntry<Fp8Linear> ENTRY =
-            OpEntry.of(Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu(), new Fp8LinearCuda());
-
     public static final int X = 0;
     public static final int W = 1;
     public static final int BIAS = 2;
@@ -63,6 +59,10 @@ public record Fp8Linear(
     public static final int DY_HISTORY = 13;
     /** Number of inputs. */
     public static final int INPUTS = 14;
+
+    /** Its row in the table of operators. */
+    public static final OpEntry<Fp8Linear> ENTRY =
+            OpEntry.of(Fp8Linear.class, new Fp8LinearReference(), new Fp8LinearCpu(), new Fp8LinearCuda());
 
     /** Length of vectors of x. */
     public int in() {

@@ -11,15 +11,15 @@ import java.util.List;
  * {@code y = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))} (Hendrycks and Gimpel, arXiv:1606.08415).
  */
 public record Gelu(OperandType x, boolean tanh) implements Op {
-    /** Its row in the table of operators. */
-    public static final OpEntry<Gelu> ENTRY = OpEntry.of(Gelu.class, new GeluReference(), new GeluCpu(), new GeluCuda())
-            .onnx("Gelu", Gelu::read)
-            .octet("Gelu", Gelu::read);
-
     /** √(2/π). */
     static final double SLOPE = Math.sqrt(2 / Math.PI);
 
     static final double CUBE = 0.044715;
+
+    /** Its row in the table of operators. */
+    public static final OpEntry<Gelu> ENTRY = OpEntry.of(Gelu.class, new GeluReference(), new GeluCpu(), new GeluCuda())
+            .onnx("Gelu", Gelu::read)
+            .octet("Gelu", Gelu::read);
 
     /** Reads Gelu of ONNX's or Octet's domain. */
     static Gelu read(OpSource source) {

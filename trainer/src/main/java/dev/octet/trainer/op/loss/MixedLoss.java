@@ -15,12 +15,12 @@ import java.util.List;
  * @param weight of input 0
  */
 public record MixedLoss(float weight) implements Op {
+    private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
+
     /** Its row in the table of operators. */
     public static final OpEntry<MixedLoss> ENTRY =
             OpEntry.of(MixedLoss.class, new MixedLossReference(), new MixedLossCpu(), new MixedLossCuda())
                 .octet("MixedLoss", MixedLoss::read);
-
-    private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
 
     /** Reads Octet's {@code MixedLoss}. */
     static MixedLoss read(OpSource source) {

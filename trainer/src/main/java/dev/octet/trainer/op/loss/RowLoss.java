@@ -18,12 +18,6 @@ import java.util.List;
  * @param size elements of a row
  */
 public record RowLoss(Kind kind, OperandType x, OperandType target, int rows, int size) implements Op {
-    /** Its row in the table of operators. */
-    public static final OpEntry<RowLoss> ENTRY =
-            OpEntry.of(RowLoss.class, new RowLossReference(), new RowLossCpu(), new RowLossCuda())
-                .octet(Kind.COSINE.type(), RowLoss::readCosine)
-                .octet(Kind.MEAN_SQUARED_ERROR.type(), RowLoss::readSquared);
-
     /** How far a row is from its target. */
     public enum Kind {
         /** Mean of (x - t)². */
@@ -45,6 +39,12 @@ public record RowLoss(Kind kind, OperandType x, OperandType target, int rows, in
 
     /** Shortest length that a row is divided by. */
     static final double SHORTEST = 1e-8;
+
+    /** Its row in the table of operators. */
+    public static final OpEntry<RowLoss> ENTRY =
+            OpEntry.of(RowLoss.class, new RowLossReference(), new RowLossCpu(), new RowLossCuda())
+                .octet(Kind.COSINE.type(), RowLoss::readCosine)
+                .octet(Kind.MEAN_SQUARED_ERROR.type(), RowLoss::readSquared);
 
     /** Reads {@code MeanSquaredErrorLoss}. */
     static RowLoss readSquared(OpSource source) {

@@ -27,15 +27,15 @@ public record Pool(
         List<Windows> windows,
         boolean countsPadding)
         implements Op {
+    /** Axes behind the channels. */
+    private static final int AXES = 3;
+
     /** Its row in the table of operators. */
     public static final OpEntry<Pool> ENTRY = OpEntry.of(Pool.class, new PoolReference(), new PoolCpu(), new PoolCuda())
             .onnx("AveragePool", Pool::readAverage)
             .onnx("GlobalAveragePool", Pool::readGlobalAverage)
             .onnx("GlobalMaxPool", Pool::readGlobalMax)
             .onnx("MaxPool", Pool::readMax);
-
-    /** Axes behind the channels. */
-    private static final int AXES = 3;
 
     public Pool {
         windows = List.copyOf(windows);

@@ -16,10 +16,6 @@ import java.util.List;
  * @param maxNorm infinity for no clipping
  */
 public record FiniteGradients(int gradients, double maxNorm) implements UpdateOp {
-    /** Its row in the table of operators. */
-    public static final OpEntry<FiniteGradients> ENTRY = UpdateOp.entry(
-            FiniteGradients.class, UpdateReference::finiteGradients, UpdateCpu::finiteGradients, ChecksCuda::finiteGradients);
-
     /** Output that holds the norm. */
     public static final int NORM = 0;
     /** Output that holds the factor. */
@@ -34,6 +30,10 @@ public record FiniteGradients(int gradients, double maxNorm) implements UpdateOp
 
     /** torch's, added to the norm it divides by. */
     private static final double EPSILON = 1e-6;
+
+    /** Its row in the table of operators. */
+    public static final OpEntry<FiniteGradients> ENTRY = UpdateOp.entry(
+            FiniteGradients.class, UpdateReference::finiteGradients, UpdateCpu::finiteGradients, ChecksCuda::finiteGradients);
 
     @Override
     public String type() {

@@ -22,12 +22,12 @@ import java.util.List;
 public record SgdStep(
         OperandType p, OperandType buffer, double momentum, double dampening, double weightDecay, boolean nesterov)
         implements UpdateOp {
+    /** Input that holds b. */
+    static final int BUFFER = 6;
+
     /** Its row in the table of operators. */
     public static final OpEntry<SgdStep> ENTRY =
             UpdateOp.entry(SgdStep.class, UpdateReference::sgd, new SgdStepCpu(), new SgdStepCuda());
-
-    /** Input that holds b. */
-    static final int BUFFER = 6;
 
     @Override
     public String type() {

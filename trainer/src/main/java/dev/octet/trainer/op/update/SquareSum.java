@@ -12,12 +12,12 @@ import java.util.List;
  * @param g type of the gradient
  */
 public record SquareSum(OperandType g) implements UpdateOp {
+    /** Type of the sum. */
+    public static final OperandType RESULT = new OperandType(DType.F64, Shape.SCALAR);
+
     /** Its row in the table of operators. */
     public static final OpEntry<SquareSum> ENTRY =
             UpdateOp.entry(SquareSum.class, UpdateReference::squareSum, new SquareSumCpu(), new SquareSumCuda());
-
-    /** Type of the sum. */
-    public static final OperandType RESULT = new OperandType(DType.F64, Shape.SCALAR);
 
     @Override
     public String type() {
