@@ -1,14 +1,24 @@
 package dev.octet.converter.verify;
 
 import java.io.IOException;
-import java.util.Set;
 
 /** A rule about a checkpoint that headers, configuration and small scales decide. */
-abstract non-sealed class CheckpointRule extends Rule {
-    CheckpointRule(String id, Severity severity, Set<Consumer> consumers, String demand, String fix, String source) {
-        super(id, severity, consumers, demand, fix, source);
+final class CheckpointRule extends Rule {
+    /** Reports every breach. */
+    @FunctionalInterface
+    interface Check {
+        void check(CheckpointSubject subject, Report report) throws IOException;
+    }
+
+    private final Check check;
+
+    CheckpointRule(Demand demand, Check check) {
+        super(demand);
+        this.check = check;
     }
 
     /** Reports every breach. */
-    abstract void check(CheckpointSubject subject, Findings findings) throws IOException;
+    void check(CheckpointSubject subject, Findings findings) throws IOException {
+        check.check(subject, new Report(this, findings));
+    }
 }

@@ -5,25 +5,22 @@ import java.util.EnumSet;
 import java.util.Set;
 
 /** Status and format of a compressed-tensors configuration. */
-final class CompressedFormat extends CheckpointRule {
-    CompressedFormat() {
-        super(
-                "compressed-format",
-                Severity.ERROR,
-                Consumer.OF_CHECKPOINTS,
-                "A compressed-tensors configuration has quantization_status compressed and a format that fits its"
-                        + " schemes: else weights are taken for not quantised.",
-                "set \"quantization_status\": \"compressed\" and the format that fits: float-quantized,"
-                        + " naive-quantized, int-quantized, pack-quantized, mxfp8-quantized, nvfp4-pack-quantized",
-                "vllm-project/llm-compressor#958,"
-                        + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/quant_config.py");
-    }
+final class CompressedFormat {
+    static final CheckpointRule RULE = Demand.error("compressed-format", Consumer.OF_CHECKPOINTS)
+            .text("A compressed-tensors configuration has quantization_status compressed and a format that fits its"
+                    + " schemes: else weights are taken for not quantised.")
+            .fix("set \"quantization_status\": \"compressed\" and the format that fits: float-quantized,"
+                    + " naive-quantized, int-quantized, pack-quantized, mxfp8-quantized, nvfp4-pack-quantized")
+            .source("vllm-project/llm-compressor#958,"
+                    + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/quant_config.py")
+            .onCheckpoints(CompressedFormat::check);
 
     /** Engines do not look at the status. */
     private static final Set<Consumer> STATUS_READERS = EnumSet.of(Consumer.TRANSFORMERS);
 
-    @Override
-    void check(CheckpointSubject subject, Findings findings) {
+    private CompressedFormat() {}
+
+    private static void check(CheckpointSubject subject, Report report) {
         QuantSettings settings = subject.settings();
         if (settings.method() != QuantSettings.Method.COMPRESSED_TENSORS) {
             return;
@@ -31,8 +28,7 @@ final class CompressedFormat extends CheckpointRule {
         JsonNode json = settings.json();
         String status = json.path("quantization_status").asText("none");
         if (!status.equals("compressed")) {
-            findings.add(
-                    this,
+            report.add(
                     Severity.ERROR,
                     STATUS_READERS,
                     "quantization_status is not compressed",
@@ -41,19 +37,14 @@ final class CompressedFormat extends CheckpointRule {
         }
         String format = json.path("format").asText("");
         if (format.isEmpty()) {
-            findings.add(
-                    this,
-                    "the configuration names no format",
-                    "quantization_config.format",
-                    "fakequant is the default");
+            report.add("the configuration names no format", "quantization_config.format", "fakequant is the default");
         }
         for (QuantSettings.Group group : settings.groups()) {
             String own =
                     json.path("config_groups").path(group.name()).path("format").asText("");
             String used = own.isEmpty() ? format : own;
             if (group.weights() != null && !used.isEmpty() && !fits(used, group.weights())) {
-                findings.add(
-                        this,
+                report.add(
                         "the format does not fit the scheme",
                         "quantization_config.config_groups." + group.name(),
                         used + " with " + group.weights().bits()

@@ -33,6 +33,14 @@ public enum Consumer {
     /** vLLM and what descends from it. */
     static final Set<Consumer> VLLM_LIKE = Collections.unmodifiableSet(EnumSet.of(VLLM, SGLANG));
 
+    /** The engines that serve checkpoints. */
+    static final Set<Consumer> ENGINES = Collections.unmodifiableSet(EnumSet.of(VLLM, SGLANG, TENSORRT_LLM));
+
+    /** An unmodifiable copy in the order above. */
+    static Set<Consumer> set(Set<Consumer> consumers) {
+        return Collections.unmodifiableSet(EnumSet.copyOf(consumers));
+    }
+
     /** What users type: {@code tensorrt-llm}. */
     public String text() {
         return name().toLowerCase(Locale.ROOT).replace('_', '-');

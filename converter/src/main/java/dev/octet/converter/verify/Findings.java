@@ -32,18 +32,7 @@ final class Findings {
         return asked;
     }
 
-    /** A breach with the rule's own severity, for all its consumers. */
-    void add(Rule rule, String what, String where, String detail) {
-        add(rule, rule.severity(), rule.consumers(), what, where, detail);
-    }
-
-    /**
-     * A breach.
-     *
-     * @param what what is wrong; the same words for all places alike, so without names and numbers of one place
-     * @param where tensor, file, module, node
-     * @param detail the numbers of this place; may be empty
-     */
+    /** A breach, as {@link Report#add(Severity, Set, String, String, String)} has it. */
     void add(Rule rule, Severity severity, Set<Consumer> consumers, String what, String where, String detail) {
         Set<Consumer> concerned = EnumSet.noneOf(Consumer.class);
         concerned.addAll(consumers);

@@ -1,13 +1,22 @@
 package dev.octet.converter.verify;
 
-import java.util.Set;
-
 /** A rule about an ONNX graph. */
-abstract non-sealed class GraphRule extends Rule {
-    GraphRule(String id, Severity severity, Set<Consumer> consumers, String demand, String fix, String source) {
-        super(id, severity, consumers, demand, fix, source);
+final class GraphRule extends Rule {
+    /** Reports every breach. */
+    @FunctionalInterface
+    interface Check {
+        void check(GraphSubject subject, Report report);
+    }
+
+    private final Check check;
+
+    GraphRule(Demand demand, Check check) {
+        super(demand);
+        this.check = check;
     }
 
     /** Reports every breach. */
-    abstract void check(GraphSubject subject, Findings findings);
+    void check(GraphSubject subject, Findings findings) {
+        check.check(subject, new Report(this, findings));
+    }
 }

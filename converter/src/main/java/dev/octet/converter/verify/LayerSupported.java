@@ -1,33 +1,21 @@
 package dev.octet.converter.verify;
 
 import dev.octet.converter.checkpoint.TensorRole;
-import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.BiPredicate;
 
 /** Layers that an engine does not load quantised, though it knows the method. */
-final class LayerSupported extends CheckpointRule {
-    LayerSupported() {
-        super(
-                "layer-supported",
-                Severity.ERROR,
-                EnumSet.of(Consumer.VLLM),
-                "A quantised layer is one that the engine's code for this architecture loads quantised.",
-                "leave the layer as it is: octet quantize --keep REGEX; or give another recipe",
-                "vllm-project/vllm:vllm/model_executor/models/gpt_oss.py,"
-                        + " vllm-project/vllm:vllm/model_executor/models/gpt_neox.py,"
-                        + " vllm-project/vllm:vllm/model_executor/models/bloom.py,"
-                        + " vllm-project/vllm:vllm/model_executor/models/falcon.py,"
-                        + " vllm-project/vllm:vllm/model_executor/layers/mamba/mamba_mixer.py");
-    }
-
-    /**
-     * What vLLM's code for some architectures does not load.
-     *
-     * @param models values of {@code model_type}
-     */
-    private record Unloaded(Set<String> models, BiPredicate<LayerTensors, QuantSettings.Operand> layer, String what) {}
+final class LayerSupported {
+    static final CheckpointRule RULE = Demand.error("layer-supported", Consumer.VLLM)
+            .text("A quantised layer is one that the engine's code for this architecture loads quantised.")
+            .fix("leave the layer as it is: octet quantize --keep REGEX; or give another recipe")
+            .source("vllm-project/vllm:vllm/model_executor/models/gpt_oss.py,"
+                    + " vllm-project/vllm:vllm/model_executor/models/gpt_neox.py,"
+                    + " vllm-project/vllm:vllm/model_executor/models/bloom.py,"
+                    + " vllm-project/vllm:vllm/model_executor/models/falcon.py,"
+                    + " vllm-project/vllm:vllm/model_executor/layers/mamba/mamba_mixer.py")
+            .onCheckpoints(LayerSupported::check);
 
     private static final List<Unloaded> UNLOADED = List.of(
             new Unloaded(
@@ -47,12 +35,9 @@ final class LayerSupported extends CheckpointRule {
                     (l, _) -> l.last().equals("dt_proj"),
                     "vLLM builds dt_proj without quantisation, as its kernel adds the bias"));
 
-    private static boolean isBlocks(QuantSettings.Operand weights) {
-        return weights.rows() > 1;
-    }
+    private LayerSupported() {}
 
-    @Override
-    void check(CheckpointSubject subject, Findings findings) {
+    private static void check(CheckpointSubject subject, Report report) {
         if (subject.config() == null) {
             return;
         }
@@ -64,8 +49,7 @@ final class LayerSupported extends CheckpointRule {
                     if (group != null
                             && group.weights() != null
                             && unloaded.layer().test(layer, group.weights())) {
-                        findings.add(
-                                this,
+                        report.add(
                                 unloaded.what(),
                                 layer.weightName(),
                                 layer.shape().toString());
@@ -73,5 +57,16 @@ final class LayerSupported extends CheckpointRule {
                 });
             }
         }
+    }
+
+    /**
+     * What vLLM's code for some architectures does not load.
+     *
+     * @param models values of {@code model_type}
+     */
+    private record Unloaded(Set<String> models, BiPredicate<LayerTensors, QuantSettings.Operand> layer, String what) {}
+
+    private static boolean isBlocks(QuantSettings.Operand weights) {
+        return weights.rows() > 1;
     }
 }

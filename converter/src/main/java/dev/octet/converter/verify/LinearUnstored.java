@@ -7,29 +7,26 @@ import java.util.List;
 import java.util.Set;
 
 /** Linear modules of a consumer's model that the checkpoint has no tensor of, or has under another name, and that the configuration covers. */
-final class LinearUnstored extends CheckpointRule {
+final class LinearUnstored {
+    static final CheckpointRule RULE = Demand.error("linear-unstored", Consumer.OF_CHECKPOINTS)
+            .text("A Linear whose weight is not in the checkpoint, as a tied head, or is there under another name, is"
+                    + " left out of the quantisation by the name that it has in the model: else its scale is missing"
+                    + " and outputs are NaN.")
+            .fix("add the module to ignore (compressed-tensors) or exclude_modules (modelopt)")
+            .source("huggingface/transformers:src/transformers/quantizers/quantizer_compressed_tensors.py,"
+                    + " vllm-project/compressed-tensors:src/compressed_tensors/utils/match.py,"
+                    + " vllm-project/vllm:vllm/model_executor/layers/quantization/modelopt.py")
+            .onCheckpoints(LinearUnstored::check);
+
     /** It quantises every module of class Linear that the list does not name as the model does. */
     private static final Set<Consumer> BY_CLASS = EnumSet.of(Consumer.TRANSFORMERS);
 
     /** They give a head that is not named a quantised method, whose scale is never loaded. */
-    private static final Set<Consumer> BY_NAME = EnumSet.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM);
+    private static final Set<Consumer> BY_NAME = Consumer.ENGINES;
 
-    LinearUnstored() {
-        super(
-                "linear-unstored",
-                Severity.ERROR,
-                EnumSet.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM, Consumer.TRANSFORMERS),
-                "A Linear whose weight is not in the checkpoint, as a tied head, or is there under another name, is"
-                    + " left out of the quantisation by the name that it has in the model: else its scale is missing"
-                    + " and outputs are NaN.",
-                "add the module to ignore (compressed-tensors) or exclude_modules (modelopt)",
-                "huggingface/transformers:src/transformers/quantizers/quantizer_compressed_tensors.py,"
-                        + " vllm-project/compressed-tensors:src/compressed_tensors/utils/match.py,"
-                        + " vllm-project/vllm:vllm/model_executor/layers/quantization/modelopt.py");
-    }
+    private LinearUnstored() {}
 
-    @Override
-    void check(CheckpointSubject subject, Findings findings) {
+    private static void check(CheckpointSubject subject, Report report) {
         QuantSettings settings = subject.settings();
         boolean byClass = settings.method() == QuantSettings.Method.COMPRESSED_TENSORS;
         if (!subject.complete() || !(byClass || settings.method() == QuantSettings.Method.MODELOPT)) {
@@ -41,8 +38,7 @@ final class LinearUnstored extends CheckpointRule {
             // one of many stands for all: lists have an expression for them
             String one = module.replace('*', '0');
             if (settings.targets(one) && !isLeftOut(subject, one)) {
-                findings.add(
-                        this, severity(), readers, "a Linear without a tensor of its own is not left out", module, "");
+                report.add(readers, "a Linear without a tensor of its own is not left out", module, "");
             }
         }
         if (byClass) {
@@ -51,15 +47,13 @@ final class LinearUnstored extends CheckpointRule {
                     .filter(l -> l.role() == TensorRole.LINEAR
                             || l.role() == TensorRole.HEAD
                             || l.role() == TensorRole.ROUTER)
-                    .forEach(l -> checkRenamed(l.module(), modules.renamed(l.module()), subject, findings));
+                    .forEach(l -> checkRenamed(l.module(), modules.renamed(l.module()), subject, report));
         }
     }
 
-    private void checkRenamed(String module, List<String> names, CheckpointSubject subject, Findings findings) {
+    private static void checkRenamed(String module, List<String> names, CheckpointSubject subject, Report report) {
         if (!names.isEmpty() && names.stream().noneMatch(n -> isLeftOut(subject, n))) {
-            findings.add(
-                    this,
-                    severity(),
+            report.add(
                     BY_CLASS,
                     "a Linear is left out by a name that it does not have in the model",
                     module,

@@ -6,20 +6,66 @@ import java.util.Set;
 import java.util.function.Predicate;
 
 /** Methods that a consumer does not load. */
-final class MethodSupported extends CheckpointRule {
-    MethodSupported() {
-        super(
-                "method-supported",
-                Severity.ERROR,
-                Consumer.OF_CHECKPOINTS,
-                "The consumer loads checkpoints of this quant_method and scheme.",
-                "convert the checkpoint to a layout that its consumer loads: octet convert",
-                "NVIDIA/TensorRT-LLM:tensorrt_llm/_torch/model_config.py, NVIDIA/TensorRT-LLM#17723,"
-                    + " sgl-project/sglang:python/sglang/srt/layers/quantization/compressed_tensors/compressed_tensors.py,"
-                    + " sgl-project/sglang#15468, sgl-project/sglang#19101,"
-                    + " vllm-project/vllm:vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors.py,"
-                    + " huggingface/transformers:src/transformers/utils/quantization_config.py,"
-                    + " pytorch/ao:torchao/prototype/safetensors/safetensors_utils.py");
+final class MethodSupported {
+    static final CheckpointRule RULE = Demand.error("method-supported", Consumer.OF_CHECKPOINTS)
+            .text("The consumer loads checkpoints of this quant_method and scheme.")
+            .fix("convert the checkpoint to a layout that its consumer loads: octet convert")
+            .source("NVIDIA/TensorRT-LLM:tensorrt_llm/_torch/model_config.py, NVIDIA/TensorRT-LLM#17723,"
+                        + " sgl-project/sglang:python/sglang/srt/layers/quantization/compressed_tensors/compressed_tensors.py,"
+                        + " sgl-project/sglang#15468, sgl-project/sglang#19101,"
+                        + " vllm-project/vllm:vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors.py,"
+                        + " huggingface/transformers:src/transformers/utils/quantization_config.py,"
+                        + " pytorch/ao:torchao/prototype/safetensors/safetensors_utils.py")
+            .onCheckpoints(MethodSupported::check);
+
+    /** SGLang's as of 2026-07, vLLM's as of 2026-08. */
+    private static final List<Refused> REFUSED = List.of(
+            Refused.compressed(Consumer.SGLANG, MethodSupported::isMxfp8, "MXFP8"),
+            Refused.compressed(
+                    Consumer.SGLANG,
+                    g -> weights(g, QuantSettings.Operand::isFloat4) && g.inputs() == null,
+                    "NVFP4 without input scales"),
+            Refused.compressed(
+                    Consumer.SGLANG, g -> isIntegersAlone(g) && weights(g, w -> !w.symmetric()), "asymmetric integers"),
+            Refused.modelOpt(Consumer.SGLANG, "FP8_PER_CHANNEL_PER_TOKEN"),
+            Refused.modelOpt(Consumer.SGLANG, "FP8_PB_WO"),
+            Refused.modelOpt(Consumer.SGLANG, "MXFP8"),
+            Refused.modelOpt(Consumer.SGLANG, "W4A16_NVFP4"));
+
+    private static final Set<Consumer> ENGINES = EnumSet.of(Consumer.VLLM, Consumer.SGLANG);
+
+    private static final Set<Consumer> TRANSFORMERS = EnumSet.of(Consumer.TRANSFORMERS);
+
+    private static final Set<Consumer> TENSORRT_LLM = EnumSet.of(Consumer.TENSORRT_LLM);
+
+    private MethodSupported() {}
+
+    private static void check(CheckpointSubject subject, Report report) {
+        if (subject.quantized().findAny().isEmpty()) {
+            return;
+        }
+        QuantSettings settings = subject.settings();
+        String where = "quant_method " + settings.json().path("quant_method").asText("");
+        checkTable(settings, where, report);
+        switch (settings.method()) {
+            case MODELOPT ->
+                report.add(Severity.ERROR, TRANSFORMERS, "transformers has no loader for modelopt", where, "");
+            case COMPRESSED_TENSORS ->
+                report.add(
+                        Severity.ADVICE,
+                        TENSORRT_LLM,
+                        "TensorRT-LLM loads compressed-tensors in part; modelopt is its own layout",
+                        where,
+                        "");
+            case FP8 -> {
+                if (settings.groups().stream()
+                        .anyMatch(g -> g.weights() != null && g.weights().rows() == 0)) {
+                    report.add(Severity.ERROR, TENSORRT_LLM, "TensorRT-LLM loads fp8 with blocks only", where, "");
+                }
+            }
+            case OTHER -> report.add(Severity.WARNING, "the quantisation method is none that is known here", where, "");
+            case NONE -> {}
+        }
     }
 
     /**
@@ -37,20 +83,6 @@ final class MethodSupported extends CheckpointRule {
         }
     }
 
-    /** SGLang's as of 2026-07, vLLM's as of 2026-08. */
-    private static final List<Refused> REFUSED = List.of(
-            Refused.compressed(Consumer.SGLANG, MethodSupported::isMxfp8, "MXFP8"),
-            Refused.compressed(
-                    Consumer.SGLANG,
-                    g -> weights(g, QuantSettings.Operand::isFloat4) && g.inputs() == null,
-                    "NVFP4 without input scales"),
-            Refused.compressed(
-                    Consumer.SGLANG, g -> isIntegersAlone(g) && weights(g, w -> !w.symmetric()), "asymmetric integers"),
-            Refused.modelOpt(Consumer.SGLANG, "FP8_PER_CHANNEL_PER_TOKEN"),
-            Refused.modelOpt(Consumer.SGLANG, "FP8_PB_WO"),
-            Refused.modelOpt(Consumer.SGLANG, "MXFP8"),
-            Refused.modelOpt(Consumer.SGLANG, "W4A16_NVFP4"));
-
     private static boolean weights(QuantSettings.Group group, Predicate<QuantSettings.Operand> are) {
         return group.weights() != null && are.test(group.weights());
     }
@@ -63,49 +95,7 @@ final class MethodSupported extends CheckpointRule {
         return group.inputs() == null && weights(group, w -> !w.isFloat());
     }
 
-    private static final Set<Consumer> ENGINES = EnumSet.of(Consumer.VLLM, Consumer.SGLANG);
-    private static final Set<Consumer> TRANSFORMERS = EnumSet.of(Consumer.TRANSFORMERS);
-    private static final Set<Consumer> TENSORRT_LLM = EnumSet.of(Consumer.TENSORRT_LLM);
-
-    @Override
-    void check(CheckpointSubject subject, Findings findings) {
-        if (subject.quantized().findAny().isEmpty()) {
-            return;
-        }
-        QuantSettings settings = subject.settings();
-        String where = "quant_method " + settings.json().path("quant_method").asText("");
-        checkTable(settings, where, findings);
-        switch (settings.method()) {
-            case MODELOPT ->
-                findings.add(this, Severity.ERROR, TRANSFORMERS, "transformers has no loader for modelopt", where, "");
-            case COMPRESSED_TENSORS ->
-                findings.add(
-                        this,
-                        Severity.ADVICE,
-                        TENSORRT_LLM,
-                        "TensorRT-LLM loads compressed-tensors in part; modelopt is its own layout",
-                        where,
-                        "");
-            case FP8 -> {
-                if (settings.groups().stream()
-                        .anyMatch(g -> g.weights() != null && g.weights().rows() == 0)) {
-                    findings.add(
-                            this, Severity.ERROR, TENSORRT_LLM, "TensorRT-LLM loads fp8 with blocks only", where, "");
-                }
-            }
-            case OTHER ->
-                findings.add(
-                        this,
-                        Severity.WARNING,
-                        consumers(),
-                        "the quantisation method is none that is known here",
-                        where,
-                        "");
-            case NONE -> {}
-        }
-    }
-
-    private void checkTable(QuantSettings settings, String where, Findings findings) {
+    private static void checkTable(QuantSettings settings, String where, Report report) {
         for (Refused refused : REFUSED) {
             boolean found = refused.algorithm().isEmpty()
                     ? settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
@@ -113,15 +103,14 @@ final class MethodSupported extends CheckpointRule {
                     : settings.method() == QuantSettings.Method.MODELOPT
                             && settings.algorithm().equals(refused.algorithm());
             if (found) {
-                findings.add(this, Severity.ERROR, EnumSet.of(refused.consumer()), refused.what(), where, "");
+                report.add(Severity.ERROR, EnumSet.of(refused.consumer()), refused.what(), where, "");
             }
         }
         String format = settings.json().path("format").asText("");
         if (settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
                 && format.equals("int-quantized")
                 && settings.groups().stream().anyMatch(MethodSupported::isIntegersAlone)) {
-            findings.add(
-                    this,
+            report.add(
                     Severity.ERROR,
                     ENGINES,
                     "engines load weights of integers alone as pack-quantized, not as int-quantized",

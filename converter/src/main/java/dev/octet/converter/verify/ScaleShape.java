@@ -8,28 +8,25 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /** Scales of another shape than their scheme has. */
-final class ScaleShape extends CheckpointRule {
-    ScaleShape() {
-        super(
-                "scale-shape",
-                Severity.ERROR,
-                Consumer.OF_CHECKPOINTS,
-                "A tensor of scales has the shape of its scheme and layout: [1] or [] per tensor; [out, 1]"
-                        + " (compressed-tensors) or [out] (modelopt) per channel; [out/128, in/128], for modelopt"
-                        + " [out/128, 1, in/128, 1], per block; [out, in/size] per group.",
-                "reshape the scales; the numbers stay",
-                "NVIDIA/TensorRT-LLM#15415, vllm-project/vllm#50617,"
+final class ScaleShape {
+    static final CheckpointRule RULE = Demand.error("scale-shape", Consumer.OF_CHECKPOINTS)
+            .text("A tensor of scales has the shape of its scheme and layout: [1] or [] per tensor; [out, 1]"
+                    + " (compressed-tensors) or [out] (modelopt) per channel; [out/128, in/128], for modelopt"
+                    + " [out/128, 1, in/128, 1], per block; [out, in/size] per group.")
+            .fix("reshape the scales; the numbers stay")
+            .source("NVIDIA/TensorRT-LLM#15415, vllm-project/vllm#50617,"
                     + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/initialize.py,"
-                    + " NVIDIA/TensorRT-LLM:tensorrt_llm/_torch/modules/linear.py");
-    }
+                    + " NVIDIA/TensorRT-LLM:tensorrt_llm/_torch/modules/linear.py")
+            .onCheckpoints(ScaleShape::check);
 
-    @Override
-    void check(CheckpointSubject subject, Findings findings) {
+    private ScaleShape() {}
+
+    private static void check(CheckpointSubject subject, Report report) {
         subject.quantized()
-                .forEach(l -> l.first(LayerTensors.WEIGHT_SCALES).ifPresent(s -> check(l, s, subject, findings)));
+                .forEach(l -> l.first(LayerTensors.WEIGHT_SCALES).ifPresent(s -> check(l, s, subject, report)));
     }
 
-    private void check(LayerTensors layer, StoredTensor scale, CheckpointSubject subject, Findings findings) {
+    private static void check(LayerTensors layer, StoredTensor scale, CheckpointSubject subject, Report report) {
         QuantSettings.Group group = subject.settings().group(layer.module());
         if (group == null || group.weights() == null || layer.shape().rank() < 2) {
             return;
@@ -39,15 +36,13 @@ final class ScaleShape extends CheckpointRule {
             return;
         }
         if (isSwizzled(scale.shape(), wanted.getFirst())) {
-            findings.add(
-                    this,
+            report.add(
                     "scales were saved as a kernel wants them: padded to 128 rows and 4 columns",
                     scale.name(),
                     detail(scale, layer, wanted));
         } else if (!(group.weights().strategy().equals("tensor")
                 && scale.shape().elementCount() == 1)) {
-            findings.add(
-                    this,
+            report.add(
                     "scales have another shape than the scheme '"
                             + group.weights().strategy() + "' has",
                     scale.name(),

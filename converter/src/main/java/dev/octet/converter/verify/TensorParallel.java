@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.formats.tensor.Shape;
 import java.util.ArrayList;
-import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Collectors;
@@ -16,26 +15,20 @@ import org.jspecify.annotations.Nullable;
  * and down by inputs; every part of a weight must consist of whole blocks, and where outputs are merged, so must each output on its own (with one
  * device, all but the last).
  */
-final class TensorParallel extends CheckpointRule {
+final class TensorParallel {
+    static final CheckpointRule RULE = Demand.error("tensor-parallel", Consumer.ENGINES)
+            .text("Blocks and groups of every weight divide what one device gets of it, for every number of devices"
+                    + " asked for.")
+            .fix("use one of the numbers of devices that are named, or quantise per channel, which splits at any row")
+            .source("vllm-project/vllm#17569, vllm-project/vllm#54178, vllm-project/vllm#52997,"
+                    + " vllm-project/vllm#33327, vllm-project/vllm:vllm/model_executor/layers/quantization/fp8.py")
+            .onCheckpoints(TensorParallel::check);
+
     private static final int MOST_DEVICES = 64;
 
-    TensorParallel() {
-        super(
-                "tensor-parallel",
-                Severity.ERROR,
-                EnumSet.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM),
-                "Blocks and groups of every weight divide what one device gets of it, for every number of devices"
-                        + " asked for.",
-                "use one of the numbers of devices that are named, or quantise per channel, which splits at any row",
-                "vllm-project/vllm#17569, vllm-project/vllm#54178, vllm-project/vllm#52997, vllm-project/vllm#33327,"
-                        + " vllm-project/vllm:vllm/model_executor/layers/quantization/fp8.py");
-    }
+    private TensorParallel() {}
 
-    /** Key and value heads; with fewer of them than devices, each device has a whole one. */
-    private record Heads(long queries, long keys) {}
-
-    @Override
-    void check(CheckpointSubject subject, Findings findings) {
+    private static void check(CheckpointSubject subject, Report report) {
         Heads heads = heads(subject.config());
         List<Integer> asked = subject.options().tensorParallel();
         String possible = null; // costs as much as the check, and is seldom said
@@ -44,8 +37,7 @@ final class TensorParallel extends CheckpointRule {
                 Optional<String> problem = problem(layer, devices, heads, subject);
                 if (problem.isPresent()) {
                     possible = possible == null ? possible(subject) : possible;
-                    findings.add(
-                            this,
+                    report.add(
                             "weights cannot be split onto " + devices + (devices == 1 ? " device" : " devices") + "; "
                                     + possible,
                             layer.module(),
@@ -54,6 +46,9 @@ final class TensorParallel extends CheckpointRule {
             }
         }
     }
+
+    /** Key and value heads; with fewer of them than devices, each device has a whole one. */
+    private record Heads(long queries, long keys) {}
 
     private static String possible(CheckpointSubject subject) {
         List<Integer> legal = legal(subject);

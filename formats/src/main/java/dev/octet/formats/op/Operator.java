@@ -24,7 +24,8 @@ public record Operator(
     public Operator {
         versions = List.copyOf(versions);
         changes = Map.copyOf(changes);
-        if (versions.isEmpty() || !versions.equals(versions.stream().sorted().distinct().toList())) {
+        if (versions.isEmpty()
+                || !versions.equals(versions.stream().sorted().distinct().toList())) {
             throw new IllegalArgumentException(name + ": versions " + versions + " do not ascend");
         }
         if (!versions.subList(1, versions.size()).containsAll(changes.keySet())) {
@@ -39,7 +40,10 @@ public record Operator(
 
     /** The first version after {@code opset}; empty when the operator did not change after it. */
     public OptionalInt next(long opset) {
-        return versions.stream().mapToInt(Integer::intValue).filter(v -> v > opset).findFirst();
+        return versions.stream()
+                .mapToInt(Integer::intValue)
+                .filter(v -> v > opset)
+                .findFirst();
     }
 
     /** What {@code version} means for a node written for the version before. */

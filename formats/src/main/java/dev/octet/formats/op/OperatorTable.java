@@ -70,7 +70,8 @@ public final class OperatorTable {
             onnx("Atanh", SAME_AS_INPUT, 9, 22),
             onnx("Attention", OWN_RULE, LOW_IN_PYTORCH, 23, 24, 25),
             onnx("AveragePool", OWN_RULE, 1, 7, 10, 11, 19, 22),
-            onnx("BatchNormalization", OWN_RULE, F32_IN_LOW_MODELS, 1, 6, 7, 9, 14, 15).changed(14, TRAINING_MODE),
+            onnx("BatchNormalization", OWN_RULE, F32_IN_LOW_MODELS, 1, 6, 7, 9, 14, 15)
+                    .changed(14, TRAINING_MODE),
             onnx("Bernoulli", UNKNOWN, 15, 22),
             onnx("BitCast", UNKNOWN, 26),
             onnx("BitShift", BROADCAST, 11, 28),
@@ -105,7 +106,9 @@ public final class OperatorTable {
             onnx("DequantizeLinear", OWN_RULE, 10, 13, 19, 21, 23, 24, 25, 28),
             onnx("Det", UNKNOWN, F32_ON_CPU, 11, 22),
             onnx("Div", BROADCAST, 1, 6, 7, 13, 14),
-            onnx("Dropout", OWN_RULE, 1, 6, 7, 10, 12, 13, 22).changed(10, BOOLEAN_MASK).changed(12, RATIO_TO_INPUT),
+            onnx("Dropout", OWN_RULE, 1, 6, 7, 10, 12, 13, 22)
+                    .changed(10, BOOLEAN_MASK)
+                    .changed(12, RATIO_TO_INPUT),
             onnx("DynamicQuantizeLinear", OWN_RULE, 11),
             onnx("Einsum", OWN_RULE, LOW, 12, 28),
             onnx("Elu", SAME_AS_INPUT, 1, 6, 22),
@@ -177,7 +180,8 @@ public final class OperatorTable {
             onnx("OptionalHasElement", UNKNOWN, 15, 18, 28),
             onnx("Or", BROADCAST, 1, 7),
             onnx("PRelu", SAME_AS_INPUT, LOW, 1, 6, 7, 9, 16),
-            onnx("Pad", OWN_RULE, F32_ON_CPU, 1, 2, 11, 13, 18, 19, 21, 23, 24, 25).changed(11, PADS_TO_INPUTS),
+            onnx("Pad", OWN_RULE, F32_ON_CPU, 1, 2, 11, 13, 18, 19, 21, 23, 24, 25)
+                    .changed(11, PADS_TO_INPUTS),
             onnx("Pow", BROADCAST, F32_ON_GPU, 1, 7, 12, 13, 15),
             onnx("QLinearConv", OWN_RULE, 10),
             onnx("QLinearMatMul", OWN_RULE, 10, 21),
@@ -203,7 +207,9 @@ public final class OperatorTable {
             onnx("RegexFullMatch", UNKNOWN, 20),
             onnx("Relu", SAME_AS_INPUT, 1, 6, 13, 14),
             onnx("Reshape", OWN_RULE, 1, 5, 13, 14, 19, 21, 23, 24, 25),
-            onnx("Resize", OWN_RULE, F32_IN_APEX, 10, 11, 13, 18, 19).changed(11, ROI_INPUT).changed(13, TF_HALF_PIXEL_REMOVED),
+            onnx("Resize", OWN_RULE, F32_IN_APEX, 10, 11, 13, 18, 19)
+                    .changed(11, ROI_INPUT)
+                    .changed(13, TF_HALF_PIXEL_REMOVED),
             onnx("ReverseSequence", UNKNOWN, 10, 28),
             onnx("RoiAlign", UNKNOWN, 10, 16, 22).changed(16, COORDINATE_DEFAULT),
             onnx("RotaryEmbedding", SAME_AS_INPUT, 23),
@@ -234,7 +240,9 @@ public final class OperatorTable {
             onnx("Softplus", SAME_AS_INPUT, F32_ON_GPU, 1, 22),
             onnx("Softsign", SAME_AS_INPUT, 1, 22),
             onnx("SpaceToDepth", OWN_RULE, 1, 13, 28),
-            onnx("Split", OWN_RULE, 1, 2, 11, 13, 18).changed(13, SIZES_TO_INPUT).changed(18, OUTPUT_COUNT),
+            onnx("Split", OWN_RULE, 1, 2, 11, 13, 18)
+                    .changed(13, SIZES_TO_INPUT)
+                    .changed(18, OUTPUT_COUNT),
             onnx("SplitToSequence", UNKNOWN, 11, 24),
             onnx("Sqrt", SAME_AS_INPUT, 1, 6, 13),
             onnx("Squeeze", OWN_RULE, 1, 11, 13, 21, 23, 24, 25).changed(13, AXES_TO_INPUT),

@@ -50,8 +50,7 @@ public enum AutocastList {
 
     /** The rule for an operator. */
     public Rule rule(Node node) {
-        AutocastClass autocast =
-                OperatorTable.of(node).map(Operator::autocast).orElse(AutocastClass.WIDEST);
+        AutocastClass autocast = OperatorTable.of(node).map(Operator::autocast).orElse(AutocastClass.WIDEST);
         if (autocast == AutocastClass.WIDENS_ITSELF) {
             return Rule.AS_THEY_ARE;
         }

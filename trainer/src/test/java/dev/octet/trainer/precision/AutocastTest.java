@@ -38,8 +38,10 @@ class AutocastTest {
     void each_list_narrows_and_widens_these_operators() {
         String low = "Conv ConvTranspose Einsum Gemm Linear MatMul PRelu";
         String losses = "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss";
-        String gpu = "Acos Asin Cosh CumSum Exp GroupNormalization LayerNormalization Log LogSoftmax LpNormalization Pow Reciprocal "
-                + "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceProd ReduceSum ReduceSumSquare Sinh Softmax Softplus Tan ";
+        String gpu =
+                "Acos Asin Cosh CumSum Exp GroupNormalization LayerNormalization Log LogSoftmax LpNormalization Pow"
+                    + " Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceProd ReduceSum ReduceSumSquare"
+                    + " Sinh Softmax Softplus Tan ";
         assertEquals(names("Attention " + low), names(AutocastList.CPU, Rule.LOW));
         assertEquals(names("DFT Det GridSample Pad ReduceProd " + losses), names(AutocastList.CPU, Rule.F32));
         assertEquals(names("Attention " + low), names(AutocastList.CUDA, Rule.LOW));

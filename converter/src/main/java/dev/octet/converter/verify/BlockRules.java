@@ -1,0 +1,67 @@
+package dev.octet.converter.verify;
+
+/** Weights in blocks, whose sizes the blocks do not divide. */
+final class BlockRules {
+    /** Weights that blocks do not divide. */
+    static final CheckpointRule REMAINDER = Demand.error("block-remainder", Consumer.TRANSFORMERS)
+            .text("Rows and columns are multiples of the block: transformers takes rows / scale rows for the block's"
+                    + " height, and fails or reads wrong.")
+            .fix("leave the layer in 16 bits and list it in modules_to_not_convert (fp8) or ignore"
+                    + " (compressed-tensors)")
+            .source("huggingface/transformers:src/transformers/integrations/finegrained_fp8.py,"
+                    + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/forward.py")
+            .onCheckpoints(BlockRules::remainder);
+
+    private static void remainder(CheckpointSubject subject, Report report) {
+        subject.quantized().filter(LayerTensors::isLinear).forEach(layer -> {
+            QuantSettings.Group group = subject.settings().group(layer.module());
+            boolean own = subject.settings().method() == QuantSettings.Method.FP8
+                    || subject.settings().method() == QuantSettings.Method.COMPRESSED_TENSORS;
+            if (!own
+                    || group == null
+                    || group.weights() == null
+                    || group.weights().rows() < 2
+                    || layer.shape().rank() < 2) {
+                return;
+            }
+            long rows = layer.shape().dim(-2);
+            long columns = layer.shape().dim(-1);
+            if (rows % group.weights().rows() != 0
+                    || columns % Math.max(1, group.weights().columns()) != 0) {
+                report.add(
+                        "blocks do not divide a weight",
+                        layer.weightName(),
+                        layer.shape().toString());
+            }
+        });
+    }
+
+    /** Weights with a single column of blocks. */
+    static final CheckpointRule COLUMNS = Demand.error("block-columns", Consumer.TRANSFORMERS)
+            .text("A compressed-tensors weight in blocks has more than one column of them: with one, its decompressor"
+                    + " takes the scales for those of channels and fails.")
+            .fix("leave the layer in 16 bits and list it in ignore, or quantise by channel")
+            .source("vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/forward.py")
+            .onCheckpoints(BlockRules::columns);
+
+    private static void columns(CheckpointSubject subject, Report report) {
+        if (subject.settings().method() != QuantSettings.Method.COMPRESSED_TENSORS) {
+            return;
+        }
+        subject.quantized().filter(LayerTensors::isLinear).forEach(layer -> {
+            QuantSettings.Group group = subject.settings().group(layer.module());
+            if (group != null
+                    && group.weights() != null
+                    && group.weights().rows() > 1
+                    && layer.shape().rank() == 2
+                    && layer.shape().dim(-1) <= group.weights().columns()) {
+                report.add(
+                        "a weight has one column of blocks",
+                        layer.weightName(),
+                        layer.shape().toString());
+            }
+        });
+    }
+
+    private BlockRules() {}
+}
