@@ -106,6 +106,7 @@ public final class GradientCheck {
                 new ProgramOptions(outputs, loss, golden.upstream().keySet(), trained, parameters.names(), policy));
     }
 
+    /** The program that {@link #run} executes. */
     public Program program() {
         return program;
     }
