@@ -2,9 +2,9 @@ package dev.octet.trainer.kernel;
 
 import java.lang.foreign.MemorySegment;
 
-/** Runs of BF16 and F16 in memory as F32 in arrays: widened exactly, rounded to nearest even. Positions in memory are in elements. */
+/** Converts between BF16 or F16 in memory and F32 arrays: widens exactly, rounds to nearest even. Positions in memory are in elements. */
 interface NarrowFloats {
-    /** The fastest there is here. */
+    /** The fastest implementation on this machine. */
     NarrowFloats BEST = VectorMath.vectorsPay() ? new VectorNarrowFloats() : new ScalarNarrowFloats();
 
     void readBf16(MemorySegment from, long first, float[] to, int at, int n);

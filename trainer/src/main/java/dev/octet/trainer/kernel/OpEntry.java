@@ -4,10 +4,10 @@ import dev.octet.formats.graph.Node;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A row of the table of operators.
+ * A row of the operator table.
  *
- * @param domain of the ONNX operator: empty for the default one, {@link Node#OCTET_DOMAIN}; null when no node is this operator
- *     (programs make it themselves)
+ * @param domain of the ONNX operator: empty for the default domain, {@link Node#OCTET_DOMAIN}, or null for operators that only programs
+ *     create
  */
 public record OpEntry<O extends Op>(
         @Nullable String domain,
@@ -39,7 +39,7 @@ public record OpEntry<O extends Op>(
         return new OpEntry<>(Node.OCTET_DOMAIN, type, op, reader, reference, cpu, cuda);
     }
 
-    /** An operator that programs make themselves: casts, updates, quantisers. */
+    /** An operator that only programs create: casts, updates, quantisers. */
     public static <O extends Op> OpEntry<O> made(
             String type, Class<O> op, ReferenceKernel<O> reference, CpuKernel<O> cpu, CudaKernel<O> cuda) {
         return new OpEntry<>(
@@ -47,7 +47,7 @@ public record OpEntry<O extends Op>(
                 type,
                 op,
                 s -> {
-                    throw new IllegalStateException(type + " is not read from nodes");
+                    throw new IllegalStateException(type + " is not created from nodes");
                 },
                 reference,
                 cpu,
