@@ -154,10 +154,10 @@ public final class CheckpointFile implements AutoCloseable {
             // decoded here: from bytes the parser would guess the encoding, and a wrong guess is not a JsonProcessingException
             json = MAPPER.readTree(new String(Files.readAllBytes(folder.resolve(JSON)), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
-            throw damaged(folder, JSON + " is no JSON: " + e.getOriginalMessage(), e);
+            throw damaged(folder, JSON + " is not JSON: " + e.getOriginalMessage(), e);
         }
         if (!json.isObject()) {
-            throw damaged(folder, JSON + " is no JSON object", null);
+            throw damaged(folder, JSON + " is not a JSON object", null);
         }
         if (!"octet-checkpoint".equals(json.path("format").asText())
                 || json.path("version").asInt() != VERSION) {

@@ -51,7 +51,7 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
         return best;
     }
 
-    /** For the header of a run: {@code BF16 as it is (5.1 times as fast as widened), F16 widened to F32 (as it is: 0.2 of the speed)}. */
+    /** For the header of a run: {@code BF16 native (5.1 times as fast as widened), F16 widened to F32 (native: 0.2 of the speed)}. */
     String text() {
         List<String> parts = new ArrayList<>();
         for (DType type : List.of(DType.BF16, DType.F16)) {
@@ -59,11 +59,11 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
             String times = String.format(Locale.ROOT, "%.2g", own / of(type, Route.WIDENED));
             String text = type + " ";
             if (best(type) != Route.WIDENED) {
-                text += "as it is (" + times + " times as fast as widened)";
+                text += "native (" + times + " times as fast as widened)";
             } else if (own == 0) {
                 text += "widened to F32 (no instructions for it)";
             } else {
-                text += "widened to F32 (as it is: " + times + " of the speed)";
+                text += "widened to F32 (native: " + times + " of the speed)";
             }
             parts.add(text);
         }
@@ -108,7 +108,7 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
             }
             return new Rates(giga);
         } catch (IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
-            throw new UnavailableException("these are no measured rates: " + e.getMessage(), where, "measure again", e);
+            throw new UnavailableException("malformed rates: " + e.getMessage(), where, "measure again", e);
         }
     }
 }

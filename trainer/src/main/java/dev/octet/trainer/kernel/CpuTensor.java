@@ -115,7 +115,7 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
             case I32 -> bytes.get(Tensor.I32_LE, i * 4);
             case BOOL, I8 -> bytes.get(ValueLayout.JAVA_BYTE, i);
             case U8 -> bytes.get(ValueLayout.JAVA_BYTE, i) & 0xFF;
-            default -> throw new IllegalStateException(dtype() + " is no integer type of programs");
+            default -> throw new IllegalStateException(dtype() + " is not an integer type of programs");
         };
     }
 
@@ -125,7 +125,7 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
             case I64 -> bytes.set(Tensor.I64_LE, i * 8, value);
             case I32 -> bytes.set(Tensor.I32_LE, i * 4, (int) value);
             case BOOL, I8, U8 -> bytes.set(ValueLayout.JAVA_BYTE, i, (byte) value);
-            default -> throw new IllegalStateException(dtype() + " is no integer type of programs");
+            default -> throw new IllegalStateException(dtype() + " is not an integer type of programs");
         }
     }
 

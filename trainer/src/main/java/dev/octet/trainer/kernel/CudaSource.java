@@ -84,11 +84,11 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
     private static String text(Class<?> beside, String file) {
         try (InputStream in = beside.getResourceAsStream(file)) {
             if (in == null) {
-                throw new IllegalStateException("no resource " + file + " beside " + beside.getName());
+                throw new IllegalStateException("no resource " + file + " next to " + beside.getName());
             }
             return new String(in.readAllBytes(), StandardCharsets.UTF_8);
         } catch (IOException e) {
-            throw new UncheckedIOException("resource " + file + " beside " + beside.getName(), e);
+            throw new UncheckedIOException("resource " + file + " next to " + beside.getName(), e);
         }
     }
 
