@@ -125,7 +125,7 @@ class TrainCommandTest {
     @Test
     void a_dry_run_says_what_a_start_would_do() throws IOException {
         List<String> config = tokens("loss: {type: causal-lm}", "steps: 4");
-        String none = "there is no checkpoint to go on from";
+        String none = "there is no checkpoint to resume from";
         assertRefused(train(GPT2, "run", config, "--dry-run", "--resume"), ExitCode.USAGE, none);
         assertTrue(train(GPT2, "run", config, "--dry-run").out().contains(", new"));
         assertEquals(ExitCode.OK, train(GPT2, "run", config, "--steps", "2").code());
@@ -135,8 +135,8 @@ class TrainCommandTest {
         String on = train(GPT2, "run", config, "--dry-run", "--resume").out();
         assertTrue(on.contains(", goes on after step 2"), on);
         List<String> other = tokens("loss: {type: causal-lm}", "steps: 5", "schedule: {type: linear}");
-        assertRefused(train(GPT2, "run", other, "--dry-run", "--resume"), ExitCode.USAGE, "cannot go on");
-        assertRefused(train(GPT2, "run", other, "--resume"), ExitCode.USAGE, "cannot go on");
+        assertRefused(train(GPT2, "run", other, "--dry-run", "--resume"), ExitCode.USAGE, "cannot resume");
+        assertRefused(train(GPT2, "run", other, "--resume"), ExitCode.USAGE, "cannot resume");
         assertEquals(ExitCode.OK, train(GPT2, "run", config, "--resume").code());
         String done = "all 4 steps are done";
         assertRefused(train(GPT2, "run", config, "--dry-run", "--resume"), ExitCode.USAGE, done);
@@ -284,7 +284,7 @@ class TrainCommandTest {
         List<String> config =
                 List.of("data: {train: t.jsonl, tokenizer: tokenizer.json}", "loss: {type: causal-lm}", "steps: 1");
         CommandLine line = train(GPT2, "run", config);
-        assertRefused(line, ExitCode.INPUT, "there is a token 32000, the model's embedding ");
+        assertRefused(line, ExitCode.INPUT, "token 32000 is out of range: the model's embedding ");
         assertTrue(line.err().contains(" has 101 rows"), line.err());
         assertTrue(Files.notExists(folder.resolve("run")));
     }
@@ -379,7 +379,7 @@ class TrainCommandTest {
         assertRefused(
                 train(GPT2, "vit", tokens(taughtBy(vit, ""), "steps: 1")),
                 ExitCode.INPUT,
-                "the teacher wants inputs [pixel_values]");
+                "the teacher needs inputs [pixel_values]");
         Path none = folder.resolve("none.onnx");
         assertRefused(train(GPT2, "none", tokens(taughtBy(none, ""), "steps: 1")), ExitCode.IO, "none.onnx");
         Path tensors = TESTDATA.resolve("models/op-grad/add_both.safetensors");

@@ -353,7 +353,7 @@ class TrainerTest {
                 parts.config(), SmallRun.source(20), Optional.empty(), parts.train(), Optional.empty(), parts.inputs());
         InvalidDataException e =
                 assertThrows(InvalidDataException.class, () -> run(wider, folder, RunOptions.NEW.resuming()));
-        assertTrue(e.what().contains("F32 [8, 16], the program wants F32 [8, 20]"), e.what());
+        assertTrue(e.what().contains("F32 [8, 16], but the program needs F32 [8, 20]"), e.what());
     }
 
     @Test
@@ -758,7 +758,7 @@ class TrainerTest {
         TrainingParts others = withTeacher(parts, teacher.withGraph(edit.build()));
         UnsupportedModelException e =
                 assertThrows(UnsupportedModelException.class, () -> run(others, folder, RunOptions.NEW));
-        assertTrue(e.what().startsWith("the teacher wants inputs [mask]"), e.what());
+        assertTrue(e.what().startsWith("the teacher needs inputs [mask]"), e.what());
 
         GraphEdit outputs = GraphEdit.of(teacher.graph());
         outputs.setOutputs(List.of(new ValueInfo("h", edit.type("x")), new ValueInfo("a", edit.type("x"))));

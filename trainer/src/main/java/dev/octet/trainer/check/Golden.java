@@ -9,11 +9,11 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What a graph is expected to compute, as tensors of one file: {@code in.NAME}, {@code upstream.OUTPUT}, {@code out.NAME} and
- * {@code grad.NAME}; by name without the prefix.
+ * Expected results of a graph, from one file of tensors named {@code in.NAME}, {@code upstream.OUTPUT}, {@code out.NAME} and
+ * {@code grad.NAME}. The maps have the names without the prefix.
  *
- * @param inputs what is fed
- * @param upstream gradients of outputs
+ * @param inputs tensors to feed
+ * @param upstream gradients of outputs to feed
  * @param outputs expected values of outputs
  * @param gradients expected gradients of inputs and parameters
  */
@@ -29,16 +29,16 @@ public record Golden(
         gradients = Collections.unmodifiableMap(new TreeMap<>(gradients));
     }
 
-    /** The same with other inputs. */
+    /** These expectations with other inputs. */
     public Golden withInputs(Map<String, Tensor> other) {
         return new Golden(other, upstream, outputs, gradients);
     }
 
     /**
-     * Sorts a file's tensors.
+     * Sorts the tensors of a file by their prefixes.
      *
-     * @param file what the file is called, for messages
-     * @throws InvalidDataException when a tensor has another prefix, or nothing is expected
+     * @param file its name, for messages
+     * @throws InvalidDataException when a tensor has an unknown prefix, or nothing is expected
      */
     public static Golden of(Map<String, Tensor> tensors, String file) {
         Map<String, Tensor> inputs = new TreeMap<>();
@@ -60,7 +60,7 @@ public record Golden(
         if (!others.isEmpty()) {
             Collections.sort(others);
             throw new InvalidDataException(
-                    "tensors of no known meaning: " + others,
+                    "tensors with unknown prefixes: " + others,
                     file,
                     "name them in.INPUT, upstream.OUTPUT, out.OUTPUT or grad.NAME, or leave them out");
         }

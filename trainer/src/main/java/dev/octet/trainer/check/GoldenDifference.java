@@ -1,13 +1,13 @@
 package dev.octet.trainer.check;
 
 /**
- * How far a tensor is from what is expected.
+ * Difference between a computed tensor and the expected one.
  *
- * @param tensor as the file names it: {@code grad.encoder.weight}
- * @param error largest |computed - expected| relative to {@code scale}; infinite when one of them is not finite and the other differs
- * @param scale largest |expected| of the tensor; of a gradient at least a thousandth of the largest of all gradients
- * @param elements how many were compared
- * @param worst number of the element with the largest error, row-major
+ * @param tensor its name in the file: {@code grad.encoder.weight}
+ * @param error largest |computed - expected|, relative to {@code scale}; infinite when one of the two is not finite and they differ
+ * @param scale largest |expected| of the tensor; for gradients at least a thousandth of the largest of all gradients
+ * @param elements number of elements compared
+ * @param worst row-major index of the element with the largest error
  * @param computed that element
  * @param expected that element
  */
@@ -38,7 +38,7 @@ public record GoldenDifference(
         return Double.isNaN(distance) ? Double.POSITIVE_INFINITY : distance / Math.max(scale, Double.MIN_NORMAL);
     }
 
-    /** Largest finite magnitude; 0 of nothing. */
+    /** Largest finite magnitude; 0 for an empty array. */
     static double largest(double[] x) {
         double largest = 0;
         for (double e : x) {

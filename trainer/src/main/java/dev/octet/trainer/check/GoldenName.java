@@ -13,19 +13,19 @@ import dev.octet.trainer.autodiff.Parameters;
 import java.util.List;
 
 /**
- * Where a gradient that a file expects is found in a graph.
+ * The graph's counterpart of an expected gradient in a file.
  *
- * @param value the graph's name of the input or parameter
+ * @param value name of the input or parameter in the graph
  * @param shape of the value in the graph
  * @param expected shape in the file
- * @param transposed whether the graph holds the matrix turned over: exporters store the weight of a Linear as [in, out]
+ * @param transposed whether the graph holds the transposed matrix: exporters store the weight of a Linear as [in, out]
  */
 record GoldenName(String value, Shape shape, Shape expected, boolean transposed) {
     /**
-     * Looks for an input or parameter of that name, then for the only parameter whose name ends with it behind a dot: exports wrap models
-     * in modules.
+     * Looks for an input or parameter with the wanted name, then for the only parameter whose name ends with a dot and that name: exports
+     * wrap models in modules.
      *
-     * @throws InvalidDataException when there is none, or its shape is another
+     * @throws InvalidDataException when there is no such value or more than one, or its shape does not match
      */
     static GoldenName find(Graph graph, Parameters parameters, String name, String wanted, Tensor file) {
         for (ValueInfo v : graph.inputs()) {
@@ -43,15 +43,15 @@ record GoldenName(String value, Shape shape, Shape expected, boolean transposed)
                         .toList();
         if (found.size() != 1) {
             throw new InvalidDataException(
-                    "grad." + name + " is " + (found.isEmpty() ? "of no" : "of more than one") + " input or parameter",
+                    "grad." + name + " matches " + (found.isEmpty() ? "no" : "more than one") + " input or parameter",
                     "tensor 'grad." + name + "'",
-                    "name it as the graph does");
+                    "use the graph's name");
         }
         Parameter p = parameters.get(found.getFirst());
         return fitting(name, new GoldenName(p.name(), p.tensor().shape(), file.shape(), isTurnedOver(graph, p.name())));
     }
 
-    /** Whether the original lies as [out, in], the constant as [in, out]. */
+    /** Whether the original matrix is [out, in] and the graph's constant [in, out]. */
     private static boolean isTurnedOver(Graph graph, String parameter) {
         Initializer c = graph.initializers().get(parameter);
         return c != null
@@ -72,14 +72,14 @@ record GoldenName(String value, Shape shape, Shape expected, boolean transposed)
                 || found.isExpanded();
         if (!same) {
             throw new InvalidDataException(
-                    "grad." + name + " is " + found.expected() + ", in the graph '" + found.value() + "' is " + own,
+                    "grad." + name + " is " + found.expected() + ", but '" + found.value() + "' in the graph is " + own,
                     "tensor 'grad." + name + "'",
                     "compute the expectations with the same model");
         }
         return found;
     }
 
-    /** Whether the graph holds the parameter repeated along axes that have one element in the file: some exporters write class tokens so. */
+    /** Whether the graph repeats the parameter along axes that have one element in the file: some exporters write class tokens this way. */
     private boolean isExpanded() {
         if (transposed || shape.rank() != expected.rank()) {
             return false;
@@ -92,7 +92,7 @@ record GoldenName(String value, Shape shape, Shape expected, boolean transposed)
         return true;
     }
 
-    /** The computed gradient as the file lays it out. */
+    /** The computed gradient in the file's layout. */
     double[] asExpected(double[] gradient) {
         if (transposed) {
             int rows = Math.toIntExact(shape.dim(0));
@@ -106,7 +106,7 @@ record GoldenName(String value, Shape shape, Shape expected, boolean transposed)
         return expected.elementCount() == gradient.length ? gradient : summed(gradient);
     }
 
-    /** Sums over the axes along which the graph holds the parameter repeated. */
+    /** Sums over the axes along which the graph repeats the parameter. */
     private double[] summed(double[] gradient) {
         double[] sums = new double[Math.toIntExact(expected.elementCount())];
         for (int i = 0; i < gradient.length; i++) {

@@ -36,32 +36,36 @@ import java.util.Set;
 import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
-/** Runs a graph at concrete shapes forward and backward once, in F32, and compares what comes out with what is expected. */
+/** Runs a graph with concrete shapes forward and backward once, in F32, and compares outputs and gradients with expected ones. */
 public final class GradientCheck {
-    /** A gradient this small beside the largest of all is rounding noise around zero: the bias of attention keys has none in exact arithmetic. */
+    /**
+     * A gradient this small relative to the largest one is rounding noise: the bias of attention keys has a gradient of exactly zero in
+     * theory.
+     */
     private static final double NOISE = 1e-3;
 
     private final GraphModel model;
     private final @Nullable String loss;
     private final Golden golden;
-    /** By the file's name of a gradient. */
+    /** Graph values by the file's name of the gradient. */
     private final Map<String, GoldenName> names = new LinkedHashMap<>();
 
     private final Program program;
 
     /**
-     * Checks that the graph and the expectations fit and makes the program.
+     * Checks that the graph and the expectations fit, and builds the program.
      *
-     * @param model canonical, at concrete shapes, with the loss when there is one
-     * @param loss the graph's value that is differentiated; null when gradients of outputs are given
-     * @param renamed the graph's names of parameters that the file calls otherwise, by the file's name, each of which has a gradient
-     * @throws InvalidDataException when tensors are missing, too many, or of another shape or type; all are named
+     * @param model canonical, with concrete shapes, and with a loss if {@code loss} is given
+     * @param loss the graph value to differentiate; null when the file has gradients of outputs
+     * @param renamed parameter names of the file that the graph spells differently, with the graph's name; each needs a gradient in the
+     *     file
+     * @throws InvalidDataException when tensors are missing, unknown, or of the wrong shape or type; the message lists all
      */
     public GradientCheck(GraphModel model, @Nullable String loss, Golden golden, Map<String, String> renamed) {
         this(model, loss, golden, renamed, PrecisionPolicy.FP32);
     }
 
-    /** As above, in mixed precision. */
+    /** Checks in mixed precision. */
     GradientCheck(
             GraphModel model,
             @Nullable String loss,
@@ -77,7 +81,7 @@ public final class GradientCheck {
         renamed.keySet().stream()
                 .filter(n -> !golden.gradients().containsKey(n))
                 .forEach(n -> problems.add(
-                        "'" + n + "' has another name in the graph, but no 'grad." + n + "' is in the file"));
+                        "'" + n + "' is renamed, but the file has no 'grad." + n + "'"));
         golden.gradients().forEach((name, t) -> {
             try {
                 names.put(name, GoldenName.find(model.graph(), parameters, name, renamed.getOrDefault(name, name), t));
@@ -89,8 +93,8 @@ public final class GradientCheck {
             throw new InvalidDataException(
                     String.join("; ", problems),
                     "graph '" + model.graph().name() + "'",
-                    "name the tensors as the graph names its inputs, outputs and parameters, or say with --rename"
-                            + " what it calls them; `octet inspect --parameters` lists them");
+                    "use the graph's names of inputs, outputs and parameters, or map names with --rename"
+                            + "; `octet inspect --parameters` lists them");
         }
         Set<String> trained = new TreeSet<>();
         names.values().forEach(n -> trained.add(n.value()));
@@ -102,7 +106,7 @@ public final class GradientCheck {
                 new ProgramOptions(outputs, loss, golden.upstream().keySet(), trained, parameters.names(), policy));
     }
 
-    /** What is run. */
+    /** The program that {@link #run} executes. */
     public Program program() {
         return program;
     }
@@ -118,8 +122,8 @@ public final class GradientCheck {
         }
         golden.inputs().keySet().stream()
                 .filter(n -> !known.contains(n))
-                .forEach(n -> problems.add("in." + n + " is no input of the graph, which are " + new TreeSet<>(known)
-                        + (n.equals("labels") ? " (labels go to a loss: say which)" : "")));
+                .forEach(n -> problems.add("in." + n + " is not an input of the graph; its inputs are " + new TreeSet<>(known)
+                        + (n.equals("labels") ? " (labels need a loss: choose one)" : "")));
         return problems;
     }
 
@@ -128,21 +132,21 @@ public final class GradientCheck {
         Set<String> defined = model.graph().definitions();
         for (String name : golden.outputs().keySet()) {
             if (name.equals(Program.LOSS) && loss == null && !defined.contains(name)) {
-                problems.add("out.loss is given, but no loss is asked for");
+                problems.add("out.loss is given, but the check has no loss");
             } else if (!name.equals(Program.LOSS) && !defined.contains(name)) {
-                problems.add("out." + name + " is no value of the graph");
+                problems.add("out." + name + " is not a value of the graph");
             }
         }
         golden.upstream().keySet().stream()
                 .filter(n -> !defined.contains(n))
-                .forEach(n -> problems.add("upstream." + n + " is no value of the graph"));
+                .forEach(n -> problems.add("upstream." + n + " is not a value of the graph"));
         if (!golden.gradients().isEmpty() && golden.upstream().isEmpty() && loss == null) {
             problems.add("gradients are expected, but there is neither an upstream.OUTPUT nor a loss");
         }
         return problems;
     }
 
-    /** Runs on {@code device}; one difference for each expected tensor, outputs first. */
+    /** Runs the program on {@code device}. Returns one difference for each expected tensor, outputs first. */
     public List<GoldenDifference> run(Device device) {
         try (Arena arena = Arena.ofConfined();
                 Memory memory = device.allocate(program.lasting());
@@ -177,7 +181,7 @@ public final class GradientCheck {
         names.forEach((name, place) -> {
             Value gradient = program.gradients().get(place.value());
             double[] wanted = requireNonNull(expected.get(name));
-            // what the loss does not depend on has a gradient of zero
+            // values that the loss does not depend on have a gradient of zero
             double[] computed = gradient == null
                     ? new double[wanted.length]
                     : place.asExpected(doubles(gradient, t -> memory.read(gradient, t.bytes()), arena));
@@ -205,20 +209,20 @@ public final class GradientCheck {
         requireSameShape(called, v.type().shape(), t.shape());
         if (t.dtype() != v.type().dtype()) {
             throw new InvalidDataException(
-                    called + " is " + t.dtype() + ", the graph takes " + v.type(),
+                    called + " is " + t.dtype() + ", but the graph takes " + v.type(),
                     "tensor '" + called + "'",
                     "store it as " + v.type().dtype());
         }
         running.feed(v, t.bytes());
     }
 
-    /** Scalars are often stored with one axis. */
+    /** Requires equal shapes; scalars may be stored with one axis. */
     private static void requireSameShape(String name, Shape graph, Shape file) {
         if (!graph.equals(file) && (graph.elementCount() != 1 || file.elementCount() != 1)) {
             throw new InvalidDataException(
-                    name + " is " + file + ", in the graph it is " + graph,
+                    name + " is " + file + ", but in the graph it is " + graph,
                     "tensor '" + name + "'",
-                    "compute the expectations for the same sizes");
+                    "compute the expectations at the same sizes");
         }
     }
 

@@ -27,9 +27,9 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One checkpoint: a folder of {@code parameters.safetensors} (masters under the graph's names: a model to be read anywhere),
- * {@code state.safetensors} (everything else on the device), {@code checkpoint.json} (step, position in the data, settings) and
- * {@code SHA256SUMS} over these, in the format of {@code sha256sum}. Equal states give equal bytes. Opened, it owns the mapped files.
+ * One checkpoint: a folder of {@code parameters.safetensors} (F32 masters under the graph's names, readable by any tool),
+ * {@code state.safetensors} (all other device state), {@code checkpoint.json} (step, position in the data, settings) and {@code SHA256SUMS}
+ * over these, in the format of {@code sha256sum}. Equal states give equal bytes. An open checkpoint owns the mapped files.
  */
 public final class CheckpointFile implements AutoCloseable {
     static final String PARAMETERS = "parameters.safetensors";
@@ -53,7 +53,7 @@ public final class CheckpointFile implements AutoCloseable {
         this.files = files;
     }
 
-    /** Writes the files into a new folder; who calls makes it appear under its final name. */
+    /** Writes the files into a new folder; the caller renames it to its final name. */
     static void write(Path folder, TrainingState state) throws IOException {
         SafetensorsWriter.write(folder.resolve(PARAMETERS), state.parameters(), Map.of());
         SafetensorsWriter.write(folder.resolve(STATE), state.state(), Map.of());
@@ -84,9 +84,9 @@ public final class CheckpointFile implements AutoCloseable {
     }
 
     /**
-     * Checks every byte against the digests, then opens.
+     * Verifies the digests of all files, then opens the checkpoint.
      *
-     * @throws MalformedModelException when a file is missing, changed or not what it should be
+     * @throws MalformedModelException when a file is missing, altered or malformed
      * @throws IOException when a file cannot be read
      */
     public static CheckpointFile open(Path folder) throws IOException {
@@ -113,7 +113,7 @@ public final class CheckpointFile implements AutoCloseable {
         return file.model().tensors();
     }
 
-    /** {@code checkpoint.json}: with the right digest, yet perhaps not what Octet would write. */
+    /** {@code checkpoint.json}. Its digest is right, but its contents may still be invalid. */
     private record Metadata(JsonNode json, Path folder) {
         long count(String key) {
             JsonNode node = json.path(key);
@@ -126,12 +126,12 @@ public final class CheckpointFile implements AutoCloseable {
         Map<String, String> texts(String key) {
             JsonNode node = json.path(key);
             if (!node.isObject()) {
-                throw wrong(key, node, "an object of texts");
+                throw wrong(key, node, "an object of strings");
             }
             Map<String, String> texts = new TreeMap<>();
             for (Map.Entry<String, JsonNode> e : node.properties()) {
                 if (!e.getValue().isTextual()) {
-                    throw wrong(key + "." + e.getKey(), e.getValue(), "a text");
+                    throw wrong(key + "." + e.getKey(), e.getValue(), "a string");
                 }
                 texts.put(e.getKey(), e.getValue().textValue());
             }
@@ -140,7 +140,7 @@ public final class CheckpointFile implements AutoCloseable {
 
         private MalformedModelException wrong(String key, JsonNode found, String wanted) {
             String is = found.isMissingNode() ? "is missing" : "is " + shortened(found.toString());
-            return damaged(folder, JSON + ": '" + key + "' " + is + ", needed is " + wanted, null);
+            return damaged(folder, JSON + ": '" + key + "' " + is + ", expected " + wanted, null);
         }
 
         private static String shortened(String text) {
@@ -151,18 +151,18 @@ public final class CheckpointFile implements AutoCloseable {
     private static Metadata metadata(Path folder) throws IOException {
         JsonNode json;
         try {
-            // as text: of bytes the parser would guess the encoding, and fail as files do when it guessed wrong
+            // decoded here: from bytes the parser would guess the encoding, and a wrong guess is not a JsonProcessingException
             json = MAPPER.readTree(new String(Files.readAllBytes(folder.resolve(JSON)), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
-            throw damaged(folder, JSON + " is no JSON: " + e.getOriginalMessage(), e);
+            throw damaged(folder, JSON + " is not JSON: " + e.getOriginalMessage(), e);
         }
         if (!json.isObject()) {
-            throw damaged(folder, JSON + " is no JSON object", null);
+            throw damaged(folder, JSON + " is not a JSON object", null);
         }
         if (!"octet-checkpoint".equals(json.path("format").asText())
                 || json.path("version").asInt() != VERSION) {
             throw new MalformedModelException(
-                    "the checkpoint is of version " + json.path("version").asText("?") + ", this Octet reads "
+                    "the checkpoint has version " + json.path("version").asText("?") + ", but this Octet reads "
                             + VERSION,
                     folder.resolve(JSON).toString(),
                     "resume with the Octet that wrote it: " + json.path("octet").asText("unknown"));
@@ -170,7 +170,7 @@ public final class CheckpointFile implements AutoCloseable {
         return new Metadata(json, folder);
     }
 
-    /** What is wrong with a checkpoint's bytes is said once, of the first file that differs. */
+    /** Compares digests; reports the first file that differs. */
     private static void checkSums(Path folder) throws IOException {
         Map<String, String> sums = new LinkedHashMap<>();
         try {
@@ -183,26 +183,26 @@ public final class CheckpointFile implements AutoCloseable {
                 if (!actual.equals(sums.get(file))) {
                     throw damaged(
                             folder,
-                            file + " has SHA-256 " + actual + ", not " + sums.getOrDefault(file, "any known"),
+                            file + " has SHA-256 " + actual + ", not " + sums.getOrDefault(file, "listed"),
                             null);
                 }
             }
         } catch (NoSuchFileException e) {
             throw damaged(folder, Path.of(e.getFile()).getFileName() + " is missing", e);
         } catch (CharacterCodingException e) {
-            throw damaged(folder, SUMS + " is no text", e);
+            throw damaged(folder, SUMS + " is not text", e);
         }
     }
 
     private static MalformedModelException damaged(Path folder, String what, @Nullable Exception cause) {
         String text = "checkpoint " + folder.getFileName() + " is damaged: " + what;
-        String fix = "go on from another checkpoint";
+        String fix = "resume from another checkpoint";
         return cause == null
                 ? new MalformedModelException(text, folder.toString(), fix)
                 : new MalformedModelException(text, folder.toString(), fix, cause);
     }
 
-    /** What the checkpoint holds; its tensors are views that die with {@link #close()}. */
+    /** The run's state; its tensors are views, valid until {@link #close()}. */
     public TrainingState state() {
         return state;
     }

@@ -15,8 +15,8 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * The checkpoints of a run, {@code RUN/checkpoints/step-N}. Each is made under a hidden name, forced to disk and renamed, so a folder with
- * the final name is complete. Callers make sure that one process writes a run at a time ({@link dev.octet.formats.file.FolderLock}).
+ * The checkpoints of a run, {@code RUN/checkpoints/step-N}. Each is written under a hidden name, forced to disk and renamed, so a folder
+ * with the final name is complete. Callers ensure that only one process writes to a run ({@link dev.octet.formats.file.FolderLock}).
  */
 public final class CheckpointFolder {
     private static final Pattern NAME = Pattern.compile("step-(\\d{1,18})");
@@ -29,12 +29,12 @@ public final class CheckpointFolder {
         this.folder = run.resolve("checkpoints");
     }
 
-    /** Where the checkpoint of a step lies. */
+    /** Folder of a step's checkpoint. */
     public Path path(long step) {
         return folder.resolve("step-" + step);
     }
 
-    /** Steps there are checkpoints of, ascending; they may be damaged. */
+    /** Steps that have a checkpoint, ascending; checkpoints may be damaged. */
     public List<Long> steps() throws IOException {
         if (!Files.isDirectory(folder)) {
             return List.of();
@@ -48,7 +48,7 @@ public final class CheckpointFolder {
         }
     }
 
-    /** Removes what killed processes left half-made. */
+    /** Removes incomplete checkpoints of killed processes. */
     public void sweep() throws IOException {
         if (!Files.isDirectory(folder)) {
             return;
@@ -64,10 +64,10 @@ public final class CheckpointFolder {
     }
 
     /**
-     * Writes a checkpoint, then deletes the oldest ones until {@code keep} are left. One of the same step is replaced.
+     * Writes a checkpoint, then deletes the oldest until {@code keep} are left. Replaces an existing checkpoint of the same step.
      *
      * @return its folder
-     * @throws IOException when there is no space; earlier checkpoints are then all there
+     * @throws IOException when the disk is full, among others; earlier checkpoints are then intact
      */
     public Path write(TrainingState state, int keep) throws IOException {
         Files.createDirectories(folder);
@@ -80,7 +80,7 @@ public final class CheckpointFolder {
             publish(hidden, path(state.step()));
         } catch (IOException e) {
             delete(hidden);
-            throw NoSpaceException.of(path(state.step()), 0, e); // as the user knows it, not by its hidden name
+            throw NoSpaceException.of(path(state.step()), 0, e); // report the final name, not the hidden one
         } catch (RuntimeException e) {
             delete(hidden);
             throw e;
@@ -102,7 +102,7 @@ public final class CheckpointFolder {
         force(folder);
     }
 
-    /** Takes the name away first: a half-deleted folder must not look like a checkpoint. */
+    /** Deletes a checkpoint; renames it first, so that a half-deleted folder does not look like a checkpoint. */
     private void retire(Path checkpoint) throws IOException {
         Path hidden = folder.resolve("." + checkpoint.getFileName() + ".old");
         delete(hidden);
@@ -110,7 +110,7 @@ public final class CheckpointFolder {
         delete(hidden);
     }
 
-    /** Makes names in a folder durable; systems that cannot open folders do so by themselves. */
+    /** Makes renames in a folder durable; systems that cannot open folders do this by themselves. */
     private static void force(Path folder) throws IOException {
         if (System.getProperty("os.name").startsWith("Windows")) {
             return;
@@ -136,8 +136,8 @@ public final class CheckpointFolder {
     /**
      * Opens the newest checkpoint.
      *
-     * @throws InvalidOptionException when there is none
-     * @throws MalformedModelException when it is damaged; the message offers the one before
+     * @throws InvalidOptionException when there is no checkpoint
+     * @throws MalformedModelException when it is damaged; the message suggests the newest good one before it
      */
     public CheckpointFile openNewest() throws IOException {
         List<Long> steps = steps();
@@ -147,17 +147,17 @@ public final class CheckpointFolder {
         return open(steps.getLast());
     }
 
-    /** Says that there is no checkpoint. */
+    /** The exception for a run without checkpoints. */
     public InvalidOptionException nothingThere() {
         return new InvalidOptionException(
-                "there is no checkpoint to go on from", folder.toString(), "start the run without --resume");
+                "there is no checkpoint to resume from", folder.toString(), "start the run without --resume");
     }
 
     /**
      * Opens the checkpoint of a step.
      *
-     * @throws InvalidOptionException when there is none of this step
-     * @throws MalformedModelException when it is damaged; the message offers the newest good one before it
+     * @throws InvalidOptionException when the step has no checkpoint
+     * @throws MalformedModelException when it is damaged; the message suggests the newest good one before it
      */
     public CheckpointFile open(long step) throws IOException {
         List<Long> steps = steps();
@@ -172,7 +172,7 @@ public final class CheckpointFolder {
         }
     }
 
-    /** What to do about a damaged checkpoint: earlier ones are read until one is good. */
+    /** Advice for a damaged checkpoint; reads earlier ones until one is good. */
     private String offer(List<Long> steps, long damaged) throws IOException {
         for (long step : steps.reversed()) {
             if (step < damaged && isGood(step)) {
@@ -187,7 +187,7 @@ public final class CheckpointFolder {
         try (CheckpointFile file = CheckpointFile.open(path(step))) {
             return file.state().step() == step;
         } catch (MalformedModelException e) {
-            return false; // one more that is damaged
+            return false; // damaged, too
         }
     }
 }

@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.TreeSet;
 import java.util.function.Predicate;
 
-/** Whether a run goes on with what it was started with. */
+/** Checks that a run resumes with the settings it was started with. */
 public final class ResumeCheck {
     private static final int SHOWN = 5;
 
@@ -17,8 +17,8 @@ public final class ResumeCheck {
      * Compares settings key by key.
      *
      * @param free keys that may differ
-     * @param where the checkpoint
-     * @throws InvalidOptionException naming the keys that differ with both values
+     * @param where the checkpoint, for the message
+     * @throws InvalidOptionException when settings differ; the message lists keys with both values
      */
     public static void require(
             Map<String, String> saved, Map<String, String> now, Predicate<String> free, String where) {
@@ -35,10 +35,10 @@ public final class ResumeCheck {
         if (!different.isEmpty()) {
             String more = different.size() > SHOWN ? ", and " + (different.size() - SHOWN) + " more" : "";
             throw new InvalidOptionException(
-                    "the run cannot go on: "
+                    "the run cannot resume: "
                             + String.join("; ", different.subList(0, Math.min(SHOWN, different.size()))) + more,
                     where,
-                    "set them back, or start a new run in another folder");
+                    "restore these settings, or start a new run in another folder");
         }
     }
 }

@@ -6,14 +6,14 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * A run between two steps.
+ * State of a run between two steps.
  *
- * @param step steps done
- * @param microBatches micro-batches drawn from the data
- * @param settings what the run was told to do and on what: configuration and digests of inputs, by dotted key
- * @param numbers what else is remembered: counters, running means, state of loss scalers; by dotted key, as text that gives the number back
+ * @param step number of completed steps
+ * @param microBatches number of micro-batches drawn from the data
+ * @param settings configuration and digests of the inputs, by dotted key
+ * @param numbers other state (counters, running means, loss-scaling state) by dotted key, as text from which the number is restored exactly
  * @param parameters F32 master weights, by the graph's names
- * @param state what recipes, optimizers and scalers keep on the device, by the program's names
+ * @param state device state of recipes, optimizers and scalers, by the program's names
  */
 public record TrainingState(
         long step,

@@ -1,6 +1,6 @@
 /**
- * What a run needs to go on as if it had never stopped, in files: masters, moments, scales, histories, positions. Written whole or not at
- * all, with digests.
+ * Saves and restores the complete state of a run: masters, moments, scales, histories and positions. A resumed run continues as if it had
+ * never stopped. Checkpoints are written atomically, with digests.
  */
 @NullMarked
 package dev.octet.trainer.checkpoint;

@@ -3,10 +3,10 @@ package dev.octet.trainer.config;
 import dev.octet.trainer.yaml.Section;
 
 /**
- * When checkpoints are written and how many stay. The last step always gets one.
+ * When to write checkpoints and how many to keep. The last step always gets one.
  *
- * @param every steps between two; 0 for none before the end
- * @param keep how many stay, at least 1
+ * @param every steps between two checkpoints; 0 for none before the end
+ * @param keep number of checkpoints to keep, at least 1
  */
 public record CheckpointConfig(long every, int keep) {
     static CheckpointConfig read(Section s) {

@@ -9,18 +9,18 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Samples to train and evaluate on.
+ * Training and evaluation data.
  *
- * @param train file of samples
- * @param eval file of other samples, for evaluations
- * @param shuffle whether each epoch has an order of its own, made from the seed
- * @param sequence tokens of a sample of a {@code .bin} file, or of packed texts; 0 where none is given
- * @param tokenType U16 or U32: how tokens lie in a {@code .bin} file
- * @param tokenizer {@code tokenizer.json} for texts; empty for the one beside the model
- * @param pack whether texts are joined and cut into sequences, instead of each being a sample
- * @param eos the token that ends a packed text; empty for what the files beside the tokenizer say
- * @param maxLength tokens after which a text is cut
- * @param padMultiple batches of text are padded to a multiple of so many tokens, {@code maxLength} at most: programs are made per length
+ * @param train file of training samples
+ * @param eval file of evaluation samples
+ * @param shuffle whether to shuffle each epoch, in an order derived from the seed
+ * @param sequence tokens per sample of a {@code .bin} file or of packed texts; 0 when not given
+ * @param tokenType U16 or U32: token type of a {@code .bin} file
+ * @param tokenizer {@code tokenizer.json} for texts; empty for the one in the model's folder
+ * @param pack whether to join texts and cut them into sequences, instead of one sample per text
+ * @param eos the token appended to each packed text; empty for the one in the tokenizer's folder
+ * @param maxLength tokens to which a text is truncated
+ * @param padMultiple batches of texts are padded to a multiple of this many tokens, {@code maxLength} at most: each length needs a program
  */
 public record DataConfig(
         Path train,
@@ -52,8 +52,8 @@ public record DataConfig(
             throw s.error(
                     "sequence",
                     data.pack
-                            ? "packed texts are a stream of tokens; nothing says how many make a sample"
-                            : "a .bin file is a stream of tokens; nothing says how many make a sample",
+                            ? "packed texts are a stream of tokens: the number of tokens per sample is missing"
+                            : "a .bin file is a stream of tokens: the number of tokens per sample is missing",
                     "add sequence: 1024");
         }
         if (!tokens && data.sequence != 0) {
@@ -75,7 +75,7 @@ public record DataConfig(
         return data;
     }
 
-    /** Keys that would have no effect are most likely meant for other data. */
+    /** Rejects keys that no data file would use: they are most likely meant for other data. */
     private static void requireKind(Section s, DataConfig data, String ending, List<String> keys) {
         boolean there = Stream.concat(Stream.of(data.train), data.eval.stream())
                 .anyMatch(p -> p.toString().endsWith(ending));

@@ -3,10 +3,10 @@ package dev.octet.trainer.config;
 import dev.octet.trainer.yaml.Section;
 
 /**
- * When a run is given up.
+ * When to stop a diverging run.
  *
- * @param factor a loss above so many times its running mean; 0 for never
- * @param patience so many steps in a row
+ * @param factor stop when the loss exceeds its running mean by this factor; 0 for never
+ * @param patience for this many steps in a row
  */
 public record DivergenceConfig(double factor, int patience) {
     static DivergenceConfig read(Section s) {

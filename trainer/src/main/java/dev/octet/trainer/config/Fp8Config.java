@@ -19,7 +19,7 @@ import java.util.Set;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** Reads what {@code mode: fp8} takes: the recipe and its fields under the names of the libraries they come from, and what is different for some layers. */
+/** Reads {@code mode: fp8}: the recipe, its fields under the names of the libraries they come from, and per-layer overrides. */
 final class Fp8Config {
     private static final String RECIPE = "recipe";
     private static final String INTERVAL = "interval";
@@ -49,16 +49,16 @@ final class Fp8Config {
             "torchao_rowwise", LayerFilter.TORCHAO_ROWWISE,
             "torchao_tensorwise", LayerFilter.TORCHAO_TENSORWISE);
 
-    /** What happens on a device that does not multiply FP8: whether {@code base} may take its place. */
+    /** Whether {@code base} replaces FP8 on a device that does not multiply FP8. */
     private static final Map<String, Boolean> ON_UNSUPPORTED = Map.of("refuse", false, "base", true);
 
     private Fp8Config() {}
 
-    /** Remarks on keys that are taken and have no effect. */
+    /** Notes on accepted keys that have no effect. */
     static List<String> notes(Section s, TrainingRecipe recipe) {
         return recipe.isDelayed() && s.has(INTERVAL)
                 ? List.of("precision.interval = " + s.text(INTERVAL).orElse("")
-                        + " has no effect: Transformer Engine ignored it before it took it out; scales move with every"
+                        + " has no effect: Transformer Engine ignored it and later removed it; scales are updated with every"
                         + " micro-batch")
                 : List.of();
     }
@@ -88,7 +88,7 @@ final class Fp8Config {
         boolean fp8 = s.flag("fp8", true);
         s.requiredText("match");
         if (!fp8 && (recipe != null || products != null || fake != null)) {
-            throw s.error("fp8", "a layer that is not in FP8 has no recipe", "leave out fp8: false, or the other keys");
+            throw s.error("fp8", "a layer without FP8 has no recipe", "leave out fp8: false, or the other keys");
         }
         return new LayerOverride(s.patterns("match").getFirst(), fp8, recipe, products, fake);
     }
@@ -137,9 +137,9 @@ final class Fp8Config {
                 wgradInHighPrecision(s));
     }
 
-    /** Accelerate's three flags, of which Transformer Engine takes all off, or the last one on. */
+    /** Reads Accelerate's three flags; Transformer Engine accepts only all false, or only the last one true. */
     private static boolean wgradInHighPrecision(Section s) {
-        // Python writes True and False
+        // Python writes True and False, so any case is read
         List<String> flags = s.texts(OVERRIDE_PRECISION).stream()
                 .map(f -> f.toLowerCase(Locale.ROOT))
                 .toList();
@@ -149,8 +149,8 @@ final class Fp8Config {
             }
             throw s.error(
                     OVERRIDE_PRECISION,
-                    flags + " is not for delayed scaling",
-                    "give [false, false, true] or nothing; " + HIGH_PRECISION + ": [...] takes any product");
+                    flags + " is not supported by delayed scaling",
+                    "give [false, false, true] or nothing; " + HIGH_PRECISION + ": [...] accepts any product");
         }
         return false;
     }

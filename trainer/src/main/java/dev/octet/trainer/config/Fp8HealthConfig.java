@@ -3,7 +3,7 @@ package dev.octet.trainer.config;
 import dev.octet.trainer.yaml.Section;
 
 /**
- * How often it is measured what casts to FP8 lose.
+ * How often to measure what FP8 casts lose.
  *
  * @param every steps between two measurements; 0 for never
  */
@@ -11,7 +11,7 @@ public record Fp8HealthConfig(long every) {
     private static final String KEY = "fp8_health";
     private static final long USUAL = 100;
 
-    /** Reads the key of a whole configuration, which only runs in FP8 may have. */
+    /** Reads the key from a whole configuration; only FP8 runs may have it. */
     static Fp8HealthConfig read(Section run, PrecisionConfig precision) {
         if (precision.isFp8()) {
             return run.section(KEY).read(s -> new Fp8HealthConfig(s.whole("every", USUAL, 0, Long.MAX_VALUE)));
@@ -19,7 +19,7 @@ public record Fp8HealthConfig(long every) {
         if (run.has(KEY)) {
             throw run.error(
                     KEY,
-                    "mode " + precision.mode() + " casts nothing to FP8 that could be measured",
+                    "mode " + precision.mode() + " casts nothing to FP8, so there is nothing to measure",
                     "leave the key out, or choose precision: {mode: fp8}");
         }
         return new Fp8HealthConfig(0);

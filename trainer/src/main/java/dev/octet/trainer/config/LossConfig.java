@@ -7,15 +7,15 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * What is made smaller.
+ * The loss to minimise.
  *
- * @param output the graph's output it is computed from; empty for the only one, or {@code logits} where there is one
+ * @param output graph output that the loss is computed from; empty for {@code logits} if there is one, else the only output
  * @param labels name of the labels in the data
- * @param ignoreIndex label of positions that do not count
+ * @param ignoreIndex label of positions that are not counted
  */
 public record LossConfig(
         Type type, Optional<String> output, String labels, long ignoreIndex, Optional<Distillation> distillation) {
-    /** Kinds of loss, as torch computes them, averaged over what counts. */
+    /** Kinds of loss, as in torch, averaged over the counted positions. */
     public enum Type {
         /** Cross-entropy of each position's logits against the next token. */
         CAUSAL_LM,
@@ -23,28 +23,28 @@ public record LossConfig(
         CROSS_ENTROPY,
         /** Mean squared difference. */
         MSE,
-        /** One minus the cosine of each row with its label. */
+        /** One minus the cosine similarity of each row with its label. */
         COSINE;
 
-        /** Whether it compares scores of classes with class numbers. */
+        /** Whether the loss compares class scores with class numbers. */
         public boolean isOverClasses() {
             return this == CAUSAL_LM || this == CROSS_ENTROPY;
         }
 
-        /** The word for it in a configuration. */
+        /** Its name in a configuration. */
         public String key() {
             return name().toLowerCase(Locale.ROOT).replace('_', '-');
         }
     }
 
     /**
-     * Another model's output for the same inputs, as what to come near to.
+     * Distillation: the output of another model for the same inputs is the target.
      *
-     * @param teacher the model's file
-     * @param weight share of the distance to the teacher in the loss, above 0; the rest is the distance to the labels. With 1 the data needs
-     *     no labels
-     * @param temperature of class distributions, above 0: their logits are divided by it
-     * @param labelled whether labels are read with a weight of 1, too: for which positions count
+     * @param teacher file of the model
+     * @param weight share of the distance to the teacher in the loss, above 0; the rest is the distance to the labels. With 1 the data
+     *     needs no labels
+     * @param temperature divides the logits of both models before the softmax, above 0
+     * @param labelled whether labels are read even with a weight of 1, to determine which positions count
      */
     public record Distillation(Path teacher, double weight, double temperature, boolean labelled) {}
 
@@ -76,7 +76,7 @@ public record LossConfig(
                 d.number("temperature", 1, 0, Float.MAX_VALUE),
                 labelled);
         if ((float) read.weight == 0) {
-            throw d.error("weight", "with a weight of 0 nothing is learnt from the teacher", "leave distillation out");
+            throw d.error("weight", "with a weight of 0 the teacher has no effect", "leave distillation out");
         }
         if (!classes && d.has("temperature")) {
             throw d.error(
@@ -90,7 +90,7 @@ public record LossConfig(
         return read;
     }
 
-    /** Whether labels are read from the data. */
+    /** Whether the loss reads labels from the data. */
     public boolean readsLabels() {
         return distillation.isEmpty()
                 || distillation.get().weight() < 1

@@ -1,9 +1,9 @@
 package dev.octet.trainer.config;
 
-/** What happens to a step whose loss or gradients are not finite. It is always reported. */
+/** What to do after a step whose loss or gradients are not finite. The step is always reported. */
 public enum NonFinitePolicy {
-    /** Its gradients are thrown away, parameters stay, the run goes on. */
+    /** Discard its gradients, keep the parameters, continue. */
     SKIP,
-    /** The run ends, parameters as they were before the step. */
+    /** End the run, with the parameters from before the step. */
     STOP
 }

@@ -8,16 +8,16 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * How gradients change parameters; maths and defaults of torch.
+ * The optimizer; maths and defaults are torch's.
  *
- * @param lr highest learning rate of the schedule
+ * @param lr peak learning rate of the schedule
  * @param momentum SGD only
- * @param dampening SGD only: 1 less this is a gradient's share in the momentum
- * @param nesterov SGD only: steps where the momentum leads; needs momentum and no dampening
+ * @param dampening SGD only: a new gradient enters the momentum with weight 1 - dampening
+ * @param nesterov SGD only: Nesterov momentum; needs momentum and no dampening
  * @param beta1 decay of Adam's first moment
  * @param beta2 decay of Adam's second moment
- * @param eps added to the root of Adam's second moment
- * @param noDecay parameters matching one of these (anywhere in the name) have no weight decay
+ * @param eps added to the square root of Adam's second moment
+ * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
  */
 public record OptimizerConfig(
         Type type,
@@ -39,7 +39,7 @@ public record OptimizerConfig(
 
     private static final Map<String, Type> TYPES = Map.of("sgd", Type.SGD, "adam", Type.ADAM, "adamw", Type.ADAMW);
 
-    /** Largest number below one: a decay of 1 would never forget. */
+    /** Largest number below 1: with a decay of 1 a moment would never forget. */
     private static final double BELOW_ONE = Math.nextDown(1.0);
 
     static OptimizerConfig read(Section s) {
@@ -67,14 +67,14 @@ public record OptimizerConfig(
         if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {
             throw s.error(
                     "nesterov",
-                    "Nesterov momentum needs a momentum and no dampening: they are " + optimizer.momentum + " and "
+                    "Nesterov momentum needs momentum and no dampening, but they are " + optimizer.momentum + " and "
                             + optimizer.dampening,
                     "add momentum: 0.9 and leave dampening out, or leave nesterov out");
         }
         return optimizer;
     }
 
-    /** The optimizer that these numbers make. */
+    /** The optimizer with these hyperparameters. */
     public Optimizer optimizer() {
         return switch (type) {
             case SGD -> new Optimizer.Sgd(momentum, dampening, weightDecay, nesterov);

@@ -16,24 +16,24 @@ import java.util.Map;
 /**
  * Which number type each operator computes in.
  *
- * @param mode as in the configuration
- * @param policy what the mode stands for
- * @param scaling by what the loss is multiplied
- * @param notes remarks on keys that have no effect, for whoever starts the run
+ * @param mode its name in the configuration
+ * @param policy the precision policy of the mode
+ * @param scaling loss scaling
+ * @param notes for the user, on keys that have no effect
  */
 public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes) {
     private static final String LOSS_SCALE = "loss_scale";
     private static final Map<String, AutocastList> LISTS =
             Map.of("cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX);
     private static final Map<String, Mode> MODES = modes();
-    /** Keys that make sense in one mode only: whoever writes them means that one. */
+    /** Keys that only one mode uses; in another mode they are an error, and the message suggests this mode. */
     private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(
             "fp8",
             List.of("recipe", "fp8_format", "base", "amax_history_len", "amax_compute_algo", "margin", "layers"),
             "O2",
             List.of("keep_batchnorm_fp32", "master_weights"));
 
-    /** Reads the other keys of a mode. */
+    /** Reads the remaining keys of a mode. */
     private interface Mode {
         PrecisionConfig read(Section s, String name);
     }
@@ -64,7 +64,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         this(mode, policy, scaling, List.of());
     }
 
-    /** Whether there are Linears in FP8. */
+    /** Whether the policy has FP8 Linears. */
     public boolean isFp8() {
         return policy instanceof Fp8Policy;
     }
@@ -112,7 +112,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
                 if (s.has(key)) {
                     throw s.error(
                             key,
-                            level + " narrows single functions and has no " + key,
+                            level + " casts individual functions and has no " + key,
                             "leave the key out, or choose mode: O2");
                 }
             }
@@ -143,7 +143,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         return s.requiredChoice("type", kinds).read(s);
     }
 
-    /** Reads the other keys of a kind of loss scaling. */
+    /** Reads the remaining keys of a kind of loss scaling. */
     private interface ScalingReader {
         LossScaling read(Section s);
     }

@@ -4,18 +4,18 @@ import dev.octet.trainer.yaml.Section;
 import java.util.Map;
 
 /**
- * The learning rate over the run.
+ * The learning-rate schedule of a run.
  *
- * @param warmup steps in which it rises from zero
+ * @param warmup steps over which the rate rises from zero
  */
 public record ScheduleConfig(Type type, long warmup) {
-    /** What happens after the warm-up. */
+    /** Shape after the warm-up. */
     public enum Type {
-        /** Stays. */
+        /** Constant. */
         CONSTANT,
-        /** Falls to zero in a line. */
+        /** Linear decay to zero. */
         LINEAR,
-        /** Falls to zero as half a cosine. */
+        /** Cosine decay to zero (half a period). */
         COSINE
     }
 

@@ -13,11 +13,11 @@ import java.util.OptionalDouble;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
-/** Configurations as dotted keys and plain values, defaults included: for manifests, and to tell two runs apart field by field. */
+/** Configurations as dotted keys with plain values, including defaults: for manifests, and to compare two runs field by field. */
 public final class Settings {
     private Settings() {}
 
-    /** Every component of a record and of the records in it, as {@code optimizer.weight_decay = 0.01}. */
+    /** Every component of a record and its nested records, as {@code optimizer.weight_decay = 0.01}. */
     public static Map<String, String> of(Record config) {
         Map<String, String> settings = new LinkedHashMap<>();
         add(settings, "", config);

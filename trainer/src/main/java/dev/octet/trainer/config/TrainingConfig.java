@@ -11,19 +11,19 @@ import java.util.OptionalDouble;
 import java.util.regex.Pattern;
 
 /**
- * A whole run.
+ * Configuration of a whole run.
  *
- * @param batchSize samples of a micro-batch
- * @param gradientAccumulation micro-batches of a step
- * @param steps steps of the run; schedules end there
- * @param seed of all that is random
- * @param clipGradNorm largest norm of all gradients together; empty for any
+ * @param batchSize samples per micro-batch
+ * @param gradientAccumulation micro-batches per step
+ * @param steps length of the run and of its schedules
+ * @param seed for all random numbers
+ * @param clipGradNorm largest allowed global gradient norm; empty for no clipping
  * @param precision which number type each operator computes in
- * @param freeze parameters matching one of these (anywhere in the name) are not trained
- * @param trainOnly where not empty, only parameters matching one of these are trained
- * @param ties which parameters that the export wrote twice are trained as one
+ * @param freeze parameters that match one of these patterns (anywhere in the name) are not trained
+ * @param trainOnly if not empty, only parameters that match one of these patterns are trained
+ * @param ties which parameters that an export wrote twice are restored to one
  * @param evalEvery steps between two evaluations; 0 for none
- * @param fp8Health how often it is measured what casts to FP8 lose
+ * @param fp8Health how often to measure what FP8 casts lose
  */
 public record TrainingConfig(
         DataConfig data,
@@ -51,10 +51,10 @@ public record TrainingConfig(
             Map.of("embeddings", Ties.Restored.EMBEDDINGS, "all", Ties.Restored.ALL, "none", Ties.Restored.NONE);
 
     /**
-     * Reads a configuration. Relative paths in it start at its folder.
+     * Reads a configuration. Relative paths in it are resolved against its folder.
      *
-     * @throws dev.octet.formats.error.InvalidOptionException for an unknown key, a value out of range, a contradiction; the message names
-     *     the line
+     * @throws dev.octet.formats.error.InvalidOptionException for an unknown key, a value out of range or contradictory keys; the message
+     *     has the line number
      * @throws IOException when the file cannot be read
      */
     public static TrainingConfig read(Path file) throws IOException {
@@ -65,8 +65,8 @@ public record TrainingConfig(
     /**
      * Reads a configuration.
      *
-     * @param folder where relative paths start
-     * @throws dev.octet.formats.error.InvalidOptionException as {@link #read}
+     * @param folder base of relative paths
+     * @throws dev.octet.formats.error.InvalidOptionException as in {@link #read}
      */
     public static TrainingConfig of(Section file, Path folder) {
         return file.read(s -> read(s, folder));
@@ -98,7 +98,7 @@ public record TrainingConfig(
                 Fp8HealthConfig.read(s, precision));
         if (config.evalEvery > 0 && config.data.eval().isEmpty()) {
             throw s.error(
-                    "eval_every", "there is no data to evaluate on", "add data: {eval: FILE}, or leave eval_every out");
+                    "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
         }
         return config;
     }

@@ -1,4 +1,4 @@
-/** What a run is told to do: immutable records read from YAML, checked when they are made. Every key and default is in docs/training.md. */
+/** Configuration of a run: immutable records read from YAML, validated on construction. docs/training.md lists every key and default. */
 @NullMarked
 package dev.octet.trainer.config;
 

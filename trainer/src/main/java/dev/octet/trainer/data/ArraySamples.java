@@ -22,8 +22,8 @@ import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Arrays named as the graph's inputs and labels, the first axis of each counting the samples. A {@code .safetensors} file is mapped; a
- * {@code .npz} file is read into memory, as its rows come in any order.
+ * Samples from arrays named like the graph's inputs and labels; the first axis of each is the sample axis. A {@code .safetensors} file is
+ * mapped; a {@code .npz} file is read into memory, because rows are accessed in random order.
  */
 public final class ArraySamples implements Samples {
     private final String name;
@@ -43,9 +43,9 @@ public final class ArraySamples implements Samples {
     /**
      * Opens a {@code .npz} file.
      *
-     * @throws InvalidDataException when an array is missing or left over, does not fit the input of its name, or the arrays have
-     *     different numbers of samples or none
-     * @throws IOException when it cannot be read
+     * @throws InvalidDataException when an array is missing or has the wrong type or shape, or the arrays have no samples or different
+     *     numbers of them
+     * @throws IOException when the file cannot be read
      */
     public static ArraySamples npz(Path path, Feed feed) throws IOException {
         Arena arena = Arena.ofShared();
@@ -66,7 +66,7 @@ public final class ArraySamples implements Samples {
         }
     }
 
-    /** Opens a {@code .safetensors} file; throws as {@link #npz}. */
+    /** Opens a {@code .safetensors} file; throws the same exceptions as {@link #npz}. */
     public static ArraySamples safetensors(Path path, Feed feed) throws IOException {
         ModelFile file = ModelFile.open(path);
         boolean opened = false;
@@ -93,19 +93,19 @@ public final class ArraySamples implements Samples {
         for (Tensor array : arrays.values()) {
             if (array.shape().rank() == 0) {
                 throw broken(
-                        "the array " + array.spec() + " has no axis of samples", path, "give it one row per sample");
+                        "the array " + array.spec() + " has no sample axis", path, "give it one row per sample");
             }
             long rows = array.shape().dim(0);
             if (count >= 0 && rows != count) {
                 throw broken(
-                        "array '" + array.name() + "' has " + rows + " samples, the one before " + count,
+                        "array '" + array.name() + "' has " + rows + " samples, the previous array " + count,
                         path,
                         "give every array one row per sample");
             }
             count = rows;
         }
         if (count < 1) {
-            throw broken("there is not a single sample", path, "give arrays with at least one row");
+            throw broken("there are no samples", path, "give arrays with at least one row");
         }
         for (ValueInfo input : feed.inputs()) {
             check(arrays.get(input.name()), input, path);
@@ -118,9 +118,9 @@ public final class ArraySamples implements Samples {
         missing.removeAll(names);
         if (!missing.isEmpty()) {
             throw broken(
-                    "the data has no array " + missing + ", only " + new TreeSet<>(names),
+                    "the data lacks the arrays " + missing + "; it has " + new TreeSet<>(names),
                     path,
-                    "name the arrays as the model's inputs and the labels: " + feed.names());
+                    "name the arrays like the model's inputs and the labels: " + feed.names());
         }
     }
 
@@ -137,7 +137,7 @@ public final class ArraySamples implements Samples {
             return;
         }
         if (dims.size() != array.shape().rank()) {
-            throw unfit(array, input, path, "give it the model's rank, samples first");
+            throw unfit(array, input, path, "use the model's rank, with the sample axis first");
         }
         for (int axis = 1; axis < dims.size(); axis++) {
             Long size = dims.get(axis).size();
@@ -202,7 +202,7 @@ public final class ArraySamples implements Samples {
                         "sample " + row + " of array '" + batch.name() + "' has the value " + x + " at element "
                                 + (at - from) / Float.BYTES,
                         name,
-                        "mend or remove the sample; one such value would spoil all weights");
+                        "fix or remove the sample: a single such value would corrupt all weights");
             }
         }
     }

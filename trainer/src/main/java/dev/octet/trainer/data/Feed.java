@@ -19,39 +19,39 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a model is fed for each micro-batch.
+ * The inputs of a model and its loss, fed for each micro-batch.
  *
- * @param inputs of the graph, those without a default
- * @param labels name of the labels in the data; empty where none are needed
- * @param ignoreIndex label of positions that do not count
- * @param vocabulary which tokens the model knows; empty when it looks none up
+ * @param inputs graph inputs without a default
+ * @param labels name of the labels in the data; empty when none are needed
+ * @param ignoreIndex label of positions that are not counted
+ * @param vocabulary the model's tokens; empty when the model has no embedding lookup of tokens
  */
 public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreIndex, Optional<Vocabulary> vocabulary) {
-    /** The input that is fed tokens. */
+    /** The input of token numbers. */
     static final String TOKENS = "input_ids";
-    /** The input that says which of two texts a token is of. */
+    /** The input that says to which of two texts a token belongs. */
     public static final String TOKEN_TYPES = "token_type_ids";
 
     public Feed {
         inputs = List.copyOf(inputs);
     }
 
-    /** What a graph with this loss is fed. */
+    /** The feed of a graph and its loss. */
     public static Feed of(GraphModel model, Optional<String> labels, long ignoreIndex) {
         List<ValueInfo> inputs = model.graph().requiredInputs();
         return new Feed(
                 inputs,
-                // labels that the graph itself takes are one of its inputs
+                // labels that are graph inputs are already in the list
                 labels.filter(l -> inputs.stream().noneMatch(i -> i.name().equals(l))),
                 ignoreIndex,
                 Vocabulary.of(model.graph(), TOKENS));
     }
 
     /**
-     * Token types where data has none: all 0, as transformers takes them.
+     * Adds token types if the data has none: all 0, like transformers.
      *
-     * @param tensors what there is, by name; given back with {@link #TOKEN_TYPES} where {@code inputs} have them and tokens are there
-     * @param inputs of the graph
+     * @param tensors data by name; returned with {@link #TOKEN_TYPES} added where {@code inputs} have it and the data has tokens
+     * @param inputs graph inputs
      */
     public static Map<String, Tensor> withTokenTypes(Map<String, Tensor> tensors, List<ValueInfo> inputs) {
         Tensor tokens = tensors.get(TOKENS);
@@ -68,7 +68,7 @@ public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreI
         return all;
     }
 
-    /** Names of all that data must have. */
+    /** Names of the arrays that the data must have, given those it has. */
     List<String> needed(Set<String> there) {
         List<String> needed = new ArrayList<>(names());
         if (!there.contains(TOKEN_TYPES) && there.contains(TOKENS)) {
@@ -77,7 +77,7 @@ public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreI
         return needed;
     }
 
-    /** Names of all there is to feed. */
+    /** Names of all inputs and labels to feed. */
     List<String> names() {
         List<String> names =
                 new ArrayList<>(inputs.stream().map(ValueInfo::name).toList());
@@ -85,20 +85,20 @@ public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreI
         return names;
     }
 
-    /** Element type of an input; null when the model does not say. */
+    /** Element type of an input; null when the model does not specify it. */
     static @Nullable DType dtype(ValueInfo input) {
         return input.type() instanceof TensorType t ? t.dtype() : null;
     }
 
-    /** Dimensions of an input; null when not even the rank is known. */
+    /** Dimensions of an input; null when the rank is unknown. */
     static @Nullable List<Dim> dims(ValueInfo input) {
         return input.type() instanceof TensorType t ? t.dims() : null;
     }
 
     /**
-     * Type that tokens are fed as.
+     * Integer type of a token input.
      *
-     * @throws InvalidDataException when the input is not of integers [batch, length]
+     * @throws InvalidDataException when the input is not an integer matrix [batch, length]
      */
     static DType tokenType(ValueInfo input, String file, String fed) {
         DType dtype = dtype(input);
@@ -106,8 +106,8 @@ public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreI
         boolean integers = dtype == null || dtype == DType.I64 || dtype == DType.I32;
         if (!integers || (dims != null && dims.size() != 2)) {
             throw new InvalidDataException(
-                    "the model wants " + input.name() + " " + input.type() + ", " + fed
-                            + " make I64 or I32 of shape [batch, length]",
+                    "the model takes " + input.name() + " " + input.type() + ", " + fed
+                            + " give I64 or I32 of shape [batch, length]",
                     file,
                     "give the data as .npz with one array per input");
         }

@@ -11,9 +11,9 @@ import java.util.TreeMap;
 /**
  * Samples that go through the model together.
  *
- * @param number from 0, counting over the whole run
- * @param rows numbers of its samples in their file
- * @param tensors by name of input or labels
+ * @param number from 0, over the whole run
+ * @param rows indices of its samples in the data file
+ * @param tensors by name of the input or labels
  */
 public record MicroBatch(long number, List<Long> rows, Map<String, Tensor> tensors) {
     public MicroBatch {
@@ -21,14 +21,14 @@ public record MicroBatch(long number, List<Long> rows, Map<String, Tensor> tenso
         tensors = Collections.unmodifiableMap(new LinkedHashMap<>(tensors));
     }
 
-    /** Shape of each tensor: programs are made for these. */
+    /** Shape of each tensor: each set of shapes has its own program. */
     public Map<String, Shape> shapes() {
         Map<String, Shape> shapes = new TreeMap<>();
         tensors.forEach((name, tensor) -> shapes.put(name, tensor.shape()));
         return shapes;
     }
 
-    /** Samples in it. */
+    /** Number of samples. */
     public int size() {
         return rows.size();
     }

@@ -6,8 +6,8 @@ import java.lang.foreign.Arena;
 import java.util.Arrays;
 
 /**
- * Samples as micro-batches of equal size, epoch after epoch, numbered over the whole run. Any number can be asked for at any time: which
- * samples it has follows from the seed. An incomplete batch at the end of an epoch is dropped.
+ * Samples as micro-batches of equal size, epoch after epoch, numbered over the whole run. Access is random: the seed determines the samples
+ * of each number. An incomplete batch at the end of an epoch is dropped.
  */
 public final class MicroBatches {
     private final Samples samples;
@@ -20,14 +20,14 @@ public final class MicroBatches {
     private SampleOrder order;
 
     /**
-     * @param size samples of each
-     * @param shuffle whether each epoch has an order of its own; else that of the file
-     * @throws InvalidDataException when there are fewer samples than one batch takes
+     * @param size samples per micro-batch
+     * @param shuffle whether to shuffle each epoch; otherwise samples come in file order
+     * @throws InvalidDataException when there are fewer samples than {@code size}
      */
     public MicroBatches(Samples samples, int size, boolean shuffle, long seed) {
         if (samples.count() < size) {
             throw new InvalidDataException(
-                    "there are " + samples.count() + " samples, a batch takes " + size,
+                    "there are " + samples.count() + " samples, but a batch takes " + size,
                     samples.name(),
                     "give more data, or a batch_size of at most " + samples.count());
         }
@@ -39,29 +39,29 @@ public final class MicroBatches {
         this.order = new SampleOrder(samples.count(), seed);
     }
 
-    /** Micro-batches of one epoch. */
+    /** Micro-batches per epoch. */
     public long perEpoch() {
         return perEpoch;
     }
 
-    /** Samples of each. */
+    /** Samples per micro-batch. */
     public int size() {
         return size;
     }
 
     /**
-     * Micro-batch {@code number}, from 0.
+     * Reads micro-batch {@code number}, from 0.
      *
-     * @param arena where its tensors live
-     * @throws InvalidDataException when a sample does not fit or is not a number
-     * @throws IOException when the data cannot be read any more
+     * @param arena owns its tensors
+     * @throws InvalidDataException when a sample has the wrong shape or is not finite
+     * @throws IOException when the data can no longer be read
      */
     public MicroBatch at(long number, Arena arena) throws IOException {
         long[] rows = rows(number);
         return new MicroBatch(number, Arrays.stream(rows).boxed().toList(), samples.gather(rows, arena));
     }
 
-    /** Numbers of the samples of micro-batch {@code number}. */
+    /** Indices of the samples of micro-batch {@code number}. */
     long[] rows(long number) {
         long wanted = number / perEpoch;
         if (wanted != epoch) {

@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Texts one after the other, each with the token that ends a text, cut into samples of equal length; what is left at the end is not used.
- * Nothing is padded. A position sees the texts before its own that are in the same sample. All tokens are held in memory, four bytes each.
+ * Texts joined into one stream, each followed by the end-of-text token, and cut into samples of equal length; the remainder is dropped.
+ * There is no padding. A position attends to earlier texts in the same sample. All tokens are held in memory, four bytes each.
  */
 public final class PackedSamples implements Samples {
     private static final int TEXTS_AT_ONCE = 256;
@@ -32,14 +32,14 @@ public final class PackedSamples implements Samples {
     }
 
     /**
-     * Makes tokens of all texts.
+     * Tokenizes all texts.
      *
-     * @param texts uncut
+     * @param texts not truncated
      * @param file for messages
-     * @param sequence tokens of a sample
-     * @throws InvalidDataException when tokens cannot feed the model, the model does not know one, or there are too few for one sample
-     * @throws dev.octet.formats.error.InvalidOptionException when nothing says which token ends a text
-     * @throws IOException when the file cannot be read any more
+     * @param sequence tokens per sample
+     * @throws InvalidDataException when tokens cannot feed the model, a token is not in its vocabulary, or there are too few for one sample
+     * @throws dev.octet.formats.error.InvalidOptionException when the end-of-text token is unknown
+     * @throws IOException when the file can no longer be read
      */
     static PackedSamples of(Texts texts, String file, Feed feed, int sequence) throws IOException {
         PackedSamples samples =
@@ -47,7 +47,7 @@ public final class PackedSamples implements Samples {
         samples.read(file, feed);
         if (samples.count() == 0) {
             throw new InvalidDataException(
-                    "the texts have " + samples.size + " tokens, one sample takes " + sequence,
+                    "the texts have " + samples.size + " tokens, but one sample takes " + sequence,
                     file,
                     "give more text or a shorter sequence");
         }
@@ -55,7 +55,7 @@ public final class PackedSamples implements Samples {
     }
 
     private void read(String file, Feed feed) throws IOException {
-        feed.vocabulary().ifPresent(v -> v.require(end, file + ", the token that ends a text"));
+        feed.vocabulary().ifPresent(v -> v.require(end, file + ", end-of-text token"));
         for (long from = 0; from < texts.count(); from += TEXTS_AT_ONCE) {
             long number = from;
             for (long[] tokens : texts.tokens(from, (int) Math.min(TEXTS_AT_ONCE, texts.count() - from))) {
@@ -64,7 +64,7 @@ public final class PackedSamples implements Samples {
                 for (long token : tokens) {
                     add(token);
                 }
-                // a template may have ended it; a text of nothing needs no end
+                // the tokenizer's template may have appended it already; an empty text needs none
                 if (tokens.length > 0 && tokens[tokens.length - 1] != end) {
                     add(end);
                 }

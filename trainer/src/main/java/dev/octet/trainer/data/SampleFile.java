@@ -7,16 +7,16 @@ import java.nio.file.Path;
 import java.util.Locale;
 import java.util.OptionalInt;
 
-/** Opens files of samples by the ending of their name. */
+/** Opens files of samples, by file extension. */
 public final class SampleFile {
     private SampleFile() {}
 
-    /** Makes tokens of texts: whoever has a tokenizer. */
+    /** Tokenizes text files; provided by the module that has tokenizers. */
     public interface TextOpener {
         /**
          * Opens a file of texts.
-         *
-         * @param maxLength tokens that each is cut to; empty for whole texts
+         * @param maxLength tokens to which each text is truncated; empty for no limit
+         * @throws IOException when the file cannot be read
          * @throws IOException when it cannot be read
          */
         Texts open(Path file, OptionalInt maxLength) throws IOException;
@@ -25,8 +25,8 @@ public final class SampleFile {
     /**
      * Opens {@code .npz}, {@code .safetensors}, {@code .bin} or {@code .jsonl}.
      *
-     * @throws InvalidDataException when the data does not fit the model, or the name has another ending
-     * @throws IOException when it cannot be read
+     * @throws InvalidDataException when the data does not fit the model, or the extension is unknown
+     * @throws IOException when the file cannot be read
      */
     public static Samples open(Path file, DataConfig config, Feed feed, TextOpener texts) throws IOException {
         String name = file.toString().toLowerCase(Locale.ROOT);

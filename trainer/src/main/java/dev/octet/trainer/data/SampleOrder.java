@@ -1,12 +1,12 @@
 package dev.octet.trainer.data;
 
 /**
- * An order of the numbers below {@code count} that follows from a key and is computed for one position at a time, so that a run can
- * enter it anywhere and no table is kept.
+ * A pseudorandom permutation of the numbers below {@code count}, computed from a key one position at a time: a run can enter it anywhere,
+ * and no table is needed.
  *
- * <p>A Feistel network of eight rounds over the smallest even number of bits that holds {@code count} (64 numbers at least) maps
- * positions to numbers one to one; numbers that are too large are mapped again until one fits (cycle walking: Black and Rogaway 2002,
- * "Ciphers with arbitrary finite domains", section 4). That takes four rounds of the network on average at most, 64 for the tiniest.
+ * <p>A Feistel network of eight rounds on the smallest even number of bits that holds {@code count} (at least 64 numbers) permutes the
+ * positions; results that are too large are permuted again until one fits (cycle walking: Black and Rogaway 2002, "Ciphers with arbitrary
+ * finite domains", section 4). The network is applied four times on average at most, up to 64 times for the smallest counts.
  */
 final class SampleOrder {
     private static final int ROUNDS = 8;
@@ -48,7 +48,7 @@ final class SampleOrder {
         return (left << halfBits) | right;
     }
 
-    /** Every input bit changes every output bit with probability near one half: the finaliser of SplittableRandom (Stafford's variant 13). */
+    /** Finaliser of SplittableRandom (Stafford's variant 13): each input bit flips each output bit with probability close to one half. */
     static long mix(long z) {
         long x = z + 0x9E3779B97F4A7C15L;
         x = (x ^ (x >>> 30)) * 0xBF58476D1CE4E5B9L;

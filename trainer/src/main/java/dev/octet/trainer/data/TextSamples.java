@@ -7,7 +7,8 @@ import java.lang.foreign.Arena;
 import java.util.Map;
 
 /**
- * Texts, each batch padded to its longest rounded up to a multiple: a program is made for each length, so that there are few of them.
+ * Texts as samples. Each batch is padded to its longest text, rounded up to a multiple: each length needs a program, so there should be
+ * few.
  */
 public final class TextSamples implements Samples {
     private static final int TEXTS_AT_ONCE = 256;
@@ -18,11 +19,11 @@ public final class TextSamples implements Samples {
     private final int padMultiple;
 
     /**
-     * @param texts cut to {@code maxLength}
+     * @param texts truncated to {@code maxLength}
      * @param file for messages
-     * @param maxLength no batch is longer, whatever the multiple
-     * @throws dev.octet.formats.error.InvalidDataException when text cannot feed the model, or the model does not know a token in it
-     * @throws IOException when the file cannot be read any more
+     * @param maxLength limit of the padded length, even if it is not a multiple
+     * @throws dev.octet.formats.error.InvalidDataException when tokens cannot feed the model, or a token is not in its vocabulary
+     * @throws IOException when the file can no longer be read
      */
     public TextSamples(Texts texts, String file, Feed feed, int maxLength, int padMultiple) throws IOException {
         this.texts = texts;
@@ -35,7 +36,7 @@ public final class TextSamples implements Samples {
         }
     }
 
-    /** A tokenizer may know tokens that the model does not, as long as no text has them. */
+    /** The tokenizer may have tokens outside the model's vocabulary, as long as no text uses them. */
     private void requireKnown(Vocabulary vocabulary, String file) throws IOException {
         for (long from = 0; from < texts.count(); from += TEXTS_AT_ONCE) {
             long number = from;

@@ -3,37 +3,39 @@ package dev.octet.trainer.data;
 import java.io.IOException;
 import java.util.List;
 
-/** Texts as tokens; who has a tokenizer gives them to {@link TextSamples} or {@link PackedSamples}. Not thread-safe. */
+/**
+ * Tokenized texts, the input of {@link TextSamples} and {@link PackedSamples}; the module with tokenizers implements it. Not thread-safe.
+ */
 public interface Texts extends AutoCloseable {
-    /** What to call it in messages: the file's name. */
+    /** File name, for messages. */
     String name();
 
     /** Number of texts, at least 1. */
     long count();
 
-    /** SHA-256 over the texts and all that decides their tokens, lower-case hexadecimal. */
+    /** SHA-256 over the texts and everything that affects their tokens, lower-case hexadecimal. */
     String digest();
 
     /**
-     * Tokens of some texts, special ones included, each cut to a longest length where one was asked for.
+     * Tokens of consecutive texts, with special tokens, each truncated if a limit was given.
      *
-     * @param from number of the first
-     * @throws IOException when the file cannot be read any more
+     * @param from index of the first text
+     * @throws IOException when the file can no longer be read
      */
     List<long[]> tokens(long from, int size) throws IOException;
 
     /**
-     * The token that ends a text.
+     * The end-of-text token.
      *
-     * @throws dev.octet.formats.error.InvalidOptionException when nothing says which one that is
-     * @throws IOException when the tokenizer cannot be read any more
+     * @throws dev.octet.formats.error.InvalidOptionException when it is unknown
+     * @throws IOException when the tokenizer can no longer be read
      */
     long endOfText() throws IOException;
 
     /**
-     * The largest token that any text could have.
+     * The largest token that a text can contain.
      *
-     * @throws IOException when the tokenizer cannot be read any more
+     * @throws IOException when the tokenizer can no longer be read
      */
     long largestToken() throws IOException;
 

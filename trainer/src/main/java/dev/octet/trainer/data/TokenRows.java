@@ -11,9 +11,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Feeds transformers from rows of tokens: {@code input_ids}, {@code attention_mask} (1 for real tokens), {@code position_ids},
- * {@code token_type_ids} (all 0), each where the graph has it, and labels: the tokens themselves, the ignored label where there is
- * padding.
+ * Feeds transformers from rows of tokens: {@code input_ids}, {@code attention_mask} (1 for real tokens), {@code position_ids} and
+ * {@code token_type_ids} (all 0), as far as the graph has them, and labels: the tokens themselves, with the ignored label at padding.
  */
 final class TokenRows {
     private static final String FEEDS = "input_ids, attention_mask, position_ids, token_type_ids";
@@ -23,8 +22,8 @@ final class TokenRows {
     private final String fed;
 
     /**
-     * @param fed what tokens come from, for messages
-     * @throws InvalidDataException when the graph wants an input that tokens cannot feed
+     * @param fed source of the tokens, for messages
+     * @throws InvalidDataException when the graph has an input that tokens cannot feed
      */
     TokenRows(Feed feed, String file, String fed) {
         this.feed = feed;
@@ -36,7 +35,7 @@ final class TokenRows {
                     Feed.tokenType(input, file, fed);
                 default ->
                     throw new InvalidDataException(
-                            "the model wants input '" + input.name() + "', which " + fed + " cannot feed (they feed "
+                            "the model has input '" + input.name() + "', which " + fed + " cannot feed (they feed "
                                     + FEEDS + ")",
                             file,
                             "give the data as .npz with one array per input");
@@ -44,7 +43,7 @@ final class TokenRows {
         }
     }
 
-    /** Tensors [rows, length] of rows that have {@code length} tokens or fewer. */
+    /** Tensors [rows, length] of rows with at most {@code length} tokens. */
     Map<String, Tensor> tensors(long[][] tokens, int length, Arena arena) {
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         for (ValueInfo input : feed.inputs()) {

@@ -11,7 +11,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 import java.util.Map;
 
-/** A {@code .bin} file of little-endian token numbers, cut into samples of equal length; what is left at the end is not used. */
+/** A {@code .bin} file of little-endian token numbers, cut into samples of equal length; the remainder is dropped. */
 public final class TokenSamples implements Samples {
     private final Path path;
     private final String digest;
@@ -35,10 +35,10 @@ public final class TokenSamples implements Samples {
     /**
      * Maps a file.
      *
-     * @param sequence tokens of a sample
+     * @param sequence tokens per sample
      * @param tokenType U16 or U32
-     * @throws InvalidDataException when tokens cannot feed the model, it does not know one, or there are too few for one sample
-     * @throws IOException when it cannot be read
+     * @throws InvalidDataException when tokens cannot feed the model, a token is not in its vocabulary, or there are too few for one sample
+     * @throws IOException when the file cannot be read
      */
     public static TokenSamples open(Path path, int sequence, DType tokenType, Feed feed) throws IOException {
         TokenRows rows = new TokenRows(feed, path.toString(), "tokens");
@@ -50,13 +50,13 @@ public final class TokenSamples implements Samples {
             int width = tokenType.bits() / 8;
             if (tokens.byteSize() % width != 0) {
                 throw new InvalidDataException(
-                        "the file has " + tokens.byteSize() + " bytes, tokens take " + width + " each",
+                        "the file has " + tokens.byteSize() + " bytes, which is not a multiple of the " + width + " bytes of a token",
                         path.toString(),
                         "check token_type, or copy the file again");
             }
             if (tokens.byteSize() / width < sequence) {
                 throw new InvalidDataException(
-                        "the file has " + tokens.byteSize() / width + " tokens, one sample takes " + sequence,
+                        "the file has " + tokens.byteSize() / width + " tokens, but one sample takes " + sequence,
                         path.toString(),
                         "give more tokens or a shorter sequence");
             }
@@ -77,7 +77,7 @@ public final class TokenSamples implements Samples {
         for (long at = 0; at < all; at++) {
             long token = token(at);
             if (token >= vocabulary.rows()) {
-                vocabulary.require(token, path + ", token number " + at + " (from 0)");
+                vocabulary.require(token, path + ", token at position " + at + " (from 0)");
             }
         }
     }

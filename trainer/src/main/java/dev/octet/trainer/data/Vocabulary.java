@@ -12,16 +12,16 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Which tokens a model knows: those below the number of rows of the table that it looks them up in.
+ * The tokens of a model: those below the number of rows of its embedding.
  *
  * @param table name of the embedding
- * @param rows of it
+ * @param rows its number of rows
  */
 public record Vocabulary(String table, long rows) {
     private static final Set<String> KEEPING_ELEMENTS =
             Set.of("Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze");
 
-    /** The smallest table that a graph looks rows up in by the elements of an input; empty when there is none. */
+    /** The smallest table in which a graph looks up rows by the elements of an input; empty when there is no such table. */
     static Optional<Vocabulary> of(Graph graph, String input) {
         Map<String, Node> makers = new HashMap<>();
         graph.nodes().forEach(n -> n.outputs().forEach(o -> makers.put(o, n)));
@@ -43,7 +43,7 @@ public record Vocabulary(String table, long rows) {
         return Optional.ofNullable(smallest);
     }
 
-    /** What a value has the elements of, perhaps in another number type or shape. */
+    /** The value behind operators that change only number type or shape. */
     private static String origin(String value, Map<String, Node> makers) {
         String name = value;
         for (Node n = makers.get(name);
@@ -55,10 +55,10 @@ public record Vocabulary(String table, long rows) {
     }
 
     /**
-     * Refuses tokens that the model does not know.
+     * Rejects tokens outside the vocabulary.
      *
-     * @param where their place
-     * @throws InvalidDataException when one is not below {@link #rows}
+     * @param where position of the tokens, for the message
+     * @throws InvalidDataException when a token is not below {@link #rows}
      */
     void require(long[] tokens, String where) {
         for (long token : tokens) {
@@ -66,13 +66,13 @@ public record Vocabulary(String table, long rows) {
         }
     }
 
-    /** Refuses a token that the model does not know; throws as the other. */
+    /** Rejects a token that is not below {@link #rows}, with an {@link InvalidDataException}. */
     void require(long token, String where) {
         if (token >= rows) {
             throw new InvalidDataException(
-                    "there is a token " + token + ", the model's embedding '" + table + "' has " + rows + " rows",
+                    "token " + token + " is out of range: the model's embedding '" + table + "' has " + rows + " rows",
                     where,
-                    "make the tokens with the tokenizer that belongs to the model");
+                    "tokenize with the model's own tokenizer");
         }
     }
 }

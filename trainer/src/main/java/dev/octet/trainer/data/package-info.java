@@ -1,6 +1,6 @@
 /**
- * Data to train on. What comes in: files of arrays, tokens or texts and the inputs of a graph; what goes out: micro-batches of tensors
- * in an order that follows from the seed alone and can be entered anywhere.
+ * Training data. Input: files of arrays, tokens or texts, and the inputs of a graph. Output: micro-batches of tensors, in an order that
+ * depends only on the seed and supports random access.
  */
 @NullMarked
 package dev.octet.trainer.data;

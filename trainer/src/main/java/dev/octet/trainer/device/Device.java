@@ -5,32 +5,32 @@ import dev.octet.trainer.program.Value;
 import java.util.Collection;
 
 /**
- * A processor with memory of its own. Parameters, state and gradients live in {@link Memory}, which several programs (one per shape)
- * share; each program's temporaries live in the {@link Executable} made for it.
+ * A processor with its own memory. Parameters, state and gradients are in a {@link Memory} shared by several programs (one per shape); each
+ * program's temporaries belong to its {@link Executable}.
  */
 public interface Device extends AutoCloseable {
     /** Short name for logs and manifests: {@code cpu}, {@code reference}, {@code cuda:0}. */
     String name();
 
-    /** What computes matrix products, and where that is not the fastest there could be, why: for whoever starts a run. */
+    /** The implementation of matrix products; for the user, with the reason if it is not the fastest possible. */
     String products();
 
-    /** Whether it multiplies FP8 codes; a processor does, by tables. */
+    /** Whether the device multiplies FP8 codes; CPUs do, with lookup tables. */
     default boolean multipliesFp8() {
         return true;
     }
 
     /**
-     * Memory for lasting values, zero-filled. Values of different programs with the same name are the same memory.
+     * Allocates zeroed memory for persistent values. Values of different programs with the same name share memory.
      *
-     * @throws dev.octet.formats.error.UnavailableException when it does not fit, before anything ran
+     * @throws dev.octet.formats.error.UnavailableException when memory does not suffice, before anything ran
      */
     Memory allocate(Collection<Value> lasting);
 
     /**
-     * Makes a program ready to run: allocates its temporaries, looks up its kernels.
+     * Prepares a program: allocates its temporaries, looks up its kernels.
      *
-     * @throws dev.octet.formats.error.UnavailableException when it does not fit
+     * @throws dev.octet.formats.error.UnavailableException when memory does not suffice
      */
     Executable load(Program program, Memory memory);
 

@@ -2,9 +2,9 @@ package dev.octet.trainer.device;
 
 import java.lang.foreign.MemorySegment;
 
-/** A value on its way from a device: asking for several, then reading them, waits once. */
+/** A value on its way from a device. Fetch several values, then read them, to wait only once. */
 @FunctionalInterface
 public interface Fetched {
-    /** The elements, as they were behind the work that had been asked for before; waits for it. There until the device runs something again. */
+    /** Waits and returns the elements at the time of the request; valid until the device runs again. */
     MemorySegment bytes();
 }

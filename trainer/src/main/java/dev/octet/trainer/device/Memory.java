@@ -4,19 +4,19 @@ import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
-/** Lasting values on a device, by name. */
+/** Persistent values on a device, by name. */
 public interface Memory extends AutoCloseable {
     /** Copies {@code bytes} (row-major, little-endian, the value's size) to the device. */
     void write(Value value, MemorySegment bytes);
 
-    /** Copies a value from the device; waits for what computes it. */
+    /** Copies a value from the device, after waiting for the work that computes it. */
     void read(Value value, MemorySegment bytes);
 
     /**
-     * A value's bytes as they are until the device computes again or is written to: not to be changed, and read before that. The memory of a
-     * device that is the host's is handed out itself, so that a checkpoint takes no second copy of the weights and moments.
+     * A read-only view of a value's bytes, valid until the device computes again or the value is written. Devices that use host memory
+     * return it directly, so that a checkpoint needs no second copy of weights and moments.
      *
-     * @param arena where a copy goes if one is needed
+     * @param arena owns the copy if one is needed
      */
     default MemorySegment view(Value value, Arena arena) {
         MemorySegment copy = arena.allocate(Math.max(1, value.type().byteSize()), 64)
@@ -25,7 +25,7 @@ public interface Memory extends AutoCloseable {
         return copy;
     }
 
-    /** Has a value copied behind the work asked for so far, without waiting for it. */
+    /** Queues a copy of a value behind the work so far, without waiting. */
     default Fetched fetch(Value value) {
         MemorySegment copy = Arena.ofAuto().allocate(Math.max(1, value.type().byteSize()), 64);
         read(value, copy.asSlice(0, value.type().byteSize()));

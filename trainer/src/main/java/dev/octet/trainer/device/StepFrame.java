@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** The operands of one step, found once. */
+/** The operands of one step, looked up once. */
 public final class StepFrame<T> implements Frame<T> {
     private final Step step;
     private final List<@Nullable T> inputs;
@@ -17,9 +17,9 @@ public final class StepFrame<T> implements Frame<T> {
     private final List<@Nullable T> gradients;
 
     /**
-     * Looks all operands of {@code step} up.
+     * Looks up all operands of {@code step}.
      *
-     * @param operand how the device holds a value
+     * @param operand from a value to its representation on the device
      */
     public StepFrame(Step step, Function<Value, T> operand) {
         this.step = step;
@@ -44,7 +44,7 @@ public final class StepFrame<T> implements Frame<T> {
     private T required(List<@Nullable T> list, int i, String what) {
         T operand = get(list, i);
         if (operand == null) {
-            throw new IllegalStateException(what + " " + i + " is not there for "
+            throw new IllegalStateException(what + " " + i + " is missing in "
                     + step.op().type() + " of node '" + step.node() + "'" + (step.backward() ? ", backward" : ""));
         }
         return operand;

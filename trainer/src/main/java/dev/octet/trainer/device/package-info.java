@@ -1,4 +1,4 @@
-/** Where programs run. */
+/** Devices that run programs, their memory, and loaded programs. */
 @NullMarked
 package dev.octet.trainer.device;
 

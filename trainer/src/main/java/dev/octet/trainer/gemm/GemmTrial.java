@@ -26,34 +26,34 @@ import java.util.Optional;
 import java.util.function.BooleanSupplier;
 
 /**
- * How fast oneDNN multiplies on this processor: measured once, in a Java of its own, and kept for this processor, this build of the library
- * and this cap on its instructions. So a processor on which the library crashes does not end a run, and two runs on one machine take the same
- * routes, hence have the same bits.
+ * Measures how fast oneDNN multiplies on this processor: once, in a separate Java process. The result is cached by processor, library build
+ * and instruction-set cap. Thus a processor on which the library crashes does not end a run, and two runs on one machine take the same
+ * routes and give the same bits.
  *
- * <p>That the library has a function does not say that it is fast: without AVX-512 its product of BF16 is a scalar loop a hundred times
- * slower than F32, and with AVX-512 but without instructions for BF16 it is five times slower than to widen.
+ * <p>A function being available does not mean it is fast: without AVX-512 the library's BF16 product is a scalar loop, a hundred times
+ * slower than F32; with AVX-512 but without BF16 instructions it is five times slower than widening to F32.
  */
 final class GemmTrial {
     private static final System.Logger LOG = System.getLogger(GemmTrial.class.getName());
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final String CRASHED = "crashed\n";
 
-    // a product that takes a millisecond, with F32 operands that do not stay in a first-level cache
+    // a product that takes about a millisecond, with F32 operands larger than a first-level cache
     private static final int ROWS = 256;
     private static final int COLUMNS = 512;
     private static final int TERMS = 512;
     private static final int RUNS = 5;
 
-    /** Until then the optimising compiler is done. */
+    /** Warm-up time, after which the optimising compiler has finished. */
     private static final long WARM_NANOS = 2_000_000_000L;
 
     private GemmTrial() {}
 
     /**
-     * The rates on this processor, measured unless they are kept.
+     * The rates on this processor, cached or measured now.
      *
-     * @param cache the user's folder for what can be made again
-     * @param library where the library was unpacked
+     * @param cache the user's cache folder
+     * @param library folder of the unpacked library
      * @throws UnavailableException when the library cannot be loaded or crashes
      */
     static Rates rates(Path cache, Path library) {
@@ -89,19 +89,19 @@ final class GemmTrial {
         NativeTrial.Ended ended = trial.get();
         if (ended.crashed()) {
             place.ifPresent(p -> keep(p, CRASHED));
-            throw crash(library.toString(), "go on in Java");
+            throw crash(library.toString(), "continue in Java");
         }
         if (ended.exit() != 0) {
             throw new UnavailableException(
                     "the native library cannot be tried: "
                             + ended.errors().lines().findFirst().orElse("exit code " + ended.exit()),
                     library.toString(),
-                    "go on in Java");
+                    "continue in Java");
         }
         return Rates.parse(ended.output(), library.toString());
     }
 
-    /** Java is measured only as it will run: with vectors and the optimising compiler. */
+    /** JVM options of the measuring process: Java is measured as it will run, with vectors and the optimising compiler. */
     private static List<String> options() {
         return comparesJava() ? List.of("--add-modules", "jdk.incubator.vector", "-XX:TieredStopAtLevel=4") : List.of();
     }
@@ -114,7 +114,7 @@ final class GemmTrial {
         return new UnavailableException("the native library crashes on this processor", where, fix);
     }
 
-    /** The file for what was measured; empty where there is no folder for it. */
+    /** The file of the cached rates; empty when it has no usable folder. */
     private static Optional<Path> place(Path cache, Path library) {
         try {
             StringBuilder caps = new StringBuilder();
@@ -127,12 +127,12 @@ final class GemmTrial {
             return Optional.of(PrivateFolder.open(cache.resolve("gemm"))
                     .resolve(Sha256.of("rates", library.getFileName().toString(), processor(), caps.toString())));
         } catch (IOException e) {
-            LOG.log(System.Logger.Level.DEBUG, "each run measures the products again", e);
+            LOG.log(System.Logger.Level.DEBUG, "products are measured again in each run", e);
             return Optional.empty();
         }
     }
 
-    /** What tells this processor from others. */
+    /** Identifies the processor model. */
     private static String processor() throws IOException {
         Path linux = Path.of("/proc/cpuinfo");
         if (!Files.isReadable(linux)) {
@@ -142,7 +142,7 @@ final class GemmTrial {
         StringBuilder text = new StringBuilder();
         for (String line : Files.readAllLines(linux, StandardCharsets.UTF_8)) {
             if (line.isEmpty()) {
-                break; // the others are like the first
+                break; // all cores are alike
             }
             if (!line.contains("MHz") && !line.startsWith("bogomips")) {
                 text.append(line).append('\n');
@@ -167,17 +167,17 @@ final class GemmTrial {
             whole.write(ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8)));
             whole.commit();
         } catch (IOException e) {
-            LOG.log(System.Logger.Level.DEBUG, "the next run measures the products again", e);
+            LOG.log(System.Logger.Level.DEBUG, "products will be measured again in the next run", e);
         }
     }
 
-    /** Measures the library in the folder {@code octet.gemm.library} and prints the rates. */
+    /** Measures the library in the folder {@code octet.gemm.library} and prints the rates; main method of the separate process. */
     public static void main(String... words) {
         NativeTrial.answer(() -> measure(OneDnn.load(Path.of(System.getProperty("octet.gemm.library"))))
                 .lines());
     }
 
-    /** Measures in this process and thread. */
+    /** Measures in this process, on this thread. */
     static Rates measure(OneDnn library) {
         MatmulPrimitives primitives = new MatmulPrimitives(library);
         Map<DType, Map<Route, Double>> rates = new EnumMap<>(DType.class);
@@ -212,7 +212,7 @@ final class GemmTrial {
             if (!product.getAsBoolean()) {
                 return;
             }
-            if (i > 0) { // the first one compiles
+            if (i > 0) { // the first run compiles
                 best = Math.min(best, System.nanoTime() - start);
             }
         }
@@ -245,7 +245,7 @@ final class GemmTrial {
                 false);
     }
 
-    /** Small normal numbers in any type. */
+    /** Small normal numbers of any type. */
     private static MemorySegment ones(Arena arena, DType type, int count) {
         return arena.allocate((long) count * type.bits() / 8, 64).fill((byte) 0x3C);
     }

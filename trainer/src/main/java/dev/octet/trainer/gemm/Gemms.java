@@ -8,26 +8,26 @@ import dev.octet.trainer.kernel.MatrixProducts;
 import java.nio.file.Path;
 import java.util.Locale;
 
-/** The products there are on this machine. */
+/** The implementations of matrix products on this machine. */
 public final class Gemms {
-    /** System property: {@code java} leaves the native library alone. */
+    /** System property; the value {@code java} disables the native library. */
     static final String PROPERTY = "octet.gemm";
 
     private Gemms() {}
 
-    /** The fastest there is: oneDNN where it can be loaded, else Java, which is logged once with the reason. */
+    /** The fastest available: oneDNN if it can be loaded, else Java; the reason for Java is logged once. */
     public static MatrixProducts best() {
         return Best.INSTANCE.gemm();
     }
 
-    /** {@link #best}, how it multiplies each type, and the reason when it is not the native library. */
+    /** Name of {@link #best}, its route for each type, and the reason if it is not the native library. */
     public static String text() {
         return Best.INSTANCE.text();
     }
 
     private record Choice(MatrixProducts gemm, String text) {}
 
-    /** Chosen when first asked. */
+    /** Chosen on first use. */
     private static final class Best {
         static final Choice INSTANCE = choose();
 

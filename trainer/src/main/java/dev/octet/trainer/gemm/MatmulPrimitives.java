@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * oneDNN's compiled products (its primitive {@code matmul}). Each thread keeps those it made last, with scratch memory of their own, so
+ * oneDNN's compiled products (its primitive {@code matmul}). Each thread caches the most recent ones with their own scratch memory, so
  * threads share nothing; the library itself shares the machine code.
  */
 final class MatmulPrimitives {
@@ -33,7 +33,7 @@ final class MatmulPrimitives {
     private static final int[] ARGUMENTS = {1, 33, 17, 80}; // source, weights, destination, scratchpad
     private static final int ARGUMENT_BYTES = 16;
 
-    /** Shapes in turn in a step of training, several times over. */
+    /** Cache size per thread: several times the number of shapes in a training step. */
     private static final int KEPT = 256;
 
     private final OneDnn library;
@@ -60,7 +60,7 @@ final class MatmulPrimitives {
     private final MemorySegment stream;
     private final ThreadLocal<Kept> kept = ThreadLocal.withInitial(Kept::new);
 
-    /** All that a primitive is compiled for. */
+    /** Everything a primitive is compiled for. */
     private record Key(
             DType operands,
             DType result,
@@ -89,11 +89,11 @@ final class MatmulPrimitives {
         }
     }
 
-    /** A compiled product with the memory objects that it is called with. */
+    /** A compiled product with its memory objects. */
     private record Compiled(
             MemorySegment primitive, List<MemorySegment> memories, MemorySegment arguments, Arena arena) {}
 
-    /** What a thread keeps, the longest unused first; empty where the library has no such product. */
+    /** Cache of a thread, least recently used first; an empty entry means that the library has no such product. */
     private final class Kept extends LinkedHashMap<Key, Optional<Compiled>> {
         private static final long serialVersionUID = 1;
 
@@ -139,9 +139,9 @@ final class MatmulPrimitives {
     }
 
     /**
-     * C = A·B or added to C, rounded once to the type of the result.
+     * C = A·B or C += A·B, rounded once to the type of the result.
      *
-     * @return false where the library has no product of this kind; then nothing was done
+     * @return false when the library has no such product; C is then unchanged
      */
     boolean multiply(DType operands, DType result, Product p) {
         library.alone();
@@ -245,12 +245,12 @@ final class MatmulPrimitives {
         };
     }
 
-    /** A memory object whose bytes come with each call. */
+    /** A memory object that is given its bytes at each call. */
     private MemorySegment memory(MemorySegment description) {
         return made(newMemory, description, engine, MemorySegment.NULL);
     }
 
-    /** What a function of the library makes, which it returns through its first argument. */
+    /** Calls a function of the library that returns a new object through its first argument. */
     private static MemorySegment made(MethodHandle function, Object... arguments) {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment out = call.allocate(ValueLayout.ADDRESS);

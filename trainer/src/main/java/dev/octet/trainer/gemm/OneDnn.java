@@ -19,25 +19,24 @@ import java.util.NoSuchElementException;
 import java.util.Set;
 
 /**
- * oneDNN's C interface, as far as products need it: the two functions without descriptors (F32, and BF16 with F32 sums) and what {@link
- * MatmulPrimitives} is made of. Row-major.
+ * Binding of oneDNN's C interface, as far as products need it: the two functions without descriptors (F32, and BF16 with F32 sums), and the
+ * functions that {@link MatmulPrimitives} uses. Row-major.
  *
- * <p>The library shares work out by OpenMP; each thread that calls it is told to have one OpenMP thread, as Octet has threads of its
- * own.
+ * <p>The library parallelises with OpenMP; each calling thread is limited to one OpenMP thread, because Octet has its own threads.
  */
 final class OneDnn {
-    /** Where the artifact {@code org.bytedeco:dnnl} keeps its files. */
+    /** Folder of the library in the artifact {@code org.bytedeco:dnnl}. */
     private static final String FOLDER = "org/bytedeco/dnnl/";
 
     private static final int SUCCESS = 0;
 
-    /** Whether the library has machine code of its own for products: for ARM it has loops, which a compiler made vectors of. */
+    /** Whether the library generates machine code for products; for ARM it has auto-vectorised loops. */
     static final boolean X86 = Platform.current().map(Platform::isX86).orElse(false);
 
-    /** {@code dnnl_cpu_isa_avx512_core}'s own bit. */
+    /** Bit of {@code dnnl_cpu_isa_avx512_core}, without those of smaller instruction sets. */
     private static final int AVX512 = 0x20;
 
-    /** Names that the library takes for the largest instruction set it may use. */
+    /** The library's names for the largest instruction set it may use. */
     private static final Set<String> CAPS = Set.of(
             "",
             "all",
@@ -61,7 +60,7 @@ final class OneDnn {
             "avx10_2_amx_2",
             "avx10_2_512_amx_2");
 
-    /** Variables of the environment that say which instructions the library may use. */
+    /** Environment variables that cap the library's instruction set. */
     static final List<String> CAPPING = List.of("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA");
 
     private final Linker linker = Linker.nativeLinker();
@@ -74,20 +73,20 @@ final class OneDnn {
     private final ThreadLocal<Boolean> alone = ThreadLocal.withInitial(this::oneThread);
 
     /**
-     * A matrix as it lies.
+     * A matrix in memory.
      *
-     * @param transposed whether it lies as its transpose
-     * @param stride elements from one row to the next, as it lies
+     * @param transposed whether memory holds its transpose
+     * @param stride elements from one row in memory to the next
      */
     record Operand(MemorySegment bytes, boolean transposed, long stride) {}
 
-    /** {@code C = A·B}, or added to C, of m rows, n columns and sums of k terms. */
+    /** {@code C = A·B} or {@code C += A·B}; A is [m, k], B is [k, n]. */
     record Product(int m, int n, int k, Operand a, Operand b, Operand c, boolean accumulate) {}
 
     /**
-     * Files of the library on a platform.
+     * Library files of a platform.
      *
-     * @param openMp what it shares work out with; loaded first, since on macOS the library finds it only then
+     * @param openMp its OpenMP runtime; loaded first, since otherwise the library does not find it on macOS
      */
     private record Files(String library, String openMp) {
         static Files of(Platform platform) {
@@ -99,7 +98,7 @@ final class OneDnn {
             };
         }
 
-        /** On Windows it comes with Microsoft's Visual C++ Redistributable. */
+        /** Whether the system provides OpenMP: on Windows it comes with Microsoft's Visual C++ Redistributable. */
         boolean openMpIsOfTheSystem() {
             return openMp.endsWith(".dll");
         }
@@ -160,13 +159,13 @@ final class OneDnn {
      * Unpacks the library for this machine.
      *
      * @return its folder, whose name has the library's checksum
-     * @throws UnavailableException when there is none, or it cannot be unpacked, or the environment caps its instructions by a name that it does
-     *     not know
+     * @throws UnavailableException when there is no library for this platform, it cannot be unpacked, or the environment caps its
+     *     instructions with a name that it does not know
      */
     static Path unpack(Path cache) {
         Platform platform = Platform.current()
                 .orElseThrow(() -> new UnavailableException(
-                        "there is no native library for " + Platform.text(), "oneDNN", "go on in Java"));
+                        "there is no native library for " + Platform.text(), "oneDNN", "continue in Java"));
         if (!OneDnn.class.getModule().isNativeAccessEnabled()) {
             throw new UnavailableException(
                     "native access is not enabled", "oneDNN", "start java with --enable-native-access=ALL-UNNAMED");
@@ -182,7 +181,7 @@ final class OneDnn {
     }
 
     /**
-     * Loads the library from the folder that it was unpacked to.
+     * Loads the library from the folder it was unpacked to.
      *
      * @throws UnavailableException when it cannot be loaded
      */
@@ -191,18 +190,18 @@ final class OneDnn {
             return new OneDnn(folder);
         } catch (IllegalArgumentException | NoSuchElementException | UnsatisfiedLinkError e) {
             throw new UnavailableException(
-                    "the native library cannot be loaded: " + e.getMessage(), folder.toString(), "go on in Java", e);
+                    "the native library cannot be loaded: " + e.getMessage(), folder.toString(), "continue in Java", e);
         }
     }
 
-    /** Who caps the instructions means to use fewer; the library would take a name that it does not know for no cap at all. */
+    /** Rejects an unknown instruction-set cap: the library would silently ignore it. */
     private static void checkCap(String variable) {
         String cap = System.getenv().getOrDefault(variable, "");
         if (!CAPS.contains(cap.toLowerCase(Locale.ROOT))) {
             throw new UnavailableException(
-                    variable + "=" + cap + " is no instruction set that oneDNN knows",
+                    variable + "=" + cap + " is not an instruction set that oneDNN knows",
                     "the environment",
-                    "give one such as AVX2, or unset it");
+                    "set it to AVX2, for example, or unset it");
         }
     }
 
@@ -211,12 +210,12 @@ final class OneDnn {
         return name;
     }
 
-    /** Whether operands in 16 bits can be fast: below AVX-512 the library multiplies them one by one, a hundred times slower than F32. */
+    /** Whether 16-bit operands can be fast: below AVX-512 the library multiplies them with scalar code, a hundred times slower than F32. */
     boolean multipliesNarrow() {
         return X86 && (isa & AVX512) != 0;
     }
 
-    /** C = A·B in F32, or added to C. */
+    /** C = A·B or C += A·B in F32. */
     void multiply(DType operands, Product p) {
         alone();
         try {
@@ -241,14 +240,14 @@ final class OneDnn {
         }
     }
 
-    /** Throws unless a status is that of success. */
+    /** Throws unless {@code status} is success. */
     static void check(int status) {
         if (status != SUCCESS) {
-            throw new IllegalStateException("oneDNN refused a product: status " + status);
+            throw new IllegalStateException("a oneDNN call failed: status " + status);
         }
     }
 
-    /** Sees to it that the calling thread does not share out its work again. */
+    /** Limits the calling thread to one OpenMP thread. */
     void alone() {
         alone.get();
     }
@@ -279,14 +278,14 @@ final class OneDnn {
         }
     }
 
-    /** A downcall declares {@code Throwable} but throws only what is wrong with its arguments. */
+    /** A downcall declares {@code Throwable}, but throws only for invalid arguments. */
     static IllegalStateException unexpected(Throwable e) {
         return e instanceof IllegalStateException known
                 ? known
                 : new IllegalStateException("a call of the native library failed", e);
     }
 
-    /** The library's name of an instruction set ({@code dnnl_cpu_isa_t}: each is the bits of those before and one of its own). */
+    /** The library's name of an instruction set ({@code dnnl_cpu_isa_t}: each value has the bits of the smaller sets and its own). */
     private static String instructions(int isa) {
         return switch (isa) {
             case 0x1 -> "sse41";

@@ -12,14 +12,14 @@ import dev.octet.trainer.kernel.Scratch;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Products by oneDNN, each type of operands by the route that is fastest here. What the library cannot do is done around it: operands are
- * widened, and results in BF16 or F16 summed in F32 and rounded once, in blocks that stay in a second-level cache.
+ * Products by oneDNN, with the fastest route for each operand type. Cases that the library lacks are built from others: operands are
+ * widened, and BF16 or F16 results are summed in F32 and rounded once, in blocks that fit a second-level cache.
  */
 final class OneDnnGemm implements MatrixProducts {
-    /** Elements of a block of sums: half a second-level cache of 1 MiB. */
+    /** Elements in a block of F32 sums: half a second-level cache of 1 MiB. */
     private static final int BLOCK = 1 << 17;
 
-    /** Columns of such a block; narrower ones pack the left operand too often, wider ones the right. */
+    /** Columns of such a block; narrower blocks pack the left operand too often, wider ones the right operand. */
     private static final int BLOCK_COLUMNS = 512;
 
     // a block of widened operands: 384 KiB of the left one, 288 KiB of the right one
@@ -27,10 +27,10 @@ final class OneDnnGemm implements MatrixProducts {
     private static final int WIDE_COLUMNS = 384;
     private static final int WIDE_TERMS = 192;
 
-    /** Elements widened at a time: an array of them stays in the first-level cache. */
+    /** Elements widened per call: the array stays in the first-level cache. */
     private static final int TILE = 2048;
 
-    /** Multiplications from which on a compiled product is worth looking up. */
+    /** Minimum number of multiplications for which looking up a compiled product pays. */
     private static final long COMPILED = 1L << 21;
 
     private static final Scratch SUMS = new Scratch();
@@ -48,7 +48,7 @@ final class OneDnnGemm implements MatrixProducts {
         this(library, rates, rates.best(DType.BF16), rates.best(DType.F16));
     }
 
-    /** With given routes of BF16 and F16. */
+    /** Uses the given routes for BF16 and F16. */
     OneDnnGemm(OneDnn library, Rates rates, Route bf16, Route f16) {
         this.library = library;
         this.primitives = new MatmulPrimitives(library);
@@ -62,7 +62,7 @@ final class OneDnnGemm implements MatrixProducts {
         return library.name();
     }
 
-    /** Name and chosen routes with their reasons, for the header of a run. */
+    /** Name and chosen routes with reasons, for the header of a run. */
     String text() {
         return name() + "; " + rates.text();
     }
@@ -89,15 +89,15 @@ final class OneDnnGemm implements MatrixProducts {
     /** A rectangle of the result. */
     private record Block(int row, int column, int rows, int columns) {}
 
-    /** The operands of a product as they lie. */
+    /** The operands of a product in memory. */
     private record Pair(Call call, MemorySegment a, MemorySegment b) {
-        /** op(A) from a row and a term on. */
+        /** op(A) from row {@code row} and term {@code term} on. */
         Operand left(int row, int term) {
             long at = call.transposeA() ? term * call.lda() + row : row * call.lda() + term;
             return new Operand(at(a, call.operands(), at), call.transposeA(), call.lda());
         }
 
-        /** op(B) from a term and a column on. */
+        /** op(B) from term {@code term} and column {@code column} on. */
         Operand right(int term, int column) {
             long at = call.transposeB() ? column * call.ldb() + term : term * call.ldb() + column;
             return new Operand(at(b, call.operands(), at), call.transposeB(), call.ldb());
@@ -147,7 +147,7 @@ final class OneDnnGemm implements MatrixProducts {
         return new Operand(at(c, call.result(), block.row * call.ldc() + block.column), false, call.ldc());
     }
 
-    /** A rectangle in blocks of so many rows and columns: written where it lies in F32, else summed elsewhere and rounded. */
+    /** Computes a rectangle in blocks of {@code height} x {@code width}: F32 results in place, others in a buffer that is then rounded. */
     private void blocks(Pair pair, MemorySegment c, Block all, Route route, int height, int width) {
         Call call = pair.call;
         for (int i = 0; i < all.rows; i += height) {
@@ -181,7 +181,7 @@ final class OneDnnGemm implements MatrixProducts {
         }
     }
 
-    /** A block in F32. */
+    /** Computes a block in F32. */
     private void sums(Pair pair, Block block, Route route, Operand to, boolean accumulate) {
         Call call = pair.call;
         if (route != Route.WIDENED) {
@@ -212,7 +212,7 @@ final class OneDnnGemm implements MatrixProducts {
         }
     }
 
-    /** A block of an operand in F32, lying as it lay, without the gaps between its rows. */
+    /** A block of an operand widened to F32, with the same orientation, without gaps between rows. */
     private static Operand widened(Scratch scratch, DType dtype, Operand operand, int rows, int columns) {
         int lines = operand.transposed() ? columns : rows;
         int length = operand.transposed() ? rows : columns;

@@ -10,11 +10,11 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Billions of multiplications and additions a second that one thread did on this processor, by type of operands and route. What is not
- * in it the instruction set or the library lacks.
+ * Billions of multiply-adds per second, measured with one thread on this processor, by operand type and route. Routes that the instruction
+ * set or the library lacks are missing.
  */
 record Rates(Map<DType, Map<Route, Double>> giga) {
-    /** What widening costs a product, so much of its time; measured with operands of 512 rows. */
+    /** Cost of widening, as a share of the product's time; measured with operands of 512 rows. */
     private static final double WIDENING = 0.08;
 
     Rates {
@@ -28,7 +28,7 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
         return Objects.requireNonNull(giga.getOrDefault(type, Map.of()).getOrDefault(route, 0.0));
     }
 
-    /** The rate of a route; that of widened operands follows from F32's. 0 where there is no such route. */
+    /** The rate of a route; for widened operands derived from F32. 0 for a missing route. */
     double of(DType type, Route route) {
         if (route == Route.WIDENED) {
             return rate(giga, DType.F32, Route.GEMM) / (1 + WIDENING);
@@ -39,7 +39,7 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
     /** The fastest route of a type. */
     Route best(DType type) {
         if (type == DType.F32) {
-            // on x86 never behind the primitive or Java where both were measured
+            // on x86 GEMM was never slower than the primitive or Java where both were measured
             return of(type, Route.JAVA) > of(type, Route.GEMM) ? Route.JAVA : Route.GEMM;
         }
         Route best = Route.WIDENED;
@@ -51,7 +51,7 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
         return best;
     }
 
-    /** For the header of a run: {@code BF16 as it is (5.1 times as fast as widened), F16 widened to F32 (as it is: 0.2 of the speed)}. */
+    /** For the header of a run: {@code BF16 native (5.1 times as fast as widened), F16 widened to F32 (native: 0.2 of the speed)}. */
     String text() {
         List<String> parts = new ArrayList<>();
         for (DType type : List.of(DType.BF16, DType.F16)) {
@@ -59,11 +59,11 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
             String times = String.format(Locale.ROOT, "%.2g", own / of(type, Route.WIDENED));
             String text = type + " ";
             if (best(type) != Route.WIDENED) {
-                text += "as it is (" + times + " times as fast as widened)";
+                text += "native (" + times + " times as fast as widened)";
             } else if (own == 0) {
                 text += "widened to F32 (no instructions for it)";
             } else {
-                text += "widened to F32 (as it is: " + times + " of the speed)";
+                text += "widened to F32 (native: " + times + " of the speed)";
             }
             parts.add(text);
         }
@@ -92,7 +92,7 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
     /**
      * The rates that {@link #lines} wrote.
      *
-     * @throws UnavailableException when these are none
+     * @throws UnavailableException when the text is malformed
      */
     static Rates parse(String lines, String where) {
         Map<DType, Map<Route, Double>> giga = new EnumMap<>(DType.class);
@@ -108,7 +108,7 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
             }
             return new Rates(giga);
         } catch (IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
-            throw new UnavailableException("these are no measured rates: " + e.getMessage(), where, "measure again", e);
+            throw new UnavailableException("malformed rates: " + e.getMessage(), where, "measure again", e);
         }
     }
 }

@@ -10,16 +10,16 @@ import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A fixed number of threads that live as long as the team. Between two calls they spin for a moment before they sleep: a training
- * step is a thousand calls with a few microseconds between them, and waking a sleeping thread takes longer than many of them.
+ * A fixed number of threads that live as long as the team. Between calls they spin briefly before they sleep: a training step is a thousand
+ * calls a few microseconds apart, and waking a sleeping thread takes longer than many of these calls.
  *
- * <p>The calling thread takes part. A call inside a piece, and one while another thread uses the team, runs in its own thread alone.
+ * <p>The calling thread takes part. Nested calls, and calls while another thread uses the team, run on the calling thread alone.
  */
 public final class ThreadTeam implements Parallel {
-    /** How long an idle thread looks for work before it sleeps. */
+    /** How long an idle thread polls for work before it sleeps. */
     private static final long SPIN_NANOS = 100_000;
 
-    /** Looks between two readings of the clock. */
+    /** Polls between two readings of the clock. */
     private static final int LOOKS = 64;
 
     private final int threads;
@@ -27,7 +27,7 @@ public final class ThreadTeam implements Parallel {
     private final List<Member> members = new ArrayList<>();
     private final AtomicBoolean busy = new AtomicBoolean();
     private volatile @Nullable Job job;
-    /** Kernels of oneDNN take more than half a megabyte, which {@code -Xss} may leave a thread that says nothing. */
+    /** Stack size: oneDNN's kernels need more than half a megabyte, more than {@code -Xss} may give by default. */
     private static final long STACK_BYTES = 8L << 20;
 
     private volatile boolean closed;
@@ -35,14 +35,14 @@ public final class ThreadTeam implements Parallel {
     /**
      * Starts the threads.
      *
-     * @param threads how many work, the calling one included; at least 1
+     * @param threads number of working threads including the caller's, at least 1
      */
     public ThreadTeam(int threads) {
         if (threads < 1) {
-            throw new IllegalArgumentException(threads + " threads; at least 1 is needed");
+            throw new IllegalArgumentException(threads + " threads, expected at least 1");
         }
         this.threads = threads;
-        // more threads than processors: spinning would take the time from those who work
+        // more threads than processors: spinning would take time from the working threads
         this.spinNanos = threads <= Runtime.getRuntime().availableProcessors() ? SPIN_NANOS : 0;
         for (int i = 1; i < threads; i++) {
             Member member = new Member("octet-team-" + i);
@@ -60,7 +60,7 @@ public final class ThreadTeam implements Parallel {
     @Override
     public void pieces(int count, IntConsumer piece) {
         if (closed) {
-            throw new IllegalStateException("the team of threads is closed");
+            throw new IllegalStateException("the thread team is closed");
         }
         if (count <= 1 || threads == 1 || !busy.compareAndSet(false, true)) {
             alone(count, piece);
@@ -69,7 +69,7 @@ public final class ThreadTeam implements Parallel {
         Job mine = new Job(count, piece, Thread.currentThread());
         try {
             job = mine;
-            // as many as there are pieces for; the others go on sleeping
+            // wake only as many as there are pieces for
             for (int i = 0; i < Math.min(members.size(), count - 1); i++) {
                 members.get(i).wake();
             }
@@ -88,7 +88,7 @@ public final class ThreadTeam implements Parallel {
         mine.rethrow();
     }
 
-    /** Ends the threads; calls that run end first. */
+    /** Ends the threads, after running calls have completed. */
     @Override
     public void close() {
         closed = true;
@@ -116,7 +116,7 @@ public final class ThreadTeam implements Parallel {
             return next.get() < count;
         }
 
-        /** Takes pieces until none is left. */
+        /** Takes pieces until none are left. */
         void work() {
             for (int i = next.getAndIncrement(); i < count; i = next.getAndIncrement()) {
                 try {
@@ -161,7 +161,7 @@ public final class ThreadTeam implements Parallel {
         }
     }
 
-    /** A thread of the team besides the calling one. */
+    /** A thread of the team, other than the caller's. */
     private final class Member extends Thread {
         private volatile boolean sleeps;
 

@@ -13,31 +13,31 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * Products on the Vector API, for machines without a native library. Operands are widened to F32 while they are packed into strips
- * (eight rows of A, two vectors of columns of B), and a kernel keeps the sums of one strip by the other in registers.
+ * Products with the Vector API, for machines without a native library. Operands are widened to F32 while they are packed into strips (eight
+ * rows of A; two vectors of columns of B). The kernel multiplies a strip of A with a strip of B and keeps the sums in registers.
  *
- * <p>Loading this class needs the module {@code jdk.incubator.vector}; {@link Gemms#best()} looks first.
+ * <p>Loading this class requires the module {@code jdk.incubator.vector}; {@link Gemms#best()} checks for it.
  */
 final class VectorGemm implements MatrixProducts {
     private static final VectorSpecies<Float> SPECIES = FloatVector.SPECIES_PREFERRED;
     private static final int LANES = SPECIES.length();
 
-    /** Without the instruction a product is rounded before it is added. */
+    /** Without a fused multiply-add instruction, products are rounded before they are added. */
     private static final boolean FUSED = FusedMultiplyAdd.inHardware();
 
-    /** Columns of a strip of B, and of a tile of sums. */
+    /** Columns of a strip of B and of a tile of sums. */
     private static final int WIDTH = 2 * LANES;
 
-    /** Rows of a strip of A, and of a tile of sums: sixteen vectors of sums are half of the registers of AVX-512. */
+    /** Rows of a strip of A and of a tile of sums: sixteen vectors of sums take half the registers of AVX-512. */
     private static final int HEIGHT = 8;
 
-    /** Terms of sums taken at a time: a strip of B of this length lies in the first-level cache. */
+    /** Terms summed per pass: a strip of B of this length fits the first-level cache. */
     private static final int DEPTH = 256;
 
-    /** Columns packed at a time: B [DEPTH, COLUMNS] lies in the second-level cache. */
+    /** Columns packed per pass: B [DEPTH, COLUMNS] fits the second-level cache. */
     private static final int COLUMNS = 256;
 
-    /** Rows packed at a time. */
+    /** Rows packed per pass. */
     private static final int ROWS = 96;
 
     @Override
@@ -64,7 +64,7 @@ final class VectorGemm implements MatrixProducts {
         });
     }
 
-    /** Some rows of the result, computed by one thread. */
+    /** Rows of the result, computed by one thread. */
     private static final class Block {
         private final Call call;
         private final CpuTensor a;
@@ -77,7 +77,7 @@ final class VectorGemm implements MatrixProducts {
         private final float[] right = new float[(COLUMNS + WIDTH) * DEPTH];
         private final float[] line = new float[Math.max(COLUMNS, DEPTH)];
 
-        /** Tiles [HEIGHT, WIDTH], those of one strip of columns behind each other. */
+        /** Tiles [HEIGHT, WIDTH]; the tiles of a strip of columns are contiguous. */
         private final float[] sums;
 
         Block(Call call, MemorySegment a, MemorySegment b, MemorySegment c, int from, int rows) {
@@ -137,7 +137,7 @@ final class VectorGemm implements MatrixProducts {
             }
         }
 
-        /** What lies beyond the matrix in a strip is not looked at. */
+        /** Packs columns of B; the part of a strip beyond the matrix is left as it is and never read. */
         private void packRight(int p, int depth, int j, int width) {
             pack(b, call.ldb(), call.transposeB(), j, width, p, depth, right, WIDTH);
         }
@@ -147,10 +147,10 @@ final class VectorGemm implements MatrixProducts {
         }
 
         /**
-         * Rows of A or columns of B as strips: element (line l, term p) of a strip at p·strip + l, strips DEPTH terms apart.
+         * Packs rows of A or columns of B as strips: element (line l, term p) of a strip is at p·strip + l; strips are DEPTH terms apart.
          *
-         * @param linesAreRows whether the terms of a line lie one behind the other in the operand, else lines do
-         * @param strip lines of a strip
+         * @param linesAreRows whether the terms of a line are contiguous in the operand; otherwise the lines are
+         * @param strip lines per strip
          */
         private void pack(
                 CpuTensor operand,
@@ -189,7 +189,7 @@ final class VectorGemm implements MatrixProducts {
         }
     }
 
-    /** c [HEIGHT, WIDTH] += a strip of A times a strip of B. Written out: sums in an array of vectors would not stay in registers. */
+    /** c [HEIGHT, WIDTH] += strip of A times strip of B. Unrolled by hand: sums in an array of vectors would not stay in registers. */
     private static void kernel(float[] a, int fromA, float[] b, int fromB, int depth, float[] c, int at) {
         FloatVector c00 = FloatVector.fromArray(SPECIES, c, at + 0 * WIDTH);
         FloatVector c01 = FloatVector.fromArray(SPECIES, c, at + 0 * WIDTH + LANES);

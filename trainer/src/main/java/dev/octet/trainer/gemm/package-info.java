@@ -1,4 +1,4 @@
-/** Matrix products on processors, and the threads that share them. */
+/** Matrix products on CPUs, and the thread team that computes them. */
 @NullMarked
 package dev.octet.trainer.gemm;
 

@@ -2,12 +2,12 @@ package dev.octet.trainer.hook;
 
 import org.jspecify.annotations.Nullable;
 
-/** Asks for a checkpoint every so many steps. */
+/** Requests a checkpoint at fixed intervals. */
 public final class CheckpointCadence implements TrainingHook {
     private final long every;
     private @Nullable RunControl control;
 
-    /** @param every steps between two; 0 for never */
+    /** @param every steps between two checkpoints; 0 for never */
     public CheckpointCadence(long every) {
         this.every = every;
     }

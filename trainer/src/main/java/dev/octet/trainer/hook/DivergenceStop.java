@@ -5,12 +5,12 @@ import java.util.Locale;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Ends a run whose loss is far above its running mean for some steps in a row. Steps that were skipped do not count. */
+/** Stops a run whose loss exceeds its running mean by a factor for several steps in a row. Skipped steps do not count. */
 public final class DivergenceStop implements TrainingHook {
-    /** The running mean forgets a step's loss to a third in 50 steps. */
+    /** Decay per step of the running mean: after 50 steps a loss has a third of its weight. */
     private static final double DECAY = 0.98;
 
-    /** The mean of fewer steps says little. */
+    /** Steps before the running mean is reliable. */
     private static final int WARM_UP_STEPS = 10;
 
     private final DivergenceConfig config;
@@ -20,7 +20,7 @@ public final class DivergenceStop implements TrainingHook {
     private long seen;
     private int above;
 
-    /** @param config when to give up */
+    /** @param config when to stop */
     public DivergenceStop(DivergenceConfig config) {
         this.config = config;
     }
@@ -53,7 +53,7 @@ public final class DivergenceStop implements TrainingHook {
             return;
         }
         double mean = weight == 0 ? Double.NaN : weighted / weight;
-        // negated so that a loss that is not a number counts as above
+        // negated so that a NaN loss counts as high
         boolean high = seen >= WARM_UP_STEPS && !(report.loss() <= config.factor() * mean);
         above = high ? above + 1 : 0;
         if (above >= config.patience() && control != null) {

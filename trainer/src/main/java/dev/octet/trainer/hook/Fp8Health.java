@@ -13,19 +13,20 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * Has the FP8 tensors of every so many steps, and of the run's last, measured, and writes {@code fp8_health.jsonl}: a JSON object a line
- * for each measured step and tensor. Knows how long each scale of delayed scaling has stayed, and what is worth a warning.
+ * Has FP8 tensors measured at fixed intervals and in the run's last step, and writes {@code fp8_health.jsonl}: one JSON object per measured
+ * step and tensor. Tracks the age of each delayed scale and decides on warnings.
  */
 public final class Fp8Health implements TrainingHook {
     /**
-     * Share of a tensor's elements that may be clipped without a warning. Delayed scaling always clips a few where a tensor grows;
-     * training gets by with that.
+     * Share of clipped elements above which a tensor gets a warning. Delayed scaling always clips a few elements while a tensor grows;
+     * training tolerates that.
      */
     public static final double MOST_CLIPPED = 0.01;
 
     /**
-     * How many times an amax may be what its scale has room for, or the other way round. A scale is stale when it stayed although the
-     * amax was that much too large at the measurement before, or when it is older than its history and the amax is that much too small.
+     * Largest ratio between an amax and the largest magnitude its scale can represent, in either direction. A scale is stale if it did not
+     * change although the amax of the previous measurement was too large by this ratio, or if it is older than its amax history and the
+     * amax is too small by this ratio.
      */
     public static final double MOST_DRIFT = 2;
 
@@ -35,20 +36,20 @@ public final class Fp8Health implements TrainingHook {
     private final long lastStep;
     private final StepLines lines;
 
-    /** Steps after which the scales of slots changed last; those not here never did. */
+    /** Step after which each slot's scale last changed; slots that never changed are missing. */
     private final Map<String, Long> changed = new TreeMap<>();
 
-    /** Slots that were measured with an amax far above their scale, and when. */
+    /** Slots whose amax was too large for their scale, with the step of the measurement. */
     private final Map<String, Long> tooSmall = new HashMap<>();
 
     private final Set<String> warned = new HashSet<>();
 
     /**
-     * A watch over a run.
+     * Creates the hook.
      *
      * @param every steps between two measurements; 0 for none
      * @param lastStep the run's last step
-     * @param file it is written to; made when the run starts, if anything is measured
+     * @param file output; created at the start of the run if anything is to be measured
      */
     public Fp8Health(long every, long lastStep, Path file) {
         this.every = every;
@@ -92,7 +93,7 @@ public final class Fp8Health implements TrainingHook {
         });
     }
 
-    /** What was measured, with the ages of scales and with warnings. To be asked once for each measured step, in order. */
+    /** Adds scale ages and warnings to a step's measurements. Must be called once per measured step, in order. */
     public Fp8Report report(long step, List<Fp8Tensor> measured) {
         List<Fp8Tensor> tensors = new ArrayList<>();
         List<Fp8Warning> warnings = new ArrayList<>();
@@ -106,7 +107,7 @@ public final class Fp8Health implements TrainingHook {
         return new Fp8Report(step, tensors, warnings);
     }
 
-    /** Says what is wrong once, until it has been right again. */
+    /** Warns once per problem; again only after it was gone in between. */
     private void warn(Fp8Tensor tensor, Fp8Warning.Kind kind, boolean wrong, List<Fp8Warning> warnings) {
         String key = kind + " " + tensor.slot();
         if (!wrong) {
@@ -121,7 +122,7 @@ public final class Fp8Health implements TrainingHook {
             return false;
         }
         Long before = tooSmall.remove(t.slot());
-        // the step of that measurement should have changed it
+        // that step's update should have changed the scale
         boolean stayedTooSmall = before != null && t.scaleAge() > step - before;
         if (t.amax() > MOST_DRIFT * t.room()) {
             tooSmall.put(t.slot(), step);

@@ -4,10 +4,10 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * How the tensors that a step cast to FP8 fitted their codes.
+ * How well the tensors that a step cast to FP8 fitted their codes.
  *
  * @param tensors in the order in which the step cast them
- * @param warnings what is wrong now and was not wrong the last time
+ * @param warnings problems that the previous measurement did not have
  */
 public record Fp8Report(long step, List<Fp8Tensor> tensors, List<Fp8Warning> warnings) {
     private static final Comparator<Fp8Tensor> WORST_FIRST = Comparator.comparingDouble(Fp8Tensor::clippedShare)
@@ -20,12 +20,12 @@ public record Fp8Report(long step, List<Fp8Tensor> tensors, List<Fp8Warning> war
         warnings = List.copyOf(warnings);
     }
 
-    /** Share of all elements that were clipped. */
+    /** Share of clipped elements over all tensors. */
     public double clippedShare() {
         return (double) tensors.stream().mapToLong(Fp8Tensor::clipped).sum() / Math.max(1, elements());
     }
 
-    /** Share of all elements that underflowed. */
+    /** Share of underflowed elements over all tensors. */
     public double underflowedShare() {
         return (double) tensors.stream().mapToLong(Fp8Tensor::underflowed).sum() / Math.max(1, elements());
     }
@@ -34,12 +34,12 @@ public record Fp8Report(long step, List<Fp8Tensor> tensors, List<Fp8Warning> war
         return tensors.stream().mapToLong(Fp8Tensor::elements).sum();
     }
 
-    /** Steps since the scale changed that has stayed the longest; 0 when scales are made from the tensors themselves. */
+    /** Age in steps of the scale unchanged for longest; 0 when scales are computed from the tensors themselves. */
     public long oldestScale() {
         return tensors.stream().mapToLong(Fp8Tensor::scaleAge).max().orElse(0);
     }
 
-    /** The tensors that lost most: by what was clipped, then by what underflowed; of equals the one with the oldest scale. */
+    /** The tensors with the largest loss: by clipped share, then underflowed share, then age of the scale. */
     public List<Fp8Tensor> worst(int atMost) {
         return tensors.stream().sorted(WORST_FIRST).limit(atMost).toList();
     }

@@ -4,19 +4,19 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
 
 /**
- * How a tensor fitted the FP8 codes it was cast to in one step, all its micro-batches and products together.
+ * How well a tensor fitted its FP8 codes in one step, over all micro-batches and products.
  *
- * @param slot its name among the scales, as {@code fp8.NODE.input}, {@code fp8.WEIGHT.weight}, {@code fp8.NODE.grad_output}
+ * @param slot name of its scale: {@code fp8.NODE.input}, {@code fp8.WEIGHT.weight} or {@code fp8.NODE.grad_output}
  * @param layer the first Linear that casts it
- * @param tensor which operand of that it is
- * @param format of its codes
- * @param elements that were cast
- * @param clipped elements that lay, scaled and rounded, beyond the format's largest number and became it
- * @param underflowed elements other than 0 that became 0
- * @param amax largest magnitude before the cast, NaN left out
- * @param scale dequantisation multiplier of the last cast; the largest one where rows or blocks have their own
- * @param historyLength how many amaxes the scale is made from; 0 when it is made from the tensor itself
- * @param scaleAge steps since the scale last changed; 0 when it is made from the tensor itself
+ * @param tensor which operand of the Linear it is
+ * @param format FP8 format of the codes
+ * @param elements number of elements cast
+ * @param clipped number of elements that exceeded the format's largest number after scaling and rounding, and were set to it
+ * @param underflowed number of nonzero elements that became 0
+ * @param amax largest magnitude before the cast, ignoring NaN
+ * @param scale dequantisation multiplier of the last cast; the largest if rows or blocks have separate scales
+ * @param historyLength number of amaxes that the scale is computed from; 0 when it is computed from the tensor itself
+ * @param scaleAge steps since the scale last changed; 0 when it is computed from the tensor itself
  */
 public record Fp8Tensor(
         String slot,
@@ -30,22 +30,22 @@ public record Fp8Tensor(
         float scale,
         int historyLength,
         long scaleAge) {
-    /** Share of the elements that were clipped. */
+    /** Share of clipped elements. */
     public double clippedShare() {
         return (double) clipped / Math.max(1, elements);
     }
 
-    /** Share of the elements that underflowed. */
+    /** Share of underflowed elements. */
     public double underflowedShare() {
         return (double) underflowed / Math.max(1, elements);
     }
 
-    /** The largest magnitude that the scale has room for. */
+    /** The largest magnitude that the scale can represent. */
     public float room() {
         return format.maxValue() * scale;
     }
 
-    /** The same with another age of its scale. */
+    /** This tensor with another scale age. */
     Fp8Tensor withScaleAge(long age) {
         return new Fp8Tensor(
                 slot, layer, tensor, format, elements, clipped, underflowed, amax, scale, historyLength, age);

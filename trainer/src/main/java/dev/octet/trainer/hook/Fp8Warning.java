@@ -2,17 +2,17 @@ package dev.octet.trainer.hook;
 
 import java.util.Locale;
 
-/** Something wrong with a tensor in FP8. */
+/** A problem with a tensor in FP8. */
 public record Fp8Warning(Fp8Tensor tensor, Kind kind) {
-    /** What is wrong. */
+    /** Kind of problem. */
     public enum Kind {
-        /** More than {@link Fp8Health#MOST_CLIPPED} of its elements were clipped. */
+        /** More than {@link Fp8Health#MOST_CLIPPED} of the elements were clipped. */
         CLIPPED,
-        /** Its scale does not follow its amaxes; see {@link Fp8Health#MOST_DRIFT}. */
+        /** The scale does not follow the amax; see {@link Fp8Health#MOST_DRIFT}. */
         STALE
     }
 
-    /** One line, with the numbers. */
+    /** The warning as one line, with numbers. */
     public String sentence() {
         return switch (kind) {
             case CLIPPED ->

@@ -3,17 +3,16 @@ package dev.octet.trainer.hook;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Ends a run from outside, by any thread and at any time: what is asked before the run begins counts as soon as it does. To be given to a
- * run as a hook.
+ * Stops a run from outside, from any thread. A request before the run begins takes effect as soon as it does. Pass it to the run as a hook.
  */
 public final class Interruption implements TrainingHook {
     private @Nullable RunControl control;
     private boolean asked;
 
     /**
-     * Asks the run to end: after the step that is being done and with a checkpoint of it, or before its first step with nothing written.
+     * Requests the end of the run: after the current step, with a checkpoint, or before the first step, with nothing written.
      *
-     * @return whether the run has begun, so that there is something to wait for
+     * @return whether the run has begun, so that the caller has something to wait for
      */
     public synchronized boolean ask() {
         asked = true;

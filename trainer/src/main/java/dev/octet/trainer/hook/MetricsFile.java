@@ -6,15 +6,16 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * {@code metrics.jsonl}: one JSON object a line, {@code step} and {@code loss}, {@code lr}, {@code grad_norm} and more for each step,
- * {@code fp8_clipped}, {@code fp8_underflowed} (shares) and {@code fp8_oldest_scale} (steps) where FP8 was measured, {@code eval_loss}
- * and, of tokens, {@code eval_perplexity} for evaluations. Numbers that are not finite are text. Lines of steps that a resumed run does again are removed.
+ * {@code metrics.jsonl}: one JSON object per line. Steps have {@code step}, {@code loss}, {@code lr}, {@code grad_norm} and more; measured
+ * FP8 steps also {@code fp8_clipped}, {@code fp8_underflowed} (shares) and {@code fp8_oldest_scale} (steps); evaluations have
+ * {@code eval_loss} and, for token losses, {@code eval_perplexity}. Non-finite numbers are strings. When a run resumes, the lines of the
+ * steps it repeats are removed.
  */
 public final class MetricsFile implements TrainingHook {
     private final StepLines lines;
     private @Nullable Fp8Report fp8;
 
-    /** @param file it is written to; made when the run starts */
+    /** @param file output; created at the start of the run */
     public MetricsFile(Path file) {
         lines = new StepLines(file);
     }

@@ -1,11 +1,11 @@
 package dev.octet.trainer.hook;
 
 /**
- * A loss or gradient that is not finite.
+ * A non-finite loss or gradient.
  *
- * @param what as {@code loss} or {@code gradient of encoder.weight}
- * @param where the first step of the program whose result is not finite although what it read was, as node, operator and product; empty
- *     when it was not searched for
- * @param skipped whether the run goes on
+ * @param what {@code loss}, {@code gradient of encoder.weight} etc.
+ * @param where node, operator and product of the program's first step with a non-finite result from finite inputs; empty when it was not
+ *     searched for
+ * @param skipped whether the run continues
  */
 public record NonFinite(long step, String what, String where, boolean skipped) {}

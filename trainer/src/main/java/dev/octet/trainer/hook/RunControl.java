@@ -1,10 +1,10 @@
 package dev.octet.trainer.hook;
 
-/** What a hook can ask of the run. May be called by any thread. */
+/** Requests of a hook to its run. May be called from any thread. */
 public interface RunControl {
-    /** Ends the run after the step that is being done; a checkpoint is written. The first reason counts. */
+    /** Ends the run after the current step, with a checkpoint. The first reason is kept. */
     void stop(RunEnd.Reason reason, String message);
 
-    /** Writes a checkpoint after the step that is being done. */
+    /** Requests a checkpoint after the current step. */
     void requestCheckpoint();
 }

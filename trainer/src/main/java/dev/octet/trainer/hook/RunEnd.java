@@ -3,33 +3,33 @@ package dev.octet.trainer.hook;
 /**
  * How a run ended.
  *
- * @param step last step done
- * @param message what happened, one line; empty when all steps were done
+ * @param step last completed step
+ * @param message one line; empty when all steps were completed
  */
 public record RunEnd(Reason reason, long step, String message, Totals totals) {
-    /** Why. */
+    /** Why the run ended. */
     public enum Reason {
-        /** All steps were done. */
+        /** All steps were completed. */
         COMPLETED,
-        /** It was asked to stop; it can go on. */
+        /** A request ended the run; it can be resumed. */
         INTERRUPTED,
-        /** The loss ran away. */
+        /** The loss diverged. */
         DIVERGED,
-        /** A loss or gradient was not finite and the policy says stop. */
+        /** A loss or gradient was not finite and the policy is to stop. */
         NON_FINITE,
-        /** An error. */
+        /** An exception ended the run. */
         FAILED
     }
 
     /**
-     * Sums over the steps of this process.
+     * Totals over the steps of this process.
      *
-     * @param bestLoss smallest loss of a step; NaN when there was none
-     * @param lastLoss of the last step; NaN when there was none
-     * @param computeSeconds in programs
-     * @param dataSeconds reading samples
-     * @param checkpointSeconds writing checkpoints
-     * @param evaluationSeconds evaluating
+     * @param bestLoss smallest loss of a step; NaN before the first step
+     * @param lastLoss loss of the last step; NaN before the first step
+     * @param computeSeconds time in programs
+     * @param dataSeconds time reading samples
+     * @param checkpointSeconds time writing checkpoints
+     * @param evaluationSeconds time evaluating
      */
     public record Totals(
             long steps,

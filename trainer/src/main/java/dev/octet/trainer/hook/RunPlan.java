@@ -4,19 +4,19 @@ import dev.octet.trainer.precision.KeptLinear;
 import java.util.List;
 
 /**
- * A run before its first step.
+ * What a run will do, known before its first step.
  *
- * @param device as {@code cpu}
- * @param products what computes matrix products there
+ * @param device its name, {@code cpu}
+ * @param products the device's implementation of matrix products
  * @param precision name of the policy
- * @param fp8Linears how many Linears are in FP8
- * @param keptLinears under FP8, matrix products that are not, and why
- * @param trained parameters that are trained
- * @param trainedElements elements of these
- * @param frozenElements elements of parameters that are not
- * @param lastingBytes parameters, gradients, moments and other state
- * @param temporaryBytes peak of what lives within a step, planned for the first batch's shapes
- * @param notes layers that compute otherwise than the rest, and why
+ * @param fp8Linears number of Linears in FP8
+ * @param keptLinears under FP8: matrix products that are not in FP8, with the reason
+ * @param trained names of the trained parameters
+ * @param trainedElements total number of their elements
+ * @param frozenElements total number of elements of the frozen parameters
+ * @param lastingBytes memory of parameters, gradients, moments and other state
+ * @param temporaryBytes peak memory within a step, planned for the shapes of the first batch
+ * @param notes remarks for the user: settings without effect, ties, layers that compute differently
  */
 public record RunPlan(
         String device,

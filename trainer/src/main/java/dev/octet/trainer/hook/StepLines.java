@@ -13,8 +13,8 @@ import java.nio.file.StandardOpenOption;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A file of JSON objects, one a line, each with its {@code step}. Numbers that are not finite are text. Lines of steps that a resumed
- * run does again are removed.
+ * A file of JSON objects, one per line, each with its {@code step}. Non-finite numbers are strings. When a run resumes, the lines of the
+ * steps it repeats are removed.
  */
 final class StepLines {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -27,13 +27,13 @@ final class StepLines {
         this.file = file;
     }
 
-    /** Makes the file, or goes on with it. */
+    /** Creates the file, or continues an existing one. */
     void open(long firstStep) throws IOException {
         cut(firstStep);
         out = Files.newBufferedWriter(file, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     }
 
-    /** Keeps the lines of steps before {@code firstStep}; a line that a killed process left half-written goes too. */
+    /** Keeps the lines of steps before {@code firstStep}; also drops a line that a killed process left incomplete. */
     private void cut(long firstStep) throws IOException {
         if (!Files.exists(file)) {
             return;
@@ -54,11 +54,11 @@ final class StepLines {
             JsonNode step = JSON.readTree(line).get(STEP);
             return step == null ? Long.MAX_VALUE : step.asLong(Long.MAX_VALUE);
         } catch (IOException e) {
-            return Long.MAX_VALUE; // half a line
+            return Long.MAX_VALUE; // incomplete line
         }
     }
 
-    /** A line to be filled. */
+    /** A new line with its step. */
     static ObjectNode line(long step) {
         return JSON.createObjectNode().put(STEP, step);
     }
@@ -71,12 +71,12 @@ final class StepLines {
         }
     }
 
-    /** Appends a line; without a file, nothing. */
+    /** Appends a line; does nothing before {@link #open}. */
     void write(ObjectNode line) throws IOException {
         if (out != null) {
             out.write(line.toString());
             out.write('\n');
-            out.flush(); // who follows the file sees each step
+            out.flush(); // readers of a live run see each step
         }
     }
 

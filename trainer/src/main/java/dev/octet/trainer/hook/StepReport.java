@@ -3,20 +3,20 @@ package dev.octet.trainer.hook;
 import java.util.Map;
 
 /**
- * One step.
+ * Metrics of one step.
  *
  * @param step from 1
  * @param loss mean over its micro-batches, without loss scale
- * @param lossParts where the loss is a weighted sum, its parts: {@code task} and {@code distillation}
+ * @param lossParts terms of the loss if it is a weighted sum: {@code task} and {@code distillation}
  * @param lr learning rate
- * @param gradNorm norm of all gradients together before clipping; NaN when nothing computed it
- * @param skipped whether parameters stayed as they were
- * @param lossScale what the loss was multiplied with; 1 without loss scaling
- * @param samples in it
- * @param tokens in it, padding counted; the number of samples for data without a second axis
- * @param seconds it took, all counted
- * @param dataSeconds of these reading samples
- * @param memoryBytes on the device
+ * @param gradNorm global gradient norm before clipping; NaN when not computed
+ * @param skipped whether the parameters were left unchanged
+ * @param lossScale scale that the loss was multiplied by; 1 without loss scaling
+ * @param samples number of samples
+ * @param tokens number of tokens, including padding; the number of samples for data without a second axis
+ * @param seconds total time
+ * @param dataSeconds part of it spent reading samples
+ * @param memoryBytes memory on the device
  */
 public record StepReport(
         long step,

@@ -8,13 +8,13 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Scalars of each step and evaluation in event files, for {@code tensorboard --logdir RUN}. */
+/** Writes scalars of each step and evaluation to event files, for {@code tensorboard --logdir RUN}. */
 public final class TensorBoard implements TrainingHook {
     private final Path folder;
     private @Nullable EventFile file;
     private @Nullable Fp8Report fp8;
 
-    /** @param folder event files are written to */
+    /** @param folder folder of the event files */
     public TensorBoard(Path folder) {
         this.folder = folder;
     }

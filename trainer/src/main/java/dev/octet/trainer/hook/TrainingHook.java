@@ -6,32 +6,31 @@ import java.util.Map;
 import java.util.OptionalDouble;
 
 /**
- * Called while a run goes on, in the run's thread, hooks in the order given. Every method does nothing unless overridden. An exception
- * ends the run.
+ * Observes a run. Hooks are called in the run's thread, in the order given. All methods do nothing by default. An exception ends the run.
  *
- * <p>A run calls, in this order: {@link #recall} (resumed runs), {@link #runStarted}; for each step {@link #beforeStep}, {@link
- * #afterBackward} (with gradients), {@link #nonFiniteSeen}, {@link #lossScaleChanged}, {@link #amaxRecorded} and {@link #scaleUpdated},
- * {@link #fp8Measured}, {@link #afterStep}, then {@link #evaluated}, {@link #remembered} and {@link #checkpointWritten}, each where there
- * is something to tell; and {@link #runEnded}. What costs time is told only to those who ask for it: {@link #watchesGradients}, {@link
- * #watchesScales}, {@link #watchesAmaxes}, {@link #watchesFp8}.
+ * <p>A run calls, in this order: {@link #recall} (resumed runs only) and {@link #runStarted}; for each step {@link #beforeStep},
+ * {@link #afterBackward} (with gradients), {@link #nonFiniteSeen}, {@link #lossScaleChanged}, {@link #amaxRecorded} and
+ * {@link #scaleUpdated}, {@link #fp8Measured}, {@link #afterStep}, then {@link #evaluated}, {@link #remembered} and
+ * {@link #checkpointWritten}, each if there is something to report; finally {@link #runEnded}. Expensive reports are opt-in:
+ * {@link #watchesGradients}, {@link #watchesScales}, {@link #watchesAmaxes}, {@link #watchesFp8}.
  */
 public interface TrainingHook {
     /** Before the first step. */
     default void runStarted(RunStart start, RunControl control) throws IOException {}
 
-    /** Before a step reads its data. */
+    /** Before a step reads its samples. */
     default void beforeStep(long step) throws IOException {}
 
-    /** After all micro-batches of a step, before gradients are clipped and used. */
+    /** After all micro-batches of a step, before gradients are clipped and applied. */
     default void afterBackward(long step, Gradients gradients) throws IOException {}
 
     /**
-     * After a step with FP8: the largest magnitude a tensor had; inputs, and with delayed scaling weights and gradients. Reading it from
-     * the device takes time; see {@link #watchesAmaxes()}.
+     * After a step with FP8: the amax of a tensor; of inputs, and with delayed scaling also of weights and gradients. Reading it from the
+     * device takes time; see {@link #watchesAmaxes()}.
      */
     default void amaxRecorded(long step, String slot, float amax) throws IOException {}
 
-    /** After a step that changed a scale of delayed scaling, a dequantisation multiplier; 1 before the first step. See {@link #watchesScales()}. */
+    /** After a step that changed a delayed scale (a dequantisation multiplier; 1 before the first step). See {@link #watchesScales()}. */
     default void scaleUpdated(long step, String slot, float before, float after) throws IOException {}
 
     /** After a step that changed the loss scale. */
@@ -40,49 +39,49 @@ public interface TrainingHook {
     /** After a step whose loss or gradients were not finite, before it is skipped or the run ends. */
     default void nonFiniteSeen(NonFinite seen) throws IOException {}
 
-    /** After a step that some hook wanted measured by {@link #watchesFp8}: how tensors fitted their FP8 codes. All hooks are told. */
+    /** After a step that some hook requested by {@link #watchesFp8}: how well tensors fitted their FP8 codes. All hooks are called. */
     default void fp8Measured(Fp8Report report) throws IOException {}
 
-    /** After a step, used or skipped. */
+    /** After a step, applied or skipped. */
     default void afterStep(StepReport report) throws IOException {}
 
     /** After an evaluation. */
     default void evaluated(EvaluationReport report) throws IOException {}
 
-    /** After a checkpoint lies under its final name. */
+    /** After a checkpoint was renamed to its final name. */
     default void checkpointWritten(CheckpointReport report) throws IOException {}
 
-    /** After the last step, or when the run ends before it; also when it failed. */
+    /** At the end of the run, complete or not; also after an exception. */
     default void runEnded(RunEnd end) throws IOException {}
 
-    /** What a resumed run must be told through {@link #recall}, by name; goes into checkpoints. */
+    /** State of the hook to save in checkpoints, by name; a resumed run passes it to {@link #recall}. */
     default Map<String, String> remembered() {
         return Map.of();
     }
 
     /**
-     * Before {@link #runStarted} of a resumed run: what {@link #remembered} said when the checkpoint was written.
+     * Before {@link #runStarted} of a resumed run: restores the state from {@link #remembered}.
      *
-     * @throws NumberFormatException when it is no such thing: the checkpoint is then called damaged
+     * @throws NumberFormatException when a value is not a number: the checkpoint is then reported as damaged
      */
     default void recall(Map<String, String> remembered) {}
 
-    /** Whether {@link #scaleUpdated} is wanted. */
+    /** Whether to call {@link #scaleUpdated}. */
     default boolean watchesScales() {
         return false;
     }
 
-    /** Whether {@link #amaxRecorded} is wanted. */
+    /** Whether to call {@link #amaxRecorded}. */
     default boolean watchesAmaxes() {
         return watchesScales();
     }
 
-    /** Whether the FP8 tensors of a step are to be measured for {@link #fp8Measured}. It costs about as much as casting them again. */
+    /** Whether to measure the FP8 tensors of a step for {@link #fp8Measured}. Costs about as much as casting them again. */
     default boolean watchesFp8(long step) {
         return false;
     }
 
-    /** Whether {@link #afterBackward} is wanted. */
+    /** Whether to call {@link #afterBackward}. */
     default boolean watchesGradients() {
         return false;
     }
@@ -90,19 +89,19 @@ public interface TrainingHook {
     /**
      * What a run is about to do.
      *
-     * @param firstStep first step it will do, from 1; above 1 when it was resumed
-     * @param lastStep last step it will do
-     * @param plan what it trains, on what, in how much memory
+     * @param firstStep first step of this session, from 1; above 1 when resumed
+     * @param lastStep last step of this session
+     * @param plan model, device and memory
      */
     record RunStart(Path folder, long firstStep, long lastStep, RunPlan plan) {}
 
     /**
-     * An evaluation.
+     * Result of an evaluation.
      *
-     * @param loss mean over the positions that count
-     * @param lossParts as {@link StepReport} has them
-     * @param perplexity e to the mean loss of a token against its label; empty where no loss is of tokens
-     * @param positions how many positions counted: of a language model the tokens that were to be foretold
+     * @param loss mean over the counted positions
+     * @param lossParts as in {@link StepReport}
+     * @param perplexity e to the mean loss per token against its label; empty when the loss is not over tokens
+     * @param positions number of counted positions: for a language model the predicted tokens
      */
     record EvaluationReport(
             long step,
@@ -113,6 +112,6 @@ public interface TrainingHook {
             long positions,
             double seconds) {}
 
-    /** A checkpoint that was written. */
+    /** A written checkpoint. */
     record CheckpointReport(long step, Path folder, long bytes, double seconds) {}
 }

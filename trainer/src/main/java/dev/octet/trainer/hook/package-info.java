@@ -1,4 +1,4 @@
-/** What can be done while a run goes on: one interface, which metrics, checkpoints and watchdogs use as well as callers' own hooks. */
+/** Observers of a running training: one interface for metrics, checkpoints, watchdogs and callers' own hooks. */
 @NullMarked
 package dev.octet.trainer.hook;
 

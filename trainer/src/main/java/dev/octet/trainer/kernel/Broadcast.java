@@ -7,17 +7,17 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * How operands of different shapes meet (ONNX's multidirectional broadcasting, that of NumPy): a missing or 1-long axis of an operand
- * is repeated along the result's.
+ * Broadcasting of operands to a result shape (ONNX's multidirectional broadcasting, as in NumPy): a missing axis, or an axis of length 1,
+ * is repeated along the result's axis.
  *
- * <p>Axes of length 1 are dropped, and neighbouring axes along which each operand is either whole or repeated become one; so what is
- * left is [n] for equal shapes and for scalars, [rows, n] for a vector along the last axis, [b, h, t·t] for a mask [b, 1, t, t].
+ * <p>Axes of length 1 are dropped, and adjacent axes that every operand either has or repeats are merged. The remaining axes are [n] for
+ * equal shapes and for scalars, [rows, n] for a vector along the last axis, [b, h, t·t] for a mask [b, 1, t, t].
  */
 public final class Broadcast {
-    /** Lengths of the axes that are left, outermost first; at least one. */
+    /** Lengths of the remaining axes, outermost first; at least one. */
     private final long[] dims;
 
-    /** For each operand the elements from one position of an axis to the next; 0 where it is repeated. */
+    /** For each operand its stride along each remaining axis, in elements; 0 where it is repeated. */
     private final long[][] strides;
 
     private final boolean[] whole;
@@ -34,7 +34,7 @@ public final class Broadcast {
         }
     }
 
-    /** The shape operands of the given shapes have together; empty when they do not fit. */
+    /** The broadcast shape of the operands; empty when they are incompatible. */
     public static Optional<Shape> shape(List<Shape> operands) {
         int rank = operands.stream().mapToInt(Shape::rank).max().orElse(0);
         long[] dims = new long[rank];
@@ -52,10 +52,10 @@ public final class Broadcast {
         return Optional.of(Shape.of(dims));
     }
 
-    /** How {@code operands} are repeated to {@code result}. */
+    /** Broadcasting of {@code operands} to {@code result}. */
     public static Broadcast of(Shape result, Shape... operands) {
         List<Long> dims = new ArrayList<>();
-        List<long[]> steps = new ArrayList<>(); // for each axis that is left: the stride of each operand
+        List<long[]> steps = new ArrayList<>(); // for each remaining axis, the stride of each operand
         long[] next = new long[operands.length];
         Arrays.fill(next, 1);
         for (int axis = result.rank() - 1; axis >= 0; axis--) {
@@ -65,7 +65,7 @@ public final class Broadcast {
                 int at = axis - (result.rank() - operands[k].rank());
                 long own = at < 0 ? 1 : operands[k].dim(at);
                 if (own != 1 && own != dim) {
-                    throw new IllegalArgumentException(operands[k] + " is not repeated to " + result);
+                    throw new IllegalArgumentException(operands[k] + " does not broadcast to " + result);
                 }
                 step[k] = own == 1 ? 0 : next[k];
                 next[k] *= own;
@@ -93,7 +93,7 @@ public final class Broadcast {
         return new Broadcast(dims.stream().mapToLong(Long::longValue).toArray(), strides);
     }
 
-    /** Whether an axis with steps {@code outer} goes on where the one inside it, {@code dim} long, ends: for every operand. */
+    /** Whether for every operand the outer strides continue an inner axis of length {@code dim}, so that the two axes can be merged. */
     private static boolean continues(long[] inner, long dim, long[] outer) {
         for (int k = 0; k < inner.length; k++) {
             if (outer[k] != inner[k] * dim) {
@@ -103,7 +103,7 @@ public final class Broadcast {
         return true;
     }
 
-    /** Elements of the result. */
+    /** Number of elements of the result. */
     public long count() {
         long product = 1;
         for (long d : dims) {
@@ -112,32 +112,32 @@ public final class Broadcast {
         return product;
     }
 
-    /** Lengths of the axes that are left, outermost first; at least one. */
+    /** Lengths of the remaining axes, outermost first; at least one. */
     public long[] lengths() {
         return dims.clone();
     }
 
-    /** The operand's elements from one position of each axis to the next; 0 along those it is repeated along. */
+    /** The operand's stride along each remaining axis; 0 where it is repeated. */
     public long[] steps(int operand) {
         return strides[operand].clone();
     }
 
-    /** Length of the outermost axis that is left. */
+    /** Length of the outermost remaining axis. */
     public long outerLength() {
         return dims[0];
     }
 
-    /** Elements of the operand from one position of the outermost axis to the next; 0 when it is repeated along that axis. */
+    /** The operand's stride along the outermost remaining axis; 0 when it is repeated along that axis. */
     public long outerStride(int operand) {
         return strides[operand][0];
     }
 
-    /** Whether the operand has every element of the result, in the same order. */
+    /** Whether the operand has all elements of the result, in the same order. */
     public boolean isWhole(int operand) {
         return whole[operand];
     }
 
-    /** The operand's element at the result's element {@code i}. */
+    /** Index of the operand's element at element {@code i} of the result. */
     public long index(int operand, long i) {
         long at = 0;
         long rest = i;
@@ -163,7 +163,7 @@ public final class Broadcast {
         return at + rest * s[0];
     }
 
-    /** Reads what the operand has at the result's elements {@code from .. from + n - 1}, widened to F32, to the start of {@code tile}. */
+    /** Reads the operand at elements {@code from .. from + n - 1} of the result, widened to F32, to the start of {@code tile}. */
     public void read(int operand, CpuTensor t, long from, float[] tile, int n) {
         if (whole[operand]) {
             t.read(from, tile, 0, n);
@@ -189,9 +189,9 @@ public final class Broadcast {
     }
 
     /**
-     * Joins a tile of the result's elements {@code from .. from + n - 1} with what the operand has there, over repeated axes.
+     * Folds a tile, which covers elements {@code from .. from + n - 1} of the result, into the operand's elements, over repeated axes.
      *
-     * @param folded the operand's elements from {@code base} on
+     * @param folded receives the operand's elements, from element {@code base} on
      */
     void fold(Fold fold, int operand, float[] tile, long from, int n, float[] folded, long base) {
         int inner = dims.length - 1;

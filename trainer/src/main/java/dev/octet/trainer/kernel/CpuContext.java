@@ -1,10 +1,10 @@
 package dev.octet.trainer.kernel;
 
-/** What CPU twins work with: threads and matrix products. */
+/** Resources of CPU twins: threads and matrix products. */
 public record CpuContext(Parallel parallel, MatrixProducts gemm) {
-    /** Elements of a tile: three of them in F32 lie in a first-level cache of 32 KiB. */
+    /** Elements per tile: three F32 tiles fit a first-level cache of 32 KiB. */
     public static final int TILE = 2048;
 
-    /** Elements of a piece of an elementwise pass: some ten microseconds of work, which outweighs handing it to a thread. */
+    /** Elements per piece of an elementwise pass: about ten microseconds of work, which outweighs the cost of handing it to a thread. */
     public static final long GRAIN = 16L * TILE;
 }

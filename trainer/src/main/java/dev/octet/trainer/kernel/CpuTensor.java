@@ -8,20 +8,20 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Elements in memory, row-major, little-endian, {@code type.byteSize()} bytes.
+ * A tensor in host memory, row-major, little-endian, {@code type.byteSize()} bytes.
  *
- * <p>Kernels work on tiles: {@link #read} widens a run of elements of any float type to an F32 array that stays in the first cache,
- * {@link #write} rounds one back to nearest even. So a kernel is written once for F32, F16 and BF16.
+ * <p>Kernels work on tiles: {@link #read} widens consecutive elements of any float type to an F32 array that fits the first-level cache,
+ * {@link #write} rounds such an array back to nearest even. Thus one kernel serves F32, F16 and BF16.
  */
 public record CpuTensor(OperandType type, MemorySegment bytes) {
     public CpuTensor {
         if (bytes.byteSize() != type.byteSize()) {
             throw new IllegalArgumentException(
-                    type + " takes " + type.byteSize() + " bytes, the segment has " + bytes.byteSize());
+                    type + " takes " + type.byteSize() + " bytes, but the segment has " + bytes.byteSize());
         }
     }
 
-    /** Whether F32 holds every value of a type, so that {@link #read} loses nothing. */
+    /** Whether F32 represents every value of a type exactly, so that {@link #read} is lossless. */
     public static boolean fitsTiles(DType type) {
         return switch (type) {
             case F32, F16, BF16, BOOL, I8, U8 -> true;
@@ -29,7 +29,7 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         };
     }
 
-    /** A row of F32 elements in an array. */
+    /** A one-dimensional F32 tensor backed by an array. */
     public static CpuTensor of(float[] values) {
         return new CpuTensor(new OperandType(DType.F32, Shape.of(values.length)), MemorySegment.ofArray(values));
     }
@@ -50,8 +50,8 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
     }
 
     /**
-     * Elements {@code from .. from + n - 1}, widened exactly, into {@code to} from {@code at} on. BOOL, I32 and I64 are read, too (I64
-     * rounded to F32).
+     * Reads elements {@code from .. from + n - 1} as F32 into {@code to}, starting at {@code at}. Float types are widened exactly; BOOL,
+     * I32 and I64 are converted, I64 with rounding.
      */
     public void read(long from, float[] to, int at, int n) {
         switch (dtype()) {
@@ -81,7 +81,10 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         }
     }
 
-    /** Rounds {@code n} values of {@code from}, starting at {@code at}, to this tensor's float type and stores them from element {@code to} on. */
+    /**
+     * Rounds {@code n} values of {@code from}, starting at {@code at}, to this tensor's float type and writes them from element {@code to}
+     * on.
+     */
     public void write(long to, float[] from, int at, int n) {
         switch (dtype()) {
             case F32 -> MemorySegment.copy(from, at, bytes, Tensor.F32_LE, to * 4, n);
@@ -105,28 +108,28 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         }
     }
 
-    /** Element {@code i} of a tensor of integers or truth values. */
+    /** Element {@code i} of an integer or BOOL tensor. */
     public long readLong(long i) {
         return switch (dtype()) {
             case I64 -> bytes.get(Tensor.I64_LE, i * 8);
             case I32 -> bytes.get(Tensor.I32_LE, i * 4);
             case BOOL, I8 -> bytes.get(ValueLayout.JAVA_BYTE, i);
             case U8 -> bytes.get(ValueLayout.JAVA_BYTE, i) & 0xFF;
-            default -> throw new IllegalStateException(dtype() + " is no integer type of programs");
+            default -> throw new IllegalStateException(dtype() + " is not an integer type of programs");
         };
     }
 
-    /** Sets element {@code i} of a tensor of integers or truth values. */
+    /** Sets element {@code i} of an integer or BOOL tensor. */
     public void writeLong(long i, long value) {
         switch (dtype()) {
             case I64 -> bytes.set(Tensor.I64_LE, i * 8, value);
             case I32 -> bytes.set(Tensor.I32_LE, i * 4, (int) value);
             case BOOL, I8, U8 -> bytes.set(ValueLayout.JAVA_BYTE, i, (byte) value);
-            default -> throw new IllegalStateException(dtype() + " is no integer type of programs");
+            default -> throw new IllegalStateException(dtype() + " is not an integer type of programs");
         }
     }
 
-    /** Element {@code i} of a tensor of any type programs compute with; an I64 rounded to F64. */
+    /** Element {@code i} of a tensor of any type in programs; I64 is rounded to F64. */
     public double readNumber(long i) {
         return switch (dtype()) {
             case F32 -> bytes.get(Tensor.F32_LE, i * 4);
@@ -137,7 +140,7 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         };
     }
 
-    /** Sets element {@code i} of a tensor of any type: rounded to a float type, cut off for an integer one. */
+    /** Sets element {@code i} of a tensor of any type: rounded to a float type, truncated to an integer type. */
     public void writeNumber(long i, double value) {
         if (dtype() == DType.F64) {
             bytes.set(Tensor.F64_LE, i * 8, value);
@@ -148,7 +151,7 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         }
     }
 
-    /** All elements of a tensor of integers or truth values. */
+    /** All elements of an integer or BOOL tensor. */
     public long[] toLongs() {
         long[] all = new long[Math.toIntExact(count())];
         for (int i = 0; i < all.length; i++) {

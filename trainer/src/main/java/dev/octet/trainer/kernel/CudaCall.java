@@ -3,17 +3,17 @@ package dev.octet.trainer.kernel;
 import java.util.function.IntUnaryOperator;
 
 /**
- * A step of a program, for those that do several at once.
+ * A step of a program, as input of fusions.
  *
- * @param readers for the number of an output or saved value, how many steps of the program read it
+ * @param readers from the index of an output or saved value to the number of steps that read it
  */
 public record CudaCall(Op op, boolean backward, Frame<CudaTensor> frame, IntUnaryOperator readers) {
-    /** Whether this is the forward half of such an operator. */
+    /** Whether this is the forward half of an operator of this type. */
     public boolean isForward(Class<? extends Op> type) {
         return !backward && type.isInstance(op);
     }
 
-    /** Whether this is the backward half of such an operator. */
+    /** Whether this is the backward half of an operator of this type. */
     public boolean isBackward(Class<? extends Op> type) {
         return backward && type.isInstance(op);
     }

@@ -1,18 +1,17 @@
 package dev.octet.trainer.kernel;
 
 /**
- * The twin for NVIDIA GPUs. It computes nothing itself: it writes what has to run to a {@link CudaStream}, once, when a program is made
- * ready; the work is then run at every step. So what it writes may depend on the operator and the operands' types and addresses, never on
- * elements.
+ * NVIDIA GPU twin of an operator. It does not compute; it emits work to a {@link CudaStream} once, when a program is loaded, and the work
+ * then runs in every step. Therefore the work may depend on the operator and on types and addresses of operands, but never on elements.
  *
- * <p>Results must not depend on the order in which blocks run: no floating-point atomics, sums in a fixed order. Codes and scales are equal to
- * the Reference twin's to the bit; sums are F32 within the bound its test states.
+ * <p>Results must not depend on the order in which blocks run: no floating-point atomics, sums in a fixed order. Codes and scales are
+ * bitwise equal to the reference twin's; sums are F32, within the error bound of the operator's test.
  */
 public interface CudaKernel<O extends Op> {
-    /** Writes the work that computes the outputs and saved values. */
+    /** Emits the work that computes the outputs and saved values. */
     void forward(O op, Frame<CudaTensor> frame, CudaStream cuda);
 
-    /** Writes the work that computes the wanted gradients. */
+    /** Emits the work that computes the requested gradients. */
     void backward(O op, Frame<CudaTensor> frame, CudaStream cuda);
 
     /** A twin of an operator without a backward half. */

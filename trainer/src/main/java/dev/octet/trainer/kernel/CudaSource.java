@@ -10,8 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * A file of CUDA C++ beside the class of a twin. It includes {@code octet.cuh} and nothing else, so it compiles where no CUDA headers are
- * installed.
+ * A CUDA C++ source in the resources. It includes only {@code octet.cuh}, so it compiles without CUDA headers.
  *
  * @param beside the class that the resource lies beside
  * @param file its name
@@ -26,7 +25,7 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
     public static final String INCLUDE = "#include \"functions.cuh\"";
 
     public CudaSource {
-        // in order of the names: the text it is cached by must not change
+        // sorted: the cache key must not depend on the order
         defines = java.util.Collections.unmodifiableMap(new TreeMap<>(defines));
     }
 
@@ -35,7 +34,7 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
         return new CudaSource(beside, file, Map.of(), "");
     }
 
-    /** The same with one more macro. */
+    /** This source with one more macro. */
     public CudaSource define(String name, Object value) {
         Map<String, String> more = new TreeMap<>(defines);
         more.put(name, value.toString());
@@ -62,7 +61,10 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
         return text(CudaSource.class, PRELUDE);
     }
 
-    /** Suffix of kernels for an element type: {@code f32}, {@code bf16}, {@code f16}, {@code f64}, {@code i64}, {@code bool}, {@code e4m3}. */
+    /**
+     * Suffix of kernel names for an element type: {@code f32}, {@code bf16}, {@code f16}, {@code f64}, {@code i64}, {@code bool},
+     * {@code e4m3}.
+     */
     public static String suffix(DType type) {
         return switch (type) {
             case F8_E4M3FN -> "e4m3";
@@ -71,7 +73,7 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
         };
     }
 
-    /** Number of an element type for kernels that are told it when they run ({@code read_number} of the prelude). */
+    /** Number of an element type for kernels that take the type as an argument ({@code read_number} in the prelude). */
     public static int code(DType type) {
         return switch (type) {
             case F32 -> 0;
@@ -82,11 +84,13 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
             case I32 -> 5;
             case I8 -> 6;
             case BOOL, U8 -> 7;
-            default -> throw new IllegalStateException(type + " is no type of operands of kernels");
+            default -> throw new IllegalStateException(type + " is not an element type of kernels");
         };
     }
 
-    /** Name of an element type in kernels, as {@code octet.cuh} has it: {@code f32}, {@code i64}, {@code e4m3}; {@code boolean} for BOOL. */
+    /**
+     * Name of an element type in kernel code, as in {@code octet.cuh}: {@code f32}, {@code i64}, {@code e4m3}; {@code boolean} for BOOL.
+     */
     public static String type(DType type) {
         return type == DType.BOOL ? "boolean" : suffix(type);
     }
@@ -94,15 +98,15 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
     private static String text(Class<?> beside, String file) {
         try (InputStream in = beside.getResourceAsStream(file)) {
             if (in == null) {
-                throw new IllegalStateException("no resource " + file + " beside " + beside.getName());
+                throw new IllegalStateException("no resource " + file + " next to " + beside.getName());
             }
             return new String(in.readAllBytes(), StandardCharsets.UTF_8);
         } catch (IOException e) {
-            throw new UncheckedIOException("resource " + file + " beside " + beside.getName(), e);
+            throw new UncheckedIOException("resource " + file + " next to " + beside.getName(), e);
         }
     }
 
-    /** As {@code gelu.cu HEAD=64}. */
+    /** Format: {@code gelu.cu HEAD=64}. */
     @Override
     public String toString() {
         StringBuilder text = new StringBuilder(file);

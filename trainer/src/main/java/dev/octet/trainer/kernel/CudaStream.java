@@ -1,25 +1,25 @@
 package dev.octet.trainer.kernel;
 
 /**
- * Where CUDA twins write their work; each piece runs when those before it are through. Nothing runs while it is written.
+ * Receives the work that CUDA twins emit. The work runs in order, each item after the previous one has completed. Nothing runs while it is
+ * emitted.
  *
- * <p>Addresses passed to it are used again at every run, so they must be those of the twin's operands, of {@link #workspace} or of {@link
- * #table}.
+ * <p>Addresses are reused in every run, so they must come from the twin's operands, {@link #workspace} or {@link #table}.
  */
 public interface CudaStream {
-    /** Multiprocessors of the GPU, for the size of a grid that strides over its problem. */
+    /** Number of multiprocessors, to size the grid of a grid-stride loop. */
     int multiprocessors();
 
-    /** Compute capability, ten times the major number and the minor one: 89 for Ada, 90 for Hopper, 100 for Blackwell. */
+    /** Compute capability, 10 · major + minor: 89 for Ada, 90 for Hopper, 100 for Blackwell. */
     int capability();
 
     /**
      * A launch of a kernel.
      *
      * @param kernel its name in the source
-     * @param arguments in the kernel's order: {@link CudaTensor} or Long for pointers and 64-bit numbers, Integer, Float, Double; 0L where a
-     *     pointer is absent
-     * @throws IllegalArgumentException for an argument of another type
+     * @param arguments in the kernel's order: {@link CudaTensor} or Long for pointers and 64-bit numbers, Integer, Float, Double; 0L for an
+     *     absent pointer
+     * @throws IllegalArgumentException when an argument has another type
      */
     void launch(CudaSource source, String kernel, Grid grid, Object... arguments);
 
@@ -33,35 +33,35 @@ public interface CudaStream {
     void zero(long at, long bytes);
 
     /**
-     * Device memory for the work of the step that is being written, aligned to 256; its old content is meaningless. Several calls within one
-     * step give different memory; steps use the same.
+     * Temporary device memory for the current step, aligned to 256 bytes, with undefined contents. Calls within one step return different
+     * memory; different steps share it.
      */
     long workspace(long bytes);
 
     /**
-     * Numbers that lie in device memory as long as the program does: addresses of many tensors for one launch, or strides.
+     * Constant numbers in device memory with the lifetime of the program: addresses of many tensors for one launch, or strides.
      *
-     * @return address of the first, aligned to 256
+     * @return address of the first number, aligned to 256 bytes
      */
     long table(long... words);
 
     /**
-     * Memory for another form of an operand, such as its transpose, which the step that makes the operand fills, too. Asked for by steps that
-     * read it.
+     * Memory for another form of an operand, for example its transpose. A step that reads the operand requests it; the step that computes
+     * the operand fills it.
      *
-     * @param form what it is called between the two steps
-     * @return its address, aligned to 256; it lasts as long as the program
+     * @param form name by which the two steps refer to it
+     * @return its address, aligned to 256 bytes; valid for the lifetime of the program
      */
     long derived(CudaTensor of, String form, long bytes);
 
-    /** Where a later step asks for another form of what this step makes ({@link #derived}); 0 where none does. */
+    /** Address of a form of this step's result that a later step requested ({@link #derived}); 0 when no step did. */
     long wanted(CudaTensor of, String form);
 
     /**
      * Blocks and threads of a launch.
      *
-     * @param threads of a block, in one dimension; a multiple of 32, at most 1024
-     * @param sharedBytes of dynamic shared memory of a block
+     * @param threads per block, in one dimension; a multiple of 32, at most 1024
+     * @param sharedBytes dynamic shared memory per block
      */
     record Grid(long x, int y, int z, int threads, int sharedBytes) {
         public Grid {
@@ -73,17 +73,17 @@ public interface CudaStream {
             }
         }
 
-        /** A row of blocks. */
+        /** A one-dimensional grid. */
         public static Grid of(long blocks, int threads) {
             return new Grid(blocks, 1, 1, threads, 0);
         }
 
-        /** Enough blocks that each thread has {@code each} of {@code count} elements; one block at least. */
+        /** Enough blocks to give each thread {@code each} of {@code count} elements; at least one. */
         public static Grid over(long count, int threads, int each) {
             return of(Math.max(1, Math.ceilDiv(count, (long) threads * each)), threads);
         }
 
-        /** The same with dynamic shared memory. */
+        /** This grid with dynamic shared memory. */
         public Grid withShared(int bytes) {
             return new Grid(x, y, z, threads, bytes);
         }

@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 
 /**
- * Elements in a CUDA device's memory, row-major, little-endian, {@code type.byteSize()} bytes.
+ * A tensor in device memory, row-major, little-endian, {@code type.byteSize()} bytes.
  *
  * @param address in the device's address space, a multiple of 64
  */
@@ -29,7 +29,7 @@ public record CudaTensor(OperandType type, long address) {
         return type.byteSize();
     }
 
-    /** Name of the element type in kernels' names, as {@code octet.cuh} spells it: {@code f32}, {@code bf16}, {@code i64}. */
+    /** Suffix of kernel names for the element type, as in {@code octet.cuh}: {@code f32}, {@code bf16}, {@code i64}. */
     public String suffix() {
         return CudaSource.suffix(type.dtype());
     }

@@ -1,6 +1,6 @@
 package dev.octet.trainer.kernel;
 
-/** What {@link VectorMath} offers; see there. */
+/** The functions of {@link VectorMath}, documented there. */
 interface ElementaryFunctions {
     void exp(float[] x, int from, float[] y, int to, int n);
 

@@ -1,8 +1,8 @@
 package dev.octet.trainer.kernel;
 
-/** How many elements become one. */
+/** A reduction of several elements to one. */
 public enum Fold {
-    /** Added. */
+    /** Sum. */
     SUM {
         @Override
         float start() {
@@ -19,7 +19,7 @@ public enum Fold {
             VectorMath.add(from, first, to, at, n);
         }
     },
-    /** The largest; NaN when one is NaN. */
+    /** Maximum; NaN when any element is NaN. */
     MAX {
         @Override
         float start() {
@@ -39,12 +39,12 @@ public enum Fold {
         }
     };
 
-    /** What no elements give. */
+    /** Neutral element, the result for no elements. */
     abstract float start();
 
-    /** {@code n} elements made one. */
+    /** Reduces {@code n} elements. */
     abstract float of(float[] x, int from, int n);
 
-    /** Each of {@code n} elements of {@code from} joined with what {@code to} has. */
+    /** Combines {@code n} elements of {@code from} elementwise into {@code to}. */
     abstract void into(float[] to, int at, float[] from, int first, int n);
 }

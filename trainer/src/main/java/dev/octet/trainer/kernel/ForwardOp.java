@@ -1,6 +1,6 @@
 package dev.octet.trainer.kernel;
 
-/** An operator without a backward half: no gradient flows through it, so its backward reads nothing and is never asked for. */
+/** An operator without a backward half: no gradient flows through it, so backward reads no values and is never called. */
 public interface ForwardOp extends Op {
     /** What a twin does when it is asked for the backward half all the same. */
     default IllegalStateException noBackward() {

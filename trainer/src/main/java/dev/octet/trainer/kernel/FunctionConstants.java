@@ -1,23 +1,23 @@
 package dev.octet.trainer.kernel;
 
 /**
- * Constants of the elementary functions. Polynomials were fitted by weighted least squares towards the smallest largest relative error
- * (named behind each); the reductions are the usual ones (Cody and Waite, Software Manual for the Elementary Functions, 1980).
+ * Constants of the elementary functions. The polynomials were fitted by weighted least squares to minimise the largest relative error,
+ * which is given with each. The range reductions are the usual ones (Cody and Waite, Software Manual for the Elementary Functions, 1980).
  */
-@SuppressWarnings("FloatingPointLiteralPrecision") // nine digits name a float for certain
+@SuppressWarnings("FloatingPointLiteralPrecision") // nine digits identify a float uniquely
 final class FunctionConstants {
-    /** Adding 1.5·2^23 rounds to an integer and leaves it in the lowest bits. */
+    /** Adding 1.5·2^23 rounds to an integer, which is then in the lowest bits. */
     static final float ROUNDER = 12582912f;
 
     static final int ROUNDER_BITS = 0x4B400000;
     static final float LOG2_E = 1.44269504f;
 
-    /** ln 2 = LN2_HIGH + LN2_LOW; the first has 9 bits, so that products with exponents are exact. */
+    /** ln 2 = LN2_HIGH + LN2_LOW; LN2_HIGH has 9 bits, so its products with exponents are exact. */
     static final float LN2_HIGH = 0.693359375f;
 
     static final float LN2_LOW = -2.12194440e-4f;
 
-    /** Beyond, e^x is infinite or 0. */
+    /** e^x is infinite above this limit, and 0 below {@link #EXP_LOWEST}. */
     static final float EXP_HIGHEST = 89f;
 
     static final float EXP_LOWEST = -104f;
@@ -30,7 +30,7 @@ final class FunctionConstants {
     static final float EXP_3 = 8.36941879e-03f;
     static final float EXP_4 = 1.38131448e-03f;
 
-    /** Bits of sqrt(1/2): what numbers are brought above before their logarithm. */
+    /** Bits of sqrt(1/2), the lower end of the reduced range of the logarithm. */
     static final int SQRT_HALF_BITS = 0x3F3504F3;
 
     static final float SMALLEST_NORMAL = Float.MIN_NORMAL;
@@ -47,7 +47,7 @@ final class FunctionConstants {
     static final float LOG_6 = 1.27791151e-01f;
     static final float LOG_7 = -7.64610469e-02f;
 
-    /** Below, tanh is a polynomial, above, it is made from e^2x. */
+    /** tanh is a polynomial below this magnitude, and computed from e^2x above. */
     static final float TANH_SMALL = 0.625f;
 
     /** (tanh x - x) / x³ in x²: 4.4e-9. */
@@ -58,7 +58,7 @@ final class FunctionConstants {
     static final float TANH_3 = 2.06390880e-02f;
     static final float TANH_4 = -5.70498779e-03f;
 
-    /** Below, erf is a polynomial, above, 1 - e^-q(x), and from {@link #ERF_ONE} on 1. */
+    /** erf is a polynomial below this magnitude, 1 - e^-q(x) above, and 1 from {@link #ERF_ONE} on. */
     static final float ERF_SMALL = 1f;
 
     static final float ERF_ONE = 4f;

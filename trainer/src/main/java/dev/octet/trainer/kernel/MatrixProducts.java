@@ -6,13 +6,13 @@ import java.lang.foreign.MemorySegment;
 /** Matrix products, from a native library or in plain Java. */
 public interface MatrixProducts {
     /**
-     * One product {@code C = op(A)·op(B)} or {@code C += op(A)·op(B)}, row-major; op(A) is [m, k], op(B) is [k, n].
+     * A product {@code C = op(A)·op(B)} or {@code C += op(A)·op(B)}, row-major; op(A) is [m, k], op(B) is [k, n].
      *
-     * @param transposeA A lies as [k, m]
-     * @param transposeB B lies as [n, k]
-     * @param lda elements from one row of A to the next, as it lies
+     * @param transposeA whether A is [k, m] in memory
+     * @param transposeB whether B is [n, k] in memory
+     * @param lda elements from one row of A in memory to the next; ldb and ldc likewise
      * @param operands element type of A and B: F32, BF16 or F16; products are exact, sums are F32
-     * @param result element type of C: F32, or that of the operands
+     * @param result element type of C: F32, or the operands' type
      * @param accumulate whether the product is added to C
      */
     record Call(
@@ -52,12 +52,12 @@ public interface MatrixProducts {
         }
     }
 
-    /** What computes, for logs: {@code oneDNN 3.11, avx512_core_bf16}. */
+    /** Name of the implementation, for logs: {@code oneDNN 3.11, avx512_core_bf16}. */
     String name();
 
-    /** Computes in the calling thread only: for products inside one piece of {@link Parallel#pieces}. */
+    /** Computes on the calling thread only: for products inside a piece of {@link Parallel#pieces}. */
     void single(Call call, MemorySegment a, MemorySegment b, MemorySegment c);
 
-    /** Computes with the threads of {@code parallel}; the same bits for any number of them. Not to be called inside a piece. */
+    /** Computes with the threads of {@code parallel}; bitwise independent of their number. Must not be called inside a piece. */
     void shared(Call call, MemorySegment a, MemorySegment b, MemorySegment c, Parallel parallel);
 }

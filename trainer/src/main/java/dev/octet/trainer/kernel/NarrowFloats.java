@@ -3,7 +3,7 @@ package dev.octet.trainer.kernel;
 import dev.octet.quant.number.VectorUnit;
 import java.lang.foreign.MemorySegment;
 
-/** Runs of BF16 and F16 in memory as F32 in arrays: widened exactly, rounded to nearest even. Positions in memory are in elements. */
+/** Converts between BF16 or F16 in memory and F32 arrays: widens exactly, rounds to nearest even. Positions in memory are in elements. */
 interface NarrowFloats {
     /** The fastest there is here. */
     NarrowFloats BEST = VectorUnit.pays() ? new VectorNarrowFloats() : new ScalarNarrowFloats();

@@ -1,10 +1,10 @@
 package dev.octet.trainer.kernel;
 
-/** Reads an operator from a node. */
+/** Creates an operator from a node. */
 @FunctionalInterface
 public interface OpReader<O extends Op> {
     /**
-     * The operator with its attributes and the types of its outputs.
+     * Creates the operator, with attributes and output types.
      *
      * @throws dev.octet.formats.error.UnsupportedModelException when an attribute or type is not supported
      */

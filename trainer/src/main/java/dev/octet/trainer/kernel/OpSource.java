@@ -10,14 +10,14 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What an operator is read from: a node at concrete shapes.
+ * Source of an operator: a node with concrete shapes.
  *
- * @param inputs types of the node's inputs; null for absent optional ones
- * @param constants values of those inputs that are constants (shapes, axes, scalars); null for others
+ * @param inputs types of the node's inputs; null for absent optional inputs
+ * @param constants values of constant inputs (shapes, axes, scalars); null for other inputs
  * @param opset version of the operator's domain
  */
 public record OpSource(Node node, List<@Nullable OperandType> inputs, List<@Nullable Tensor> constants, long opset) {
-    /** Whether input {@code i} is there. */
+    /** Whether input {@code i} is present. */
     public boolean has(int i) {
         return i < inputs.size() && inputs.get(i) != null;
     }
@@ -38,19 +38,19 @@ public record OpSource(Node node, List<@Nullable OperandType> inputs, List<@Null
     /**
      * The integers of constant input {@code i} (I64 or I32).
      *
-     * @throws UnsupportedModelException when it is computed while the model runs
+     * @throws UnsupportedModelException when it is not constant
      */
     public long[] longs(int i) {
         Tensor t = i < constants.size() ? constants.get(i) : null;
         if (t == null) {
             throw refusal(
-                    "input " + i + " ('" + node.input(i) + "') is computed while the model runs",
+                    "input " + i + " ('" + node.input(i) + "') is computed at run time",
                     "export the model with this input constant; training needs fixed shapes");
         }
         return new CpuTensor(new OperandType(t.dtype(), t.shape()), t.bytes()).toLongs();
     }
 
-    /** The number that input {@code i} is, when it is a constant of one element; empty otherwise. */
+    /** Value of input {@code i} if it is a constant of one element; otherwise empty. */
     public OptionalDouble number(int i) {
         Tensor t = i < constants.size() ? constants.get(i) : null;
         if (t == null || t.shape().elementCount() != 1) {
@@ -60,34 +60,34 @@ public record OpSource(Node node, List<@Nullable OperandType> inputs, List<@Null
     }
 
     /**
-     * Position of an axis of input 0's shape.
+     * Index of an axis of a shape with {@code rank} axes; negative axes count from the end.
      *
      * @throws UnsupportedModelException when the shape has no such axis
      */
     public int axis(long axis, int rank) {
         if (axis < -rank || axis >= rank) {
             throw refusal(
-                    "axis " + axis + " is outside of a shape of " + rank + " axes",
+                    "axis " + axis + " is out of range for a shape of " + rank + " axes",
                     "the model is damaged; export it again");
         }
         return (int) (axis < 0 ? axis + rank : axis);
     }
 
     /**
-     * The shape that the inputs {@code 0 .. n-1} have together after broadcasting.
+     * Broadcast shape of the inputs {@code 0 .. n-1}.
      *
-     * @throws UnsupportedModelException when they do not fit
+     * @throws UnsupportedModelException when they are incompatible
      */
     public Shape broadcast(int n) {
         List<Shape> shapes =
                 IntStream.range(0, n).mapToObj(i -> input(i).shape()).toList();
         return Broadcast.shape(shapes)
                 .orElseThrow(() -> refusal(
-                        "its inputs of shapes " + shapes + " do not broadcast",
+                        "the input shapes " + shapes + " do not broadcast",
                         "the model is damaged; export it again"));
     }
 
-    /** An error that says which node cannot be trained, and why. */
+    /** The exception for a node that cannot be trained, with the reason. */
     public UnsupportedModelException refusal(String what, String fix) {
         return new UnsupportedModelException(
                 node.opType() + " cannot be trained: " + what, "node '" + node.id() + "'", fix);

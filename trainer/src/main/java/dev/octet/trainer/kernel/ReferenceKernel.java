@@ -1,16 +1,16 @@
 package dev.octet.trainer.kernel;
 
 /**
- * The twin that is law: plain loops over doubles, written to be read, the derivation linked. Other twins are tested against it, and
- * it against finite differences of its own forward.
+ * Reference twin of an operator: plain loops over doubles, written for readability, with a link to the derivation. Other twins are tested
+ * against it; it is tested against finite differences of its own forward half.
  *
- * <p>Arrays are row-major; integers and truth values are doubles, too. Gradients are zero on entry and never accumulate.
+ * <p>Arrays are row-major; integers and booleans are doubles, too. Gradients are zero on entry and never accumulate.
  */
 public interface ReferenceKernel<O extends Op> {
     /** Computes the outputs and saved values. */
     void forward(O op, Frame<double[]> frame);
 
-    /** Computes the wanted gradients. */
+    /** Computes the requested gradients. */
     void backward(O op, Frame<double[]> frame);
 
     /** A twin of an operator without a backward half. */

@@ -3,39 +3,39 @@ package dev.octet.trainer.kernel;
 import java.util.Arrays;
 
 /**
- * Gradients of operands that were repeated by broadcasting: one sweep over the result computes the gradients of all operands tile by
- * tile and sums those of repetitions. Work is cut along the outermost axis by size alone; where an operand is repeated along that axis
- * (a bias), each piece has sums of its own, added in the order of the pieces; so the bits do not depend on threads.
+ * Gradients of broadcast operands: one sweep over the result computes the gradients of all operands tile by tile, and sums those of
+ * repeated elements. Work is split along the outermost axis by size alone; where an operand is repeated along that axis (a bias), each
+ * piece has its own sums, which are added in piece order. Thus results are bitwise independent of the number of threads.
  */
 public final class RepeatedGradient {
-    /** Pieces a sum is cut into at most. */
+    /** Maximum number of pieces of a sum. */
     private static final long PIECES = 64;
 
-    /** Elements all sums of the pieces of one operand have together, at most: 32 MiB. */
+    /** Maximum total number of elements of an operand's sums over all pieces: 32 MiB. */
     private static final long SUMS = 8L << 20;
 
     private RepeatedGradient() {}
 
-    /** What computes a tile. */
+    /** Computes one tile. */
     public interface Tiles {
         /**
-         * Computes the wanted gradients at the result's elements {@code from .. from + n - 1}.
+         * Computes the requested gradients at elements {@code from .. from + n - 1} of the result.
          *
          * @param scratch tiles for the upstream gradient and the operands
-         * @param gradients a tile for each operand; those not wanted are left alone
+         * @param gradients one tile per operand; those not requested are left unchanged
          */
         void compute(long from, int n, float[][] scratch, float[][] gradients);
     }
 
-    /** Computes and writes the wanted gradients of the operands {@code 0 .. operands - 1}. */
+    /** Computes and writes the requested gradients of the operands {@code 0 .. operands - 1}. */
     public static void run(Broadcast broadcast, int operands, Frame<CpuTensor> frame, CpuContext cpu, Tiles tiles) {
         run(Fold.SUM, broadcast, operands, frame, cpu, tiles);
     }
 
     /**
-     * Folds what tiles hold at repetitions of one operand.
+     * Folds tile values of repeated elements of one operand.
      *
-     * @param target the operand's elements, in row-major order
+     * @param target receives the operand's elements, row-major
      */
     public static void fold(Fold fold, Broadcast broadcast, float[] target, CpuContext cpu, Tiles tiles) {
         run(fold, broadcast, 1, new OneGradient(CpuTensor.of(target)), cpu, tiles);
@@ -100,7 +100,7 @@ public final class RepeatedGradient {
         gradient.write(0, total, 0, total.length);
     }
 
-    /** A frame that holds the target of one fold. */
+    /** A frame with only the target of a fold. */
     private record OneGradient(CpuTensor target) implements Frame<CpuTensor> {
         @Override
         public boolean hasInput(int i) {
@@ -151,7 +151,7 @@ public final class RepeatedGradient {
         private final float[][] scratch;
         private final float[][] gradients;
 
-        /** For each operand whose gradient is summed, the sums of this piece; for others null. */
+        /** Sums of this piece for each operand whose gradient is summed; null for other operands. */
         private final float[][] sums;
 
         private final long[] base;
@@ -200,7 +200,7 @@ public final class RepeatedGradient {
             }
         }
 
-        /** Writes the sums that no other piece adds to. */
+        /** Writes the sums that belong to this piece alone. */
         void writeSlices() {
             for (int k = 0; k < sums.length; k++) {
                 if (isSummed(k) && broadcast.outerStride(k) != 0) {

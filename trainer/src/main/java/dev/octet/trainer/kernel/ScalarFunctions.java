@@ -5,11 +5,11 @@ import static dev.octet.trainer.kernel.FunctionConstants.*;
 import dev.octet.quant.number.FusedMultiplyAdd;
 
 /**
- * One by one; the law for {@link VectorFunctions}, which computes the same bits, but sums in another order. Sums are kept in double precision:
- * one chain of floats would lose what a vector's many short ones keep.
+ * Scalar implementation, and the reference for {@link VectorFunctions}, which gives the same bits except for sums, whose order differs.
+ * Sums use double precision: a single chain of float additions would lose what the many short chains of a vector keep.
  */
 final class ScalarFunctions implements ElementaryFunctions {
-    /** e^x = 2^k·e^r, |r| <= ln(2)/2; 2^k in two factors, so that neither over- nor underflows before the product does. */
+    /** e^x = 2^k·e^r, |r| <= ln(2)/2; 2^k is split into two factors, so that neither over- nor underflows before the product does. */
     static float exp(float x) {
         float bounded = x > EXP_HIGHEST ? EXP_HIGHEST : x < EXP_LOWEST ? EXP_LOWEST : x;
         float shifted = FusedMultiplyAdd.of(bounded, LOG2_E, ROUNDER);

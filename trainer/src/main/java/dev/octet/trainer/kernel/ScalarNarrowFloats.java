@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
 import java.lang.foreign.MemorySegment;
 
-/** One by one. */
+/** Scalar implementation. */
 final class ScalarNarrowFloats implements NarrowFloats {
     @Override
     public void readBf16(MemorySegment from, long first, float[] to, int at, int n) {

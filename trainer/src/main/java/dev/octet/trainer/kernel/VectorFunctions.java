@@ -10,20 +10,20 @@ import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * On vectors; the formulas are those of {@link ScalarFunctions}, which also takes the elements that fill no vector. Loading this class
- * needs the module {@code jdk.incubator.vector}.
+ * Vector implementation, with the formulas of {@link ScalarFunctions}, which also processes the elements that do not fill a vector. Loading
+ * this class requires the module {@code jdk.incubator.vector}.
  */
-@SuppressWarnings("ReferenceEquality") // whether two arrays are one, not whether they are alike
+@SuppressWarnings("ReferenceEquality") // identity of arrays, not equality
 final class VectorFunctions implements ElementaryFunctions {
     private static final VectorSpecies<Float> FLOATS = FloatVector.SPECIES_PREFERRED;
     private static final int LANES = FLOATS.length();
 
-    /** For the elements that fill no vector. */
+    /** For the elements that do not fill a vector. */
     private static final ElementaryFunctions SINGLE = new ScalarFunctions();
 
     /**
-     * The sum of the lanes, halves onto halves. (The order of {@code reduceLanes(ADD)} is not specified, and is another one before and
-     * after compilation: the same step would give other bits later in a run.)
+     * Sum of the lanes, by repeated halving. (The order of {@code reduceLanes(ADD)} is unspecified and differs before and after JIT
+     * compilation: the same step would give different bits later in a run.)
      */
     private static float total(float[] lanes) {
         for (int width = lanes.length / 2; width > 0; width /= 2) {
@@ -34,7 +34,7 @@ final class VectorFunctions implements ElementaryFunctions {
         return lanes[0];
     }
 
-    /** A loop over a run: {@code y = f(x, y)}. The length is a multiple of that of vectors. */
+    /** A loop over consecutive elements: {@code y = f(x, y)}. The length is a multiple of the vector length. */
     @FunctionalInterface
     private interface Pass {
         void run(float[] x, int from, float[] y, int to, int n);
@@ -49,14 +49,15 @@ final class VectorFunctions implements ElementaryFunctions {
     };
 
     /**
-     * Functions with an exponential and polynomials of their own, as three loops over the run, which lies in the first cache: what is to be
-     * raised to, the exponential, the rest.
+     * Functions that combine an exponential with polynomials, as three loops over elements that fit the first-level cache: the exponent,
+     * the exponential, the rest.
      *
-     * <p>Each loop is written out in full. A method of ours that takes or gives a vector is not always inlined (a large caller has used up what the
-     * compiler grants it), and then the vectors are objects, which is some ten times slower; the methods of the Vector API always are.
+     * <p>Each loop is written out in full. The JIT compiler does not always inline our own methods that take or return vectors (a large
+     * caller has used up its inlining budget); the vectors then become objects, which is about ten times slower. Methods of the Vector API
+     * are always inlined.
      */
     private static void inPasses(Pass[] passes, float[] x, int from, float[] y, int to, int n) {
-        // the first pass overwrites what the last reads
+        // the first pass overwrites elements that the last one reads
         float[] kept = x == y ? Arrays.copyOfRange(x, from, from + n) : x;
         int start = x == y ? 0 : from;
         for (Pass pass : passes) {
@@ -76,8 +77,8 @@ final class VectorFunctions implements ElementaryFunctions {
         FloatVector p4 = FloatVector.broadcast(FLOATS, EXP_4);
         for (int i = to; i < to + n; i += LANES) {
             FloatVector v = FloatVector.fromArray(FLOATS, y, i);
-            // what becomes 0 is not computed: underflows take processors a hundred times as long, and half of a causal
-            // mask is such
+            // elements that become 0 are skipped: underflow is about a hundred times slower on processors, and half of a causal mask
+            // underflows
             VectorMask<Float> zero = v.lt(EXP_LOWEST);
             FloatVector bounded = v.blend(EXP_HIGHEST, v.compare(VectorOperators.GT, EXP_HIGHEST))
                     .blend(0f, zero);
@@ -154,7 +155,7 @@ final class VectorFunctions implements ElementaryFunctions {
         }
     }
 
-    /** log(1 - erf |x|), for 1 and more. */
+    /** log(1 - erf |x|), for |x| >= 1. */
     private static void logErfc(float[] x, int from, float[] y, int to, int n) {
         FloatVector p6 = FloatVector.broadcast(FLOATS, ERFC_6);
         for (int i = 0; i < n; i += LANES) {

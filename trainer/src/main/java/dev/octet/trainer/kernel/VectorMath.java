@@ -3,15 +3,15 @@ package dev.octet.trainer.kernel;
 import dev.octet.quant.number.VectorUnit;
 
 /**
- * Elementary functions, sums and products over runs of floats, on the vectors of the processor where the module {@code
- * jdk.incubator.vector} is there and products are added with one rounding, else one by one with the same formulas: a result does not depend on where in a run an element stands,
- * nor on the width of vectors. (Sums do: their order is that of the vectors.)
+ * Elementary functions, sums and dot products over consecutive floats. Uses vectors if the module {@code jdk.incubator.vector} is present
+ * and the processor has fused multiply-add, otherwise scalar code with the same formulas. A result does not depend on the element's
+ * position or on the vector width. (Sums do: they are added in vector order.)
  *
- * <p>Largest errors in units in the last place of F32, over a sweep of all ranges ({@code VectorMathTest}): exp 1, log 1, tanh 2, erf 1.1,
- * sigmoid 2.1, softplus 2.4. Infinities and NaN go where {@link Math} sends them; results below the smallest normal float are within one step
- * of the subnormal ones, sigmoid's are 0.
+ * <p>Largest errors in F32 ulps, over a sweep of all ranges ({@code VectorMathTest}): exp 1, log 1, tanh 2, erf 1.1, sigmoid 2.1, softplus
+ * 2.4. Infinities and NaN are handled as in {@link Math}. Results below the smallest normal float are accurate to one subnormal step; those
+ * of sigmoid are 0.
  *
- * <p>Target and source may be the same array at the same place.
+ * <p>Source and destination may be the same array at the same offset.
  */
 public final class VectorMath {
     private static final ElementaryFunctions RUNS = choose();
@@ -37,7 +37,7 @@ public final class VectorMath {
         RUNS.exp(x, from, y, to, n);
     }
 
-    /** {@code y = e^(x - shift)}; returns their sum. What softmax is made of. */
+    /** {@code y = e^(x - shift)}; returns the sum of y. Used by softmax. */
     public static float expOfDifference(float[] x, int from, float shift, float[] y, int to, int n) {
         return RUNS.expOfDifference(x, from, shift, y, to, n);
     }
@@ -68,16 +68,16 @@ public final class VectorMath {
     }
 
     /**
-     * {@code y = mask <= 0 ? b : a} of the first {@code n} elements; a NaN takes a. (The compiler makes no vectors of a loop that
-     * chooses between floats.)
+     * {@code y = mask <= 0 ? b : a} for the first {@code n} elements; a NaN in the mask selects a. (The JIT compiler does not vectorise
+     * loops that select between floats.)
      */
     public static void select(float[] mask, float[] a, float[] b, float[] y, int n) {
         RUNS.select(mask, a, b, y, n);
     }
 
     /**
-     * {@code to += from}, {@code n} elements. (The compiler makes no vectors of such a loop when it cannot tell that two runs of
-     * different starts do not overlap.)
+     * {@code to += from}, {@code n} elements. (The JIT compiler does not vectorise this loop unless it can prove that the two ranges do not
+     * overlap.)
      */
     public static void add(float[] from, int first, float[] to, int at, int n) {
         RUNS.add(from, first, to, at, n);
@@ -88,12 +88,12 @@ public final class VectorMath {
         return RUNS.sum(x, from, n);
     }
 
-    /** The largest of {@code n} elements; -infinity of none, NaN when one is NaN. */
+    /** The largest of {@code n} elements; -infinity for none, NaN when any element is NaN. */
     public static float max(float[] x, int from, int n) {
         return RUNS.max(x, from, n);
     }
 
-    /** The sum of the products of {@code n} pairs. */
+    /** Dot product of {@code n} elements. */
     public static float dot(float[] a, int fromA, float[] b, int fromB, int n) {
         return RUNS.dot(a, fromA, b, fromB, n);
     }

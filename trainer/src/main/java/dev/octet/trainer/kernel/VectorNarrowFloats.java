@@ -11,8 +11,9 @@ import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * On vectors, with the bits of {@link ScalarNarrowFloats}, which takes what fills no vector. There is no vector of F16: it is widened and
- * rounded by integer shifts and one float addition. Loading this class needs the module {@code jdk.incubator.vector}.
+ * Vector implementation, with the same bits as {@link ScalarNarrowFloats}, which also processes the elements that do not fill a vector. The
+ * Vector API has no F16 vectors: F16 is widened and rounded with integer shifts and one float addition. Loading this class requires the
+ * module {@code jdk.incubator.vector}.
  */
 final class VectorNarrowFloats implements NarrowFloats {
     private static final VectorSpecies<Integer> INTS = IntVector.SPECIES_PREFERRED;
@@ -37,14 +38,14 @@ final class VectorNarrowFloats implements NarrowFloats {
     /** The smallest normal F16 as F32. */
     private static final int NORMAL_FROM = 113 << 23;
 
-    /** 65520, from which on everything rounds to infinity. */
+    /** Bits of 65520, from which on everything rounds to infinity. */
     private static final int OVERFLOW_FROM = 0x477FF000;
 
     private final ScalarNarrowFloats scalar = new ScalarNarrowFloats();
 
     @Override
     public void readBf16(MemorySegment from, long first, float[] to, int at, int n) {
-        MemorySegment run = from.asSlice(first * 2, n * 2L); // offsets within it are ints: checks leave the loop
+        MemorySegment run = from.asSlice(first * 2, n * 2L); // int offsets into the slice let the JIT hoist bounds checks out of the loop
         int i = 0;
         for (; i <= n - LANES; i += LANES) {
             ((IntVector) ShortVector.fromMemorySegment(SHORTS, run, i * 2L, LE)
@@ -84,7 +85,7 @@ final class VectorNarrowFloats implements NarrowFloats {
                     magnitude.lanewise(VectorOperators.LSHL, HALF_SHIFT).add(HALF_REBIAS);
             IntVector subnormal =
                     magnitude.or(HALF_MAGIC).reinterpretAsFloats().sub(0.5f).reinterpretAsInts();
-            IntVector quiet = normal.or(EXPONENT); // infinity keeps no mantissa, NaN its payload
+            IntVector quiet = normal.or(EXPONENT); // infinity has no mantissa, NaN keeps its payload
             VectorMask<Integer> special = magnitude.compare(VectorOperators.GE, HALF_INFINITY);
             VectorMask<Integer> nan = magnitude.compare(VectorOperators.GT, HALF_INFINITY);
             normal.blend(subnormal, magnitude.compare(VectorOperators.LT, HALF_SMALLEST_NORMAL))
@@ -114,7 +115,7 @@ final class VectorNarrowFloats implements NarrowFloats {
                     .add(0.5f)
                     .reinterpretAsInts()
                     .sub(HALF_MAGIC);
-            // the upper bits of a NaN's payload, made quiet, as processors do
+            // upper bits of a NaN's payload, made quiet, like hardware conversions
             IntVector nan = magnitude
                     .lanewise(VectorOperators.LSHR, HALF_SHIFT)
                     .and(0x3FF)

@@ -3,22 +3,22 @@ package dev.octet.trainer.optimizer;
 import java.util.List;
 
 /**
- * An optimizer and its numbers, apart from the learning rate, which changes from step to step. Maths, names and defaults are torch's.
+ * An optimizer and its hyperparameters, except for the learning rate, which varies by step. Maths, names and defaults are torch's.
  */
 public sealed interface Optimizer {
     /** Weight decay of parameters that are not exempt. */
     double weightDecay();
 
-    /** The same with another weight decay. */
+    /** This optimizer with another weight decay. */
     Optimizer withWeightDecay(double decay);
 
-    /** Names of what is remembered for each parameter, as torch's {@code state_dict} has them; each has the parameter's shape, in F32. */
+    /** Names of the per-parameter buffers, as in torch's {@code state_dict}; each has the parameter's shape, in F32. */
     List<String> memory();
 
     /**
      * torch.optim.SGD.
      *
-     * @param momentum 0 by default: no buffer then
+     * @param momentum 0 by default, which needs no buffer
      * @param dampening 0 by default
      * @param weightDecay 0 by default; added to the gradient
      * @param nesterov needs momentum and no dampening
@@ -31,7 +31,7 @@ public sealed interface Optimizer {
                     "Nesterov with momentum " + momentum + " and dampening " + dampening);
         }
 
-        /** torch's defaults with a momentum. */
+        /** torch's defaults with {@code momentum}. */
         public static Sgd of(double momentum) {
             return new Sgd(momentum, 0, 0, false);
         }

@@ -1,24 +1,24 @@
 package dev.octet.trainer.optimizer;
 
 /**
- * The learning rate over a run, as a factor of the highest one. The formulas are those of the transformers library ({@code
- * get_constant_schedule_with_warmup} and its like).
+ * The learning rate over a run, as a factor of the peak. The formulas are those of the transformers library
+ * ({@code get_constant_schedule_with_warmup} etc.).
  *
- * @param warmup steps in which the factor rises from 0 in a line; the first step of a warm-up has factor 0
+ * @param warmup steps over which the factor rises linearly from 0; the first step has factor 0
  * @param steps of the whole run
  */
 public record Schedule(Shape shape, long warmup, long steps) {
-    /** What follows the warm-up. */
+    /** Shape after the warm-up. */
     public enum Shape {
-        /** 1 to the end. */
+        /** 1 until the end. */
         CONSTANT,
-        /** Down to 0 in a line. */
+        /** Linear decay to 0. */
         LINEAR,
-        /** Down to 0 as half a cosine. */
+        /** Cosine decay to 0 (half a period). */
         COSINE
     }
 
-    /** Factor of the step that follows {@code done} completed ones. */
+    /** Factor of the step after {@code done} completed steps. */
     public double factor(long done) {
         if (done < warmup) {
             return (double) done / Math.max(1, warmup);

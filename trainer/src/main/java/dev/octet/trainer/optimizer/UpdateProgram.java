@@ -20,23 +20,23 @@ import java.util.function.Predicate;
 import java.util.regex.Pattern;
 
 /**
- * The steps from gradients to new parameters, as a program of its own: it depends on no batch shape. It shares parameters and gradients
- * with the training programs through the device's memory, where values of the same name are the same.
+ * A program from gradients to new parameters. It is separate because it does not depend on batch shapes. It shares parameters and gradients
+ * with the training programs through the device's memory, where values with the same name share storage.
  *
- * <p>Before {@code run(UPDATE)}, the learning rate is written to {@link #learningRate} and, with loss scaling, 1 / scale to {@link
- * #unscale}. Afterwards {@link #norm} is the norm of all gradients, unscaled, before clipping. When it or a loss is not finite, {@link
- * #nonFinite} is 1 and parameters, moments and {@link #step} are as they were.
+ * <p>Before {@code run(UPDATE)}, the caller writes the learning rate to {@link #learningRate} and, with loss scaling, 1 / scale to
+ * {@link #unscale}. Afterwards {@link #norm} is the unscaled global gradient norm before clipping. If the norm or a loss is not finite,
+ * {@link #nonFinite} is 1, and parameters, moments and {@link #step} are unchanged.
  *
- * @param program its steps are all of {@link Phase#UPDATE}
- * @param learningRate F32, 0 at first
- * @param unscale F32, what gradients are multiplied by; 1 at first
- * @param badLoss F32, 1 when a loss of the step was not finite ({@link Program#LOSS_NON_FINITE}); set to 0 before a step begins
+ * @param program all its steps are {@link Phase#UPDATE}
+ * @param learningRate F32, initially 0
+ * @param unscale F32 factor of the gradients, initially 1
+ * @param badLoss F32, 1 when a loss of the step was not finite ({@link Program#LOSS_NON_FINITE}); the caller sets it to 0 before each step
  * @param norm F32
- * @param factor F32, what gradients were multiplied by: {@code unscale} and the clipping together
+ * @param factor F32, total factor of the gradients: {@code unscale} and clipping
  * @param nonFinite F32, 0 or 1
- * @param step F32, how many steps counted so far: it belongs to a checkpoint
- * @param memory what the optimizer remembers, by parameter and torch's name ({@code exp_avg}): it belongs to a checkpoint
- * @param squares Σ g² of each parameter's gradient, F64, not unscaled: not finite for those that are not
+ * @param step F32, number of updates so far; part of a checkpoint
+ * @param memory the optimizer's buffers, by parameter and torch's name ({@code exp_avg}); part of a checkpoint
+ * @param squares Σ g² of each parameter's scaled gradient, F64; not finite if the gradient is not
  */
 public record UpdateProgram(
         Program program,
@@ -57,11 +57,11 @@ public record UpdateProgram(
     }
 
     /**
-     * The update of all parameters that {@code training} has gradients of.
+     * The update of all parameters that have gradients in {@code training}.
      *
-     * @param training a program with a backward half; programs of other shapes have the same parameters and gradients
-     * @param noDecay parameters with one of these anywhere in the name have no weight decay
-     * @param maxNorm largest norm of all gradients together; infinity for no clipping
+     * @param training a program with a backward half; programs for other shapes have the same parameters and gradients
+     * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
+     * @param maxNorm largest allowed global gradient norm; infinity for no clipping
      */
     public static UpdateProgram of(Program training, Optimizer optimizer, List<Pattern> noDecay, double maxNorm) {
         Predicate<String> decays =

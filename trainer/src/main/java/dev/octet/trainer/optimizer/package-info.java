@@ -1,6 +1,6 @@
 /**
- * How gradients change parameters: optimizers with their numbers, learning rates over a run, and the program of {@code UPDATE} steps
- * made of them, which runs on any device.
+ * Parameter updates: optimizers and their hyperparameters, learning-rate schedules, and the program of {@code UPDATE} steps, which runs on
+ * any device.
  */
 @NullMarked
 package dev.octet.trainer.optimizer;

@@ -12,16 +12,15 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where the values of one program lie that live within a micro-batch: offsets in one arena, so that values whose lives do not overlap
- * share memory.
+ * Memory plan of the values that live within a micro-batch: offsets in one arena, where values with disjoint lifetimes share memory.
  *
- * <p>A value lives from the first step that touches it to the last. Inputs and outputs live all the time: they are fed before the
- * steps and read behind them. A view and what it is a view of are one value here ({@link #root}).
+ * <p>A value lives from the first step that touches it to the last. Inputs and outputs live throughout: they are fed before the steps and
+ * read after them. A view and its origin are one value here ({@link #root}).
  *
- * <p>Placed are the largest first, each into the smallest gap that holds it between those placed already that live at the same time.
+ * <p>Values are placed by decreasing size, each in the smallest sufficient gap between the placed values that live at the same time.
  */
 public final class MemoryPlan {
-    /** Bytes that offsets are multiples of: a cache line, the widest vector. */
+    /** Alignment of offsets in bytes: a cache line, the widest vector. */
     public static final long ALIGNMENT = 64;
 
     private final int[] parent;
@@ -58,15 +57,15 @@ public final class MemoryPlan {
         place(lives(program, together));
     }
 
-    /** The plan of a program whose steps run one after the other. */
+    /** The plan of a program whose steps run sequentially. */
     public static MemoryPlan of(Program program) {
         return new MemoryPlan(program, List.of());
     }
 
     /**
-     * The plan of a program some of whose steps run together: no result of such a group lies where an operand of the group does.
+     * The plan of a program with groups of steps that run together: no result of a group overlaps an operand of the same group.
      *
-     * @param together groups of steps of the program, each in their order
+     * @param together groups of steps, each in program order
      */
     public static MemoryPlan of(Program program, Collection<List<Step>> together) {
         return new MemoryPlan(program, together);
@@ -80,7 +79,7 @@ public final class MemoryPlan {
         return at;
     }
 
-    /** {@code view} becomes another name of {@code of}; what does not lie in the arena stays the root. */
+    /** Makes {@code view} another name of {@code of}; a value outside the arena stays the root. */
     private void join(@Nullable Value of, @Nullable Value view, Step s) {
         if (of == null || view == null) {
             throw new IllegalStateException("a view without operands: " + s);
@@ -92,7 +91,7 @@ public final class MemoryPlan {
         }
         boolean viewIsTemporary = values.get(b).role() == ValueRole.TEMPORARY;
         if (!viewIsTemporary && values.get(a).role() != ValueRole.TEMPORARY) {
-            throw new IllegalStateException("neither " + of + " nor " + view + " can be a view of the other");
+            throw new IllegalStateException("" + of + " and " + view + " cannot share memory");
         }
         parent[viewIsTemporary ? b : a] = viewIsTemporary ? a : b;
     }
@@ -177,17 +176,17 @@ public final class MemoryPlan {
         return best >= 0 ? best : end;
     }
 
-    /** Bytes of the arena: the most that lives at one time, gaps included. */
+    /** Size of the arena in bytes: the peak of live memory, with gaps. */
     public long arenaBytes() {
         return arenaBytes;
     }
 
-    /** The value whose memory {@code value} lies in: itself, or what it is a view of. */
+    /** The value whose memory {@code value} uses: itself, or the origin of a view. */
     public Value root(Value value) {
         return values.get(find(value.id()));
     }
 
-    /** Whether {@code value} lies in the arena; what no step touches lies nowhere. */
+    /** Whether {@code value} is in the arena; values that no step touches are not. */
     public boolean isPlaced(Value value) {
         return offsets.containsKey(find(value.id()));
     }
@@ -195,17 +194,17 @@ public final class MemoryPlan {
     /**
      * Offset of {@code value} in the arena.
      *
-     * @throws IllegalStateException when it does not lie there
+     * @throws IllegalStateException when it is not in the arena
      */
     public long offset(Value value) {
         Long offset = offsets.get(find(value.id()));
         if (offset == null) {
-            throw new IllegalStateException(value + " does not lie in the arena");
+            throw new IllegalStateException(value + " is not in the arena");
         }
         return offset;
     }
 
-    /** Bytes of the program's lasting values of one role. */
+    /** Bytes of the program's persistent values with one role. */
     public static long bytes(Program program, ValueRole role) {
         return program.values().stream()
                 .filter(v -> v.role() == role)

@@ -1,8 +1,8 @@
 package dev.octet.trainer.program;
 
-/** When a step runs. One optimizer step: PREPARE once, FORWARD and BACKWARD for each micro-batch, UPDATE once. */
+/** Phase of a step. One optimizer step runs PREPARE once, FORWARD and BACKWARD for each micro-batch, UPDATE once. */
 public enum Phase {
-    /** After parameters changed: casts and quantises them once for all micro-batches. */
+    /** After parameter updates: casts and quantises parameters once for all micro-batches. */
     PREPARE,
     /** From inputs to outputs and the loss. */
     FORWARD,

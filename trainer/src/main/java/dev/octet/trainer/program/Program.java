@@ -11,15 +11,15 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Steps in order, and the values they work on.
+ * An ordered list of steps, and the values they operate on.
  *
- * @param values all, by id
- * @param steps in order of phases; within a phase in the order in which they run
- * @param inputs what is fed, by the graph's names; gradients of outputs that are fed are called {@link #UPSTREAM} and the output's name
- * @param outputs what can be read after FORWARD, by the graph's names; the loss is called {@link #LOSS}
- * @param gradients gradient of each trained parameter, by the parameter's name
- * @param constants the elements of each {@link ValueRole#CONSTANT} value; an executable has them from the start
- * @param initialStates F32 elements of each {@link ValueRole#STATE} value before the first step; one number fills all
+ * @param values all values, by id
+ * @param steps by phase; within a phase in execution order
+ * @param inputs values to feed, by the graph's names; a gradient of an output is named {@link #UPSTREAM} plus the output's name
+ * @param outputs values readable after FORWARD, by the graph's names; the loss is named {@link #LOSS}
+ * @param gradients gradient of each trained parameter, by parameter name
+ * @param constants elements of each {@link ValueRole#CONSTANT} value, loaded with the program
+ * @param initialStates F32 elements of each {@link ValueRole#STATE} value before the first step; a single number fills the tensor
  */
 public record Program(
         List<Value> values,
@@ -31,11 +31,11 @@ public record Program(
         Map<Value, List<Float>> initialStates) {
     /** Name of the loss among the outputs. */
     public static final String LOSS = "loss";
-    /** Name of the state that holds the gradient of the loss with respect to itself: loss scale / number of micro-batches. */
+    /** Name of the state from which backward starts, the gradient of the loss itself: loss scale / number of micro-batches. */
     public static final String LOSS_GRADIENT = "loss_gradient";
-    /** Name of the state that is 1 when a loss of the step was not finite; whoever begins a step sets it to 0. */
+    /** Name of the state that is 1 when a loss of the step was not finite; the caller of a step resets it to 0. */
     public static final String LOSS_NON_FINITE = "loss_non_finite";
-    /** Begins the name of an input that is the gradient of an output. */
+    /** Prefix of inputs that are gradients of outputs. */
     public static final String UPSTREAM = "upstream.";
 
     public Program {
@@ -52,7 +52,7 @@ public record Program(
         return Collections.unmodifiableMap(new LinkedHashMap<>(map));
     }
 
-    /** Values that outlive a micro-batch and that programs of other shapes share by name: parameters, states, gradients, prepared ones. */
+    /** Values that outlive a micro-batch, shared by name with programs for other shapes: parameters, states, gradients, prepared values. */
     public List<Value> lasting() {
         return values.stream().filter(v -> v.role().isShared()).toList();
     }
@@ -62,7 +62,7 @@ public record Program(
         return steps.stream().filter(s -> s.phase() == phase).toList();
     }
 
-    /** The program as text: the same program gives the same text, on any machine. */
+    /** The program as text; deterministic, the same on any machine. */
     public String text() {
         return new ProgramText(this).toString();
     }

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/** Collects values and steps, and makes a {@link Program} of them. Lasting values are made once for each name. */
+/** Collects values and steps into a {@link Program}. Persistent values are created once per name. */
 public final class ProgramBuilder implements Emitter {
     private final List<Value> values = new ArrayList<>();
     private final List<Step> steps = new ArrayList<>();
@@ -29,7 +29,7 @@ public final class ProgramBuilder implements Emitter {
         return v;
     }
 
-    /** The one value called {@code name}: lasting values of all roles share one space of names, as they share a device's memory. */
+    /** The only value with this name: persistent values of all roles share one namespace, as they do in device memory. */
     private Value once(String name, OperandType type, ValueRole role) {
         Value v = named.get(name);
         if (v == null) {
@@ -41,24 +41,24 @@ public final class ProgramBuilder implements Emitter {
         return v;
     }
 
-    /** What is fed under {@code name}. */
+    /** An input, fed under {@code name}. */
     public Value input(String name, OperandType type) {
         return inputs.computeIfAbsent(name, n -> make(n, type, ValueRole.INPUT));
     }
 
-    /** The weight called {@code name}. */
+    /** The weight named {@code name}. */
     public Value parameter(String name, OperandType type) {
         return once(name, type, ValueRole.PARAMETER);
     }
 
-    /** A constant with its elements; they are read when the program is loaded. */
+    /** A constant with its elements, which are read when the program is loaded. */
     public Value constant(String name, Tensor elements) {
         Value v = make(name, new OperandType(elements.dtype(), elements.shape()), ValueRole.CONSTANT);
         constants.put(v, elements);
         return v;
     }
 
-    /** The gradient of the parameter (or input) called {@code parameter}. */
+    /** The gradient of the parameter (or input) named {@code parameter}. */
     public Value gradient(String parameter, OperandType type) {
         return gradients.computeIfAbsent(parameter, p -> once("d:" + p, type, ValueRole.GRADIENT));
     }
@@ -86,7 +86,7 @@ public final class ProgramBuilder implements Emitter {
         return v;
     }
 
-    /** Lets {@code value} be read under {@code name} after FORWARD. */
+    /** Makes {@code value} readable under {@code name} after FORWARD. */
     public void output(String name, Value value) {
         outputs.put(name, value);
     }
@@ -102,20 +102,20 @@ public final class ProgramBuilder implements Emitter {
         add(new Step(phase, node, op, false, stepInputs, all, List.of(), List.of(), Set.of()));
     }
 
-    /** Appends a step as it is. */
+    /** Appends a complete step. */
     public void add(Step step) {
         steps.add(step);
     }
 
-    /** Steps so far, in the order in which they were appended. */
+    /** Steps so far, in the order they were appended. */
     public List<Step> steps() {
         return List.copyOf(steps);
     }
 
-    /** The program; its steps are in order of phases. */
+    /** Builds the program, with steps sorted by phase. */
     public Program build() {
         List<Step> ordered = new ArrayList<>(steps);
-        ordered.sort(Comparator.comparing(Step::phase)); // stable: within a phase as appended
+        ordered.sort(Comparator.comparing(Step::phase)); // stable: keeps the order within a phase
         return new Program(values, ordered, inputs, outputs, gradients, constants, states);
     }
 }

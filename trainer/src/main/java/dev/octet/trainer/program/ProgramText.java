@@ -6,7 +6,9 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** A program as stable text: values with their roles, then steps by phase. Constants are told by the digest of their elements. */
+/**
+ * Deterministic text of a program: values with their roles, then steps by phase. Constants are represented by digests of their elements.
+ */
 final class ProgramText {
     private final StringBuilder text = new StringBuilder();
 

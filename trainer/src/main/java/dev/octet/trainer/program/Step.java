@@ -8,15 +8,15 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One call of an operator's twin.
+ * One call of an operator, forward or backward.
  *
- * @param node id of the graph's node this comes from, for messages
- * @param backward whether the backward half is called
- * @param inputs as the operator numbers them; null where absent, or backward and not read
+ * @param node id of the graph node it comes from, for messages
+ * @param backward whether to call the operator's backward half
+ * @param inputs in the operator's order; null where absent, or where backward does not read them
  * @param outputs the operator's outputs and saved values; null where backward does not read them
- * @param upstream backward only: gradients of the outputs; null where there is none
- * @param gradients backward only: where gradients of the inputs go; null where not wanted
- * @param accumulated numbers of the inputs whose gradient is added to what is there
+ * @param upstream backward only: gradients of the outputs; null for outputs without a gradient
+ * @param gradients backward only: destinations of the inputs' gradients; null where not wanted
+ * @param accumulated indices of the inputs whose gradients are added to their destination
  */
 public record Step(
         Phase phase,
@@ -40,12 +40,12 @@ public record Step(
         return Collections.unmodifiableList(new ArrayList<>(list));
     }
 
-    /** What the step computes: outputs and saved values, or backward the gradients; null where there is none. */
+    /** Results of the step: outputs and saved values, or in backward the gradients; null where absent. */
     public List<@Nullable Value> results() {
         return backward ? gradients : outputs;
     }
 
-    /** Everything the step reads or writes, in a fixed order; a value may come twice. */
+    /** All values the step reads or writes, in a fixed order, possibly with repetitions. */
     public List<Value> operands() {
         List<Value> all = new ArrayList<>();
         for (List<@Nullable Value> list : List.of(inputs, outputs, upstream, gradients)) {
@@ -58,7 +58,7 @@ public record Step(
         return all;
     }
 
-    /** Whether nothing is computed: the result is another name of an operand's memory ({@link Op#isView}). */
+    /** Whether the step computes nothing: its result is a view of an operand's memory ({@link Op#isView}). */
     public boolean isView() {
         return op.isView();
     }

@@ -3,13 +3,13 @@ package dev.octet.trainer.program;
 import dev.octet.trainer.kernel.OperandType;
 
 /**
- * What a program computes with.
+ * An operand of a program's steps.
  *
  * @param id from 0, unique in its program
- * @param name the graph's name of it, or one made from that: {@code d:x} is the gradient of {@code x}
+ * @param name the graph's name, or one derived from it: {@code d:x} is the gradient of {@code x}
  */
 public record Value(int id, String name, OperandType type, ValueRole role) {
-    /** As {@code %12 x F32 [2, 3]}. */
+    /** Format: {@code %12 x F32 [2, 3]}. */
     @Override
     public String toString() {
         return "%" + id + " " + name + " " + type;

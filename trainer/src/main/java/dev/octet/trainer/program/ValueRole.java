@@ -1,23 +1,23 @@
 package dev.octet.trainer.program;
 
-/** Where a value comes from and how long it lives. */
+/** Origin and lifetime of a value. */
 public enum ValueRole {
-    /** Fed for each micro-batch; lives as long as the program's other memory, so it is fed before FORWARD and read in BACKWARD, too. */
+    /** Fed for each micro-batch; keeps its memory as long as the program: it is fed before FORWARD and may still be read in BACKWARD. */
     INPUT,
     /** A trained or frozen weight; lives as long as the run. In F32 it is the master weight. */
     PARAMETER,
     /** A constant of the graph that is never trained. */
     CONSTANT,
-    /** What recipes, optimizers and scalers remember from step to step: scales, amax histories, moments, loss scale, learning rate. */
+    /** State of recipes, optimizers and scalers from step to step: scales, amax histories, moments, loss scale, learning rate. */
     STATE,
-    /** Gradient of a parameter, summed over micro-batches; zeroed when a step begins. */
+    /** Gradient of a parameter, summed over micro-batches; zeroed at the start of a step. */
     GRADIENT,
-    /** Made in {@link Phase#PREPARE} and read until the next one: parameters cast or quantised once for all micro-batches. */
+    /** Computed in {@link Phase#PREPARE} and valid until the next one: parameters cast or quantised once for all micro-batches. */
     PREPARED,
-    /** Lives within one micro-batch, from the step that makes it to the last that reads it. */
+    /** Lives within one micro-batch, from the step that computes it to the last that reads it. */
     TEMPORARY;
 
-    /** Whether such values live in a device's memory, shared by name with programs of other shapes. */
+    /** Whether values with this role are in the device memory that programs for other shapes share by name. */
     public boolean isShared() {
         return switch (this) {
             case PARAMETER, STATE, GRADIENT, PREPARED -> true;

@@ -1,6 +1,6 @@
 /**
- * Programs: a graph at concrete shapes, forward and backward, as steps in order over values with planned lifetimes. Made by
- * {@code trainer.autodiff}; run by devices; printable, hashable, without a device.
+ * Programs: a graph with concrete shapes as an ordered list of forward and backward steps over values with planned lifetimes. Built by
+ * {@code trainer.autodiff}, run by devices; can be printed and hashed without a device.
  */
 @NullMarked
 package dev.octet.trainer.program;

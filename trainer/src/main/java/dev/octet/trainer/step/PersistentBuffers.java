@@ -123,7 +123,7 @@ final class PersistentBuffers implements AutoCloseable {
                 || !saved.shape().equals(value.type().shape())) {
             throw new InvalidDataException(
                     "the checkpoint has '" + value.name() + "' as " + saved.dtype() + " " + saved.shape()
-                            + ", the program wants " + value.type(),
+                            + ", but the program needs " + value.type(),
                     "state of the checkpoint",
                     "resume with the model, data and configuration it was written with");
         }

@@ -50,7 +50,7 @@ public final class Teacher implements AutoCloseable {
         more.removeAll(fed);
         if (!more.isEmpty()) {
             throw new UnsupportedModelException(
-                    "the teacher wants inputs " + more + ", which the trained model does not have: it has " + fed,
+                    "the teacher needs inputs " + more + ", which the trained model does not have: it has " + fed,
                     WHERE,
                     "use a teacher with the same inputs as the trained model");
         }

@@ -18,11 +18,11 @@ import java.util.Map;
 import java.util.zip.CRC32C;
 
 /**
- * A file of scalars over steps, {@code events.out.tfevents.*}.
+ * An event file of scalars per step, {@code events.out.tfevents.*}.
  *
- * <p>Framing (TFRecord; TensorFlow, {@code tsl/lib/io/record_writer.h}): length as 8 bytes little-endian, masked CRC-32C of these, the
- * message, masked CRC-32C of it. Messages are {@code Event}s (TensorFlow, {@code core/util/event.proto} and
- * {@code core/framework/summary.proto}), of which a handful of fields are written; see the constants.
+ * <p>Framing (TFRecord; TensorFlow, {@code tsl/lib/io/record_writer.h}): 8 bytes little-endian length, masked CRC-32C of the length,
+ * message, masked CRC-32C of the message. Messages are {@code Event}s (TensorFlow, {@code core/util/event.proto} and
+ * {@code core/framework/summary.proto}); only a few fields are written, see the constants.
  */
 public final class EventFile implements AutoCloseable {
     // fields of Event
@@ -50,9 +50,9 @@ public final class EventFile implements AutoCloseable {
     }
 
     /**
-     * Starts a file in a folder; earlier ones of the same run stay, readers take them together.
+     * Creates a file in a folder; earlier files of the run stay, and readers combine them.
      *
-     * @param firstStep the first step that will be written; what earlier files say of it and later steps is then passed over
+     * @param firstStep first step to be written; readers then ignore earlier files from this step on
      * @throws IOException when the folder is not writable
      */
     public static EventFile create(Path folder, long firstStep, Clock clock) throws IOException {
@@ -84,14 +84,14 @@ public final class EventFile implements AutoCloseable {
         try {
             return InetAddress.getLocalHost().getHostName().replaceAll("[^A-Za-z0-9.-]", "-");
         } catch (UnknownHostException e) {
-            return "localhost"; // the name only tells files apart
+            return "localhost"; // the name only makes files distinct
         }
     }
 
     /**
      * Writes the values of one step.
      *
-     * @throws IOException when there is no space
+     * @throws IOException when the file cannot be written
      */
     public void scalars(long step, Map<String, Double> values) throws IOException {
         ByteString summary = message(out -> {
@@ -137,7 +137,7 @@ public final class EventFile implements AutoCloseable {
         }
     }
 
-    /** A checksum turned and shifted, so that the checksum of data that holds checksums is still good. */
+    /** CRC-32C, rotated and offset as TFRecord requires, so that checksums of data that contains checksums stay reliable. */
     private static int maskedCrc(byte[] bytes, int from, int length) {
         CRC32C crc = new CRC32C();
         crc.update(bytes, from, length);

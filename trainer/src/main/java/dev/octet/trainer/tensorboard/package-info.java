@@ -1,4 +1,4 @@
-/** Event files that TensorBoard reads. Knows bytes only. */
+/** Writes event files for TensorBoard. Only the file format; metrics are chosen by the caller. */
 @NullMarked
 package dev.octet.trainer.tensorboard;
 

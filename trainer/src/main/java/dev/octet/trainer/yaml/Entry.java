@@ -2,20 +2,20 @@ package dev.octet.trainer.yaml;
 
 import java.util.List;
 
-/** What stands behind a key. */
+/** Value of a key. */
 sealed interface Entry permits Entry.Scalar, Entry.Sequence, Section {
-    /** Line it begins in, from 1. */
+    /** First line, from 1. */
     int line();
 
     /**
-     * One value.
+     * A single value.
      *
-     * @param text as written, quotes removed
-     * @param isNull whether nothing was written, or {@code null}
+     * @param text as written, without quotes
+     * @param isNull whether the value is empty or {@code null}
      */
     record Scalar(int line, String text, boolean isNull) implements Entry {}
 
-    /** Values in brackets or after dashes. */
+    /** A list, in brackets or with dashes. */
     record Sequence(int line, List<Entry> entries) implements Entry {
         public Sequence {
             entries = List.copyOf(entries);

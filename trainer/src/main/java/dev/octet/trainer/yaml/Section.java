@@ -19,8 +19,8 @@ import java.util.regex.PatternSyntaxException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A mapping of a YAML file. Every key that means something is asked for, once; {@link #end} then refuses those nobody asked for, with
- * the nearest name that was. Getters throw {@link InvalidOptionException} naming file, line and key.
+ * A mapping of a YAML file. The reader gets every key it supports once; {@link #end} then rejects the other keys and suggests the nearest
+ * supported name. Getters throw {@link InvalidOptionException} with file, line and key.
  */
 public final class Section implements Entry {
     private final String file;
@@ -43,29 +43,29 @@ public final class Section implements Entry {
         return line;
     }
 
-    /** Whether the key is there and not null. */
+    /** Whether the key has a value other than null. */
     public boolean has(String key) {
         asked.add(key);
         Entry e = entries.get(key);
         return e != null && !(e instanceof Scalar s && s.isNull());
     }
 
-    /** Whether a key is written, without its counting as one that this section has. */
+    /** Whether the key is written, without marking it as supported. */
     public boolean isWritten(String key) {
         return entries.containsKey(key);
     }
 
-    /** Text behind a key. */
+    /** Text value of a key. */
     public Optional<String> text(String key) {
         return scalar(key).map(Scalar::text);
     }
 
-    /** Text behind a key that must be there. */
+    /** Text value of a required key. */
     public String requiredText(String key) {
         return text(key).orElseThrow(() -> missing(key));
     }
 
-    /** A path behind a key, empty where the key is not there; relative ones start at {@code folder}. */
+    /** Path value of a key, empty if the key is missing; relative paths are resolved against {@code folder}. */
     public Optional<Path> path(String key, Path folder) {
         return text(key).map(text -> {
             try {
@@ -76,7 +76,7 @@ public final class Section implements Entry {
         });
     }
 
-    /** A path behind a key that must be there. */
+    /** Path value of a required key. */
     public Path requiredPath(String key, Path folder) {
         return path(key, folder).orElseThrow(() -> missing(key));
     }
@@ -98,7 +98,7 @@ public final class Section implements Entry {
         throw broken(key, scalar.get().text() + " is out of range", range(min, max), null);
     }
 
-    /** A whole number that must be there. */
+    /** A required whole number. */
     public long requiredWhole(String key, long min, long max) {
         if (!has(key)) {
             throw missing(key);
@@ -115,7 +115,7 @@ public final class Section implements Entry {
         return optionalNumber(key, min, max).orElse(fallback);
     }
 
-    /** A finite number from {@code min} to {@code max}, where the key is there. */
+    /** A finite number from {@code min} to {@code max}; empty if the key is missing. */
     public Optional<Double> optionalNumber(String key, double min, double max) {
         return scalar(key).map(s -> number(key, s, min, max));
     }
@@ -145,14 +145,14 @@ public final class Section implements Entry {
         return x == Math.rint(x) && Math.abs(x) < 1e9 ? String.valueOf((long) x) : String.valueOf(x);
     }
 
-    /** Numbers in brackets, exactly {@code count} of them. */
+    /** A list of exactly {@code count} numbers. */
     public List<Double> numbers(String key, List<Double> fallback, int count, double min, double max) {
         if (!has(key)) {
             return fallback;
         }
         List<Scalar> scalars = scalars(key);
         if (scalars.size() != count) {
-            throw broken(key, scalars.size() + " numbers are given", "give " + count + ", as " + fallback, null);
+            throw broken(key, scalars.size() + " numbers are given", "give " + count + ", for example " + fallback, null);
         }
         return scalars.stream().map(s -> number(key, s, min, max)).toList();
     }
@@ -162,7 +162,7 @@ public final class Section implements Entry {
         return choice(key, Map.of("true", true, "false", false), fallback);
     }
 
-    /** One of {@code choices} by its name. */
+    /** One of {@code choices}, by name. */
     public <T> T choice(String key, Map<String, T> choices, T fallback) {
         Optional<String> text = text(key);
         if (text.isEmpty()) {
@@ -175,7 +175,7 @@ public final class Section implements Entry {
         return chosen;
     }
 
-    /** One of {@code choices} by its name; the key must be there. */
+    /** One of {@code choices}, by name; the key is required. */
     public <T> T requiredChoice(String key, Map<String, T> choices) {
         if (!has(key)) {
             throw broken(
@@ -188,7 +188,7 @@ public final class Section implements Entry {
         return choice(key, choices, choices.values().iterator().next());
     }
 
-    /** Regular expressions, one or several. */
+    /** One or several regular expressions. */
     public List<Pattern> patterns(String key) {
         return scalars(key).stream().map(s -> pattern(key, s)).toList();
     }
@@ -199,13 +199,13 @@ public final class Section implements Entry {
         } catch (PatternSyntaxException e) {
             throw broken(
                     key,
-                    "'" + scalar.text() + "' is no regular expression: " + e.getDescription(),
-                    "mend it; a dot stands for any character, .* for any text",
+                    "'" + scalar.text() + "' is not a regular expression: " + e.getDescription(),
+                    "correct it; a dot stands for any character, .* for any text",
                     e);
         }
     }
 
-    /** Texts, one or several. */
+    /** One or several strings. */
     public List<String> texts(String key) {
         return scalars(key).stream().map(Scalar::text).toList();
     }
@@ -218,14 +218,14 @@ public final class Section implements Entry {
         List<Scalar> scalars = new ArrayList<>();
         for (Entry each : e instanceof Sequence s ? s.entries() : List.of(e)) {
             if (!(each instanceof Scalar scalar)) {
-                throw broken(key, "a list of values is wanted here", "write them in brackets: [a, b]", null);
+                throw broken(key, "expected a list of values", "write them in brackets: [a, b]", null);
             }
             scalars.add(scalar);
         }
         return scalars;
     }
 
-    /** The mapping behind a key; an empty one where the key is not there. */
+    /** The mapping of a key; empty if the key is missing. */
     public Section section(String key) {
         if (!has(key)) {
             return new Section(file, child(key), line, Map.of(), Map.of());
@@ -233,10 +233,10 @@ public final class Section implements Entry {
         if (entries.get(key) instanceof Section section) {
             return section;
         }
-        throw broken(key, "keys and values are wanted here", "write them in braces: {name: value}", null);
+        throw broken(key, "expected keys and values", "write them in braces: {name: value}", null);
     }
 
-    /** The mappings behind a key, in order. */
+    /** The mappings of a key, in order. */
     public List<Section> sections(String key) {
         if (!has(key)) {
             return List.of();
@@ -245,14 +245,14 @@ public final class Section implements Entry {
         Entry e = entries.get(key);
         for (Entry each : e instanceof Sequence s ? s.entries() : List.of(e)) {
             if (!(each instanceof Section section)) {
-                throw broken(key, "a list of mappings is wanted here", "write each in braces: {name: value}", null);
+                throw broken(key, "expected a list of mappings", "write each in braces: {name: value}", null);
             }
             sections.add(section);
         }
         return sections;
     }
 
-    /** All that is written here, keys in order. */
+    /** Contents of the section, keys in alphabetical order. */
     @Override
     public String toString() {
         List<String> all = new ArrayList<>();
@@ -268,14 +268,14 @@ public final class Section implements Entry {
         };
     }
 
-    /** Reads this section with {@code reader}, then refuses the keys it did not ask for. */
+    /** Reads this section with {@code reader}, then rejects the keys it did not get. */
     public <T> T read(Function<Section, T> reader) {
         T value = reader.apply(this);
         end();
         return value;
     }
 
-    /** Refuses the keys that nobody asked for. */
+    /** Rejects the keys that no getter asked for. */
     public void end() {
         for (String key : entries.keySet()) {
             if (!asked.contains(key)) {
@@ -291,7 +291,7 @@ public final class Section implements Entry {
         if (entries.get(key) instanceof Scalar scalar) {
             return Optional.of(scalar);
         }
-        throw broken(key, "one value is wanted here", "write a single value", null);
+        throw broken(key, "expected a single value", "write a single value", null);
     }
 
     private String child(String key) {
@@ -299,7 +299,7 @@ public final class Section implements Entry {
     }
 
     private InvalidOptionException missing(String key) {
-        // a key that is mistyped is missing under its right name
+        // a mistyped key shows up as missing under its correct name
         List<String> typed = Nearest.names(
                 key, entries.keySet().stream().filter(k -> !asked.contains(k)).toList());
         String fix = typed.isEmpty()
@@ -308,7 +308,7 @@ public final class Section implements Entry {
         return broken(typed.isEmpty() ? key : typed.getFirst(), "the key " + key + " is missing", fix, null);
     }
 
-    /** An error about a key of this section. */
+    /** The exception for an error at a key of this section. */
     public InvalidOptionException error(String key, String what, String fix) {
         return broken(key, what, fix, null);
     }

@@ -17,12 +17,12 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Reads a YAML file of one mapping. Keys may come once; aliases and several documents are not for configurations. */
+/** Reads a YAML file with one mapping. Duplicate keys, aliases and multiple documents are rejected. */
 public final class YamlFile {
-    /** Deeper files are no configuration. */
+    /** Maximum nesting depth. */
     private static final int MAX_DEPTH = 16;
 
-    /** A configuration is read as a whole. */
+    /** Maximum file size: the file is read as a whole. */
     private static final long MAX_BYTES = 1 << 20;
 
     private static final YAMLFactory YAML = new YAMLFactory();
@@ -38,28 +38,28 @@ public final class YamlFile {
     /**
      * Reads a file.
      *
-     * @throws InvalidOptionException when it is not YAML, not a mapping, or names a key twice
-     * @throws IOException when it cannot be read
+     * @throws InvalidOptionException when it is not YAML, not a mapping, or has duplicate keys
+     * @throws IOException when the file cannot be read
      */
     public static Section read(Path file) throws IOException {
         if (Files.size(file) > MAX_BYTES) {
             throw new InvalidOptionException(
-                    "the configuration has " + Files.size(file) + " bytes, the limit is " + MAX_BYTES,
+                    "the configuration has " + Files.size(file) + " bytes, but the limit is " + MAX_BYTES,
                     file.toString(),
                     "give the YAML file, not the data");
         }
         try {
             return parse(Files.readString(file), file.toString());
         } catch (MalformedInputException e) {
-            throw new InvalidOptionException("the file is no text in UTF-8", file.toString(), "save it as UTF-8", e);
+            throw new InvalidOptionException("the file is not UTF-8 text", file.toString(), "save it as UTF-8", e);
         }
     }
 
     /**
      * Reads text.
      *
-     * @param name what to call it in messages
-     * @throws InvalidOptionException as {@link #read}
+     * @param name file name, for messages
+     * @throws InvalidOptionException as in {@link #read}
      */
     public static Section parse(String text, String name) {
         try (YAMLParser parser = YAML.createParser(text)) {
@@ -69,7 +69,7 @@ public final class YamlFile {
             throw new InvalidOptionException(
                     "not YAML: " + firstLine(e.getOriginalMessage()),
                     name + ", line " + line,
-                    "mend the line; indent with blanks, a blank follows each colon",
+                    "correct the line: indent with spaces, and put a space after each colon",
                     e);
         } catch (IOException e) {
             throw new IllegalStateException("text in memory cannot fail to be read", e);
@@ -86,7 +86,7 @@ public final class YamlFile {
         }
         Section section = mapping("", 1);
         if (parser.nextToken() != null) {
-            throw refused("something follows the configuration", "write one document only");
+            throw refused("the file has more than one document", "write one document only");
         }
         return section;
     }
@@ -102,7 +102,7 @@ public final class YamlFile {
             String key = parser.currentName();
             Integer earlier = lines.put(key, line());
             if (earlier != null) {
-                throw refused("key '" + key + "' was given before, in line " + earlier, "keep one of them");
+                throw refused("key '" + key + "' is a duplicate of line " + earlier, "keep one of them");
             }
             parser.nextToken();
             entries.put(key, entry(path.isEmpty() ? key : path + "." + key, depth));

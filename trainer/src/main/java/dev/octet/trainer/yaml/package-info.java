@@ -1,4 +1,4 @@
-/** Configuration files: YAML mappings whose keys are asked for by name and type, with the line of each for messages. */
+/** Configuration files: YAML mappings, read by key and type, with line numbers for messages. */
 @NullMarked
 package dev.octet.trainer.yaml;
 

@@ -1,10 +1,10 @@
-// What every kernel of Octet includes: element types, conversions, reductions, and the few instructions that C++ has no words for.
+// Included by every kernel of Octet: element types, conversions, reductions, and the few instructions that C++ lacks.
 //
-// No header of CUDA is included, so that the run-time compiler needs none. Everything that only a GPU can do stands under "the
-// machine", once for GPUs and once, in octet_host.h, for processors: the tests run each kernel on a processor, too.
+// No CUDA header is included, so that the run-time compiler needs none. Everything that only a GPU can do is in the section "the
+// machine", and again for CPUs in octet_host.h: the tests run each kernel on a CPU, too.
 //
 // Rules for kernels:
-//   * KERNEL(name, threads, (arguments)) { .. } defines one; names of kernels for several element types end in _f32, _bf16, _f16.
+//   * KERNEL(name, threads, (arguments)) { .. } defines a kernel; a kernel for several element types ends in _f32, _bf16, _f16.
 //   * All threads of a block reach every barrier, shuffle and reduction: no thread returns before.
 //   * Sums are in a fixed order: no floating-point atomics.
 #pragma once
@@ -85,7 +85,7 @@ DEVICE u16 f16_bits(float x) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
     return r;
 }
-// Two numbers in one register, the first in the low half, as matrix instructions take them.
+// Two numbers in one register, the first in the low half, as operands of matrix instructions.
 DEVICE u32 pair_bits(float a, float b, bf16) {
     u32 r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));
@@ -114,7 +114,7 @@ DEVICE float fast_exp2(float x) {
     return r;
 }
 
-// Both codes of two numbers, the first in the low byte; saturating. Hardware writes NaN as 0x7f: E5M2's callers mend it.
+// The codes of two numbers, the first in the low byte; saturating. Hardware writes NaN as 0x7f: for E5M2 the callers correct it.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
 #define HAS_FP8 1
 DEVICE u16 e4m3_pair(float a, float b) {
@@ -129,17 +129,17 @@ DEVICE u16 e5m2_pair(float a, float b) {
 }
 #endif
 
-// 16 bytes from global to shared memory, without waiting; addresses are multiples of 16. With valid 0, zeros arrive.
+// Copies 16 bytes from global to shared memory asynchronously; addresses are multiples of 16. If valid is 0, zeros are written.
 DEVICE void copy_async_16(void* shared, const void* global, bool valid = true) {
     u32 to = (u32)__cvta_generic_to_shared(shared);
     int bytes = valid ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(bytes));
 }
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;"); }
-// Until at most PENDING groups are under way; a barrier must follow before other threads' copies are read.
+// Waits until at most PENDING groups are in flight; a barrier must follow before other threads' copies are read.
 template <int PENDING> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING)); }
 
-// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and receives, of each, elements
+// Loads four 8x8 matrices of 16-bit elements: lane l has the address of row l % 8 of matrix l / 8 and receives of each the elements
 // [l / 4][2 (l % 4)] and the next; transposed, elements [2 (l % 4)][l / 4] and [2 (l % 4) + 1][l / 4].
 DEVICE void load_matrix_4(u32 (&r)[4], const void* row) {
     u32 at = (u32)__cvta_generic_to_shared(row);
@@ -176,8 +176,8 @@ DEVICE void multiply_16816(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2], 
 DEVICE bool is_nan(float x) { return x != x; }
 DEVICE bool is_finite(float x) { return (float_bits(x) & 0x7f800000u) != 0x7f800000u; }
 
-// The code of a number by integer arithmetic alone, to nearest even, saturating (an infinity becomes the largest number), NaN as
-// NAN_CODE: the law on machines without the instruction. M mantissa bits, exponent bias B, largest code MAX.
+// The code of a number by integer arithmetic alone: nearest even, saturating (infinity becomes the largest number), NaN as
+// NAN_CODE. Used on machines without the instruction. M mantissa bits, exponent bias B, largest code MAX.
 template <int M, int B, u32 MAX, u32 NAN_CODE> DEVICE u8 encode_fp8(float x) {
     u32 bits = float_bits(x);
     u32 sign = (bits >> 24) & 0x80;
@@ -205,7 +205,7 @@ template <int M, int B, u32 MAX, u32 NAN_CODE> DEVICE u8 encode_fp8(float x) {
     return (u8)(sign | code);
 }
 
-// Two codes at once, the first in the low byte.
+// Two codes, the first in the low byte.
 template <typename C> DEVICE u16 encode_pair(float a, float b);
 template <> DEVICE u16 encode_pair<e4m3>(float a, float b) {
 #ifdef HAS_FP8
@@ -230,7 +230,7 @@ DEVICE float decode_e4m3(u8 code) {
     float x = magnitude == 0x7f ? bits_float(0x7fc00000u) : bits_float(magnitude << 20) * 0x1p120f;
     return code & 0x80 ? -x : x;
 }
-// As F16's upper byte.
+// E5M2 is the upper byte of F16.
 DEVICE float decode_e5m2(u8 code) { return f16_value((u16)(code << 8)); }
 
 DEVICE float widen(float x) { return x; }
@@ -244,7 +244,7 @@ DEVICE float widen(i32 x) { return (float)x; }
 DEVICE float widen(u8 x) { return (float)x; }
 DEVICE float widen(i8 x) { return (float)x; }
 
-// Rounded to nearest even; integers cut off.
+// Rounds floats to nearest even, truncates integers.
 template <typename T> DEVICE T narrow(float x);
 template <> DEVICE float narrow<float>(float x) { return x; }
 template <> DEVICE double narrow<double>(float x) { return x; }
@@ -276,11 +276,11 @@ DEVICE float gelu_derivative(float x, bool by_tanh) {
 
 // --- elements ------------------------------------------------------------------------------------------------------------------
 
-// N elements that are loaded and stored at once: at most 16 bytes, at an address that is a multiple of them all.
+// N elements loaded or stored in one access: at most 16 bytes, at an address aligned to their total size.
 template <typename T, int N> struct alignas(sizeof(T) * N) Pack {
     T at[N];
 };
-// As many as 16 bytes hold.
+// As many elements as fit 16 bytes.
 template <typename T> struct Wide {
     static const int N = 16 / sizeof(T);
     typedef Pack<T, N> Elements;
@@ -301,7 +301,7 @@ template <int N, typename T> DEVICE void store(T* to, const float (&from)[N]) {
     }
     *(Pack<T, N>*)to = p;
 }
-// Codes are made two at a time.
+// Codes are computed in pairs.
 template <typename C, int N> DEVICE void store_codes(C* to, const float (&from)[N]) {
     Pack<u16, N / 2> p;
 #pragma unroll
@@ -316,7 +316,7 @@ template <int N> DEVICE void store(e4m3* to, const float (&from)[N]) { store_cod
 template <int N> DEVICE void store(e5m2* to, const float (&from)[N]) { store_codes<e5m2, N>(to, from); }
 DEVICE bool is_aligned(const void* p, int bytes) { return ((u64)p & (bytes - 1)) == 0; }
 
-// Loads and stores the first n of N elements; whole ones at once.
+// Loads or stores the first n of N elements; all N in one access.
 template <int N, typename T> DEVICE void load_some(const T* from, float (&to)[N], int n) {
     if (n == N) {
         load<N>(from, to);
@@ -348,10 +348,10 @@ template <int N, typename Body> DEVICE void for_packs(i64 n, Body body) {
     }
 }
 
-// a / b of numbers that are not negative; most fit into 32 bits, where a division is much cheaper.
+// a / b for nonnegative numbers; most fit 32 bits, where division is much cheaper.
 DEVICE i64 quotient(i64 a, i64 b) { return (u64)(a | b) >> 32 == 0 ? (i64)((u32)a / (u32)b) : a / b; }
 
-// Where position i of a shape lies in a tensor: lengths of the axes, outermost first, and the tensor's step along each, 0 where it is
+// Offset of position i of a shape in a tensor. Given are the lengths of the axes, outermost first, and the tensor's strides, 0 where it is
 // repeated.
 DEVICE i64 place(i64 i, int rank, const i64* lengths, const i64* steps) {
     i64 at = 0;
@@ -363,8 +363,8 @@ DEVICE i64 place(i64 i, int rank, const i64* lengths, const i64* steps) {
     return rank == 0 ? 0 : at + i * steps[0];
 }
 
-// Elements of a type that is known when the kernel runs, as F64: for operators whose operands differ in type, and for rare types. The
-// numbers are those of CudaSource.code.
+// Reads elements of a type given at run time, as F64: for operators with operands of different types, and for rare types. Types are
+// numbered by CudaSource.code.
 DEVICE double read_number(int type, const void* p, i64 i) {
     switch (type) {
     case 0: return ((const f32*)p)[i];
@@ -397,7 +397,7 @@ DEVICE int warp() { return thread_index() / WARP; }
 struct Sum {
     template <typename T> DEVICE T operator()(T a, T b) const { return a + b; }
 };
-// NaN is left out unless both are.
+// Ignores NaN unless both are NaN.
 struct Max {
     template <typename T> DEVICE T operator()(T a, T b) const { return b > a || a != a ? b : a; }
 };
@@ -414,7 +414,7 @@ template <typename F, typename T> DEVICE T warp_fold(T x, F fold) {
     return x;
 }
 
-// The same in all threads. scratch: room for 33 numbers in shared memory, free again behind it.
+// The same in all threads. scratch: 33 numbers in shared memory, free for reuse afterwards.
 template <typename F, typename T> DEVICE T block_fold(T x, F fold, T neutral, T* scratch) {
     x = warp_fold(x, fold);
     if (lane() == 0) {
@@ -434,8 +434,8 @@ template <typename F, typename T> DEVICE T block_fold(T x, F fold, T neutral, T*
     return all;
 }
 
-// Raises *amax, which is at least 0, to the block's largest magnitude, NaN left out: of numbers that are not negative the order is that
-// of their bits. All threads of the block call it.
+// Raises *amax, which is at least 0, to the block's largest magnitude, ignoring NaN: nonnegative floats have the same order as
+// their bits. All threads of the block must call it.
 DEVICE void raise_amax(float* amax, float magnitude, float* scratch) {
     float largest = block_fold(magnitude, Max(), 0.0f, scratch);
     if (thread_index() == 0 && largest > 0) {

@@ -191,7 +191,7 @@ class CheckpointFolderTest {
         String json = HEAD + rest.replaceFirst("\"" + key + "\": [^,]+", "\"" + key + "\": " + value) + "}";
         MalformedModelException e = refusedWith(json);
         assertTrue(e.what().startsWith("checkpoint step-1 is damaged: checkpoint.json: '" + key), e.what());
-        assertEquals("go on from another checkpoint", e.fix());
+        assertEquals("resume from another checkpoint", e.fix());
     }
 
     @ParameterizedTest
@@ -252,7 +252,7 @@ class CheckpointFolderTest {
         ResumeCheck.require(saved, saved, k -> false, "here");
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class, () -> ResumeCheck.require(saved, now, k -> k.equals("threads"), "here"));
-        assertEquals("the run cannot go on: optimizer.lr was 0.1 and is 0.2", e.what());
+        assertEquals("the run cannot resume: optimizer.lr was 0.1 and is 0.2", e.what());
     }
 
     @Test

@@ -129,13 +129,13 @@ class Fp8ConfigTest {
         , amax_historylen: 3                             | unknown key 'precision.amax_historylen'
         , amax_history_len: 0                            | 0 is out of range
         , fp8_format: E5M2                               | E5M2 in both directions does not train
-        , override_linear_precision: [true, false, true] | [true, false, true] is not for delayed scaling
+        , override_linear_precision: [true, false, true] | [true, false, true] is not supported by delayed scaling
         , backward_override: dequantized                 | unknown key 'precision.backward_override'
         , fp8_dpa: true                                  | unknown key 'precision.fp8_dpa'
         , high_precision: [fprop, dgrad, wgrad]          | no product is left in FP8
         , high_precision: [sgrad]                        | unknown product 'sgrad'
         , recipe: block, x_block_scaling_dim: 2          | two operands of one product cannot both have square blocks
-        , layers: [{match: a, fp8: false, recipe: current}] | a layer that is not in FP8 has no recipe
+        , layers: [{match: a, fp8: false, recipe: current}] | a layer without FP8 has no recipe
         , layers: [{fp8: false}]                         | the key match is missing
         , base: fp8                            | unknown value 'fp8'
         """)

@@ -95,9 +95,9 @@ class SamplesTest {
 
     @Test
     void arrays_that_do_not_fit_are_refused_with_what_would() throws IOException {
-        refused(npz(x(1, 2)), "has no array [labels]");
+        refused(npz(x(1, 2)), "lacks the arrays [labels]");
         refused(npz(x(1, 2), labels(1, 2)), "2 samples");
-        refused(npz(x(), labels()), "not a single sample");
+        refused(npz(x(), labels()), "there are no samples");
         Tensor wide = Tensor.ofFloats(Arena.ofAuto(), "x", Shape.of(1, 3), 1, 2, 3);
         refused(npz(wide, labels(1)), "does not fit the input");
         refused(npz(labels(1, 2).withName("x"), labels(1, 2)), "does not fit the input");
@@ -290,13 +290,13 @@ class SamplesTest {
     void too_little_text_for_one_sequence_is_refused() {
         InvalidDataException e = assertThrows(
                 InvalidDataException.class, () -> PackedSamples.of(texts(new long[] {4, 5, 6}), "f", LM, 5));
-        assertEquals("the texts have 4 tokens, one sample takes 5", e.what());
+        assertEquals("the texts have 4 tokens, but one sample takes 5", e.what());
     }
 
     @Test
     void a_token_beyond_the_embedding_is_refused_with_both_numbers_and_its_text() throws IOException {
         Texts texts = texts(new long[] {4, 5}, new long[] {1, 10});
-        String what = "there is a token 10, the model's embedding 'wte.weight' has 10 rows";
+        String what = "token 10 is out of range: the model's embedding 'wte.weight' has 10 rows";
         InvalidDataException packed =
                 assertThrows(InvalidDataException.class, () -> PackedSamples.of(texts, "f", knowing(10), 2));
         InvalidDataException padded =
@@ -309,7 +309,7 @@ class SamplesTest {
             assertEquals("f, text 1 (from 0)", e.where());
         }
         assertEquals(what, stream.what());
-        assertEquals(file + ", token number 2 (from 0)", stream.where());
+        assertEquals(file + ", token at position 2 (from 0)", stream.where());
         PackedSamples.of(texts, "f", knowing(11), 2).close();
         // a tokenizer that knows more than any text has is no fault
         new TextSamples(texts, "f", knowing(11), 7, 1).close();
@@ -320,7 +320,7 @@ class SamplesTest {
     void the_end_of_a_text_beyond_the_embedding_is_refused() {
         InvalidDataException e = assertThrows(
                 InvalidDataException.class, () -> PackedSamples.of(texts(new long[] {4, 5}), "f", knowing(9), 2));
-        assertEquals("f, the token that ends a text", e.where());
+        assertEquals("f, end-of-text token", e.where());
     }
 
     private static MicroBatches batches(int count, int size, boolean shuffle, long seed) throws IOException {
@@ -362,6 +362,6 @@ class SamplesTest {
     @Test
     void fewer_samples_than_a_batch_are_refused() {
         InvalidDataException e = assertThrows(InvalidDataException.class, () -> batches(2, 3, true, 1));
-        assertEquals("there are 2 samples, a batch takes 3", e.what());
+        assertEquals("there are 2 samples, but a batch takes 3", e.what());
     }
 }

@@ -98,13 +98,13 @@ class GemmTrialTest {
         Rates skylake = new Rates(
                 Map.of(DType.F32, Map.of(Route.GEMM, 108.0), DType.BF16, Map.of(Route.GEMM, 20.0, Route.MATMUL, 19.0)));
         assertEquals(Route.WIDENED, skylake.best(DType.BF16));
-        assertTrue(skylake.text().startsWith("BF16 widened to F32 (as it is: 0.20 of the speed), "), skylake.text());
+        assertTrue(skylake.text().startsWith("BF16 widened to F32 (native: 0.20 of the speed), "), skylake.text());
         Rates sapphireRapids = new Rates(Map.of(
                 DType.F32, Map.of(Route.GEMM, 108.0), DType.BF16, Map.of(Route.GEMM, 700.0, Route.MATMUL, 900.0)));
         assertEquals(Route.MATMUL, sapphireRapids.best(DType.BF16));
         assertEquals(Route.WIDENED, sapphireRapids.best(DType.F16));
         assertTrue(
-                sapphireRapids.text().startsWith("BF16 as it is (9.0 times as fast as widened), "),
+                sapphireRapids.text().startsWith("BF16 native (9.0 times as fast as widened), "),
                 sapphireRapids.text());
     }
 

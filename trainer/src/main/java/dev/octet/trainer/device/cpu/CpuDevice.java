@@ -11,7 +11,7 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.util.Collection;
 
-/** The processor, with a number of threads. Results do not depend on that number. */
+/** The CPU, with a number of threads that does not affect results. */
 public final class CpuDevice implements Device {
     private final CpuContext context;
     private final String products;
@@ -26,7 +26,7 @@ public final class CpuDevice implements Device {
         this.products = products;
     }
 
-    /** A device of {@code threads} threads with the fastest products there are. */
+    /** A device of {@code threads} threads with the fastest available matrix products. */
     public static CpuDevice of(int threads) {
         return new CpuDevice(threads, Gemms.best(), Gemms.text());
     }
@@ -41,7 +41,7 @@ public final class CpuDevice implements Device {
         return products;
     }
 
-    /** What computes matrix products. */
+    /** The implementation of matrix products. */
     public MatrixProducts gemm() {
         return context.gemm();
     }

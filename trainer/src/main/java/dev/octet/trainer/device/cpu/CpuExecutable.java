@@ -23,7 +23,7 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** A program whose operands and kernels have all been looked up: running a phase is calling one after the other. */
+/** A program whose operands and kernels are all looked up: running a phase calls one kernel after the other. */
 final class CpuExecutable implements Executable {
     private record Call(Step step, Op op, CpuKernel<Op> kernel, StepFrame<CpuTensor> frame) {
         void run(CpuContext cpu) {
@@ -55,7 +55,7 @@ final class CpuExecutable implements Executable {
             temporaries =
                     CpuMemory.zeros(arena, plan.arenaBytes(), program.steps().size() + " steps of a program");
             prepare();
-        } catch (RuntimeException e) { // it does not fit
+        } catch (RuntimeException e) { // out of memory
             arena.close();
             throw e;
         }
@@ -88,14 +88,14 @@ final class CpuExecutable implements Executable {
                         ? CpuMemory.zeros(arena, bytes, "constant '" + value.name() + "'")
                         : constant(root);
             case INPUT, TEMPORARY ->
-                // an input that no step reads lies nowhere
+                // an input that no step reads has no memory in the arena
                 plan.isPlaced(root)
                         ? temporaries.asSlice(plan.offset(root), bytes)
                         : CpuMemory.zeros(arena, bytes, "input '" + value.name() + "'");
         };
     }
 
-    /** Constants are looked up before any view of them. */
+    /** Elements of a constant, which must be known before its views are. */
     private MemorySegment constant(Value root) {
         CpuTensor t = tensors.get(root.id());
         if (t == null) {

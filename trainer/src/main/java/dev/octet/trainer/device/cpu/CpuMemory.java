@@ -15,17 +15,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Lasting values outside the heap, by name. */
+/** Persistent values outside the Java heap, by name. */
 final class CpuMemory implements Memory {
     private record Held(OperandType type, MemorySegment bytes) {}
 
     private final Arena arena = Arena.ofShared();
     private final Map<String, Held> held = new HashMap<>();
 
-    /** Values that have been given elements: states are not to be given their first ones again. */
+    /** Names of values with initial or written elements: states are initialised only once. */
     private final Set<String> filled = new HashSet<>();
 
-    /** {@code bytes} zeros in {@code arena}, aligned. */
+    /** {@code bytes} zeroed bytes in {@code arena}, aligned. */
     static MemorySegment zeros(Arena arena, long bytes, String what) {
         try {
             // one byte at least: an empty segment has no address
@@ -34,12 +34,12 @@ final class CpuMemory implements Memory {
             throw new UnavailableException(
                     "no memory for " + bytes + " bytes",
                     what,
-                    "make the batch or the sequence smaller, or give the process more memory",
+                    "use a smaller batch or sequence, or give the process more memory",
                     e);
         }
     }
 
-    /** The memory of a value; made when there is none yet. */
+    /** The memory of a value; allocated on first use. */
     MemorySegment segment(Value value) {
         Held h = held.get(value.name());
         if (h == null) {
@@ -51,7 +51,7 @@ final class CpuMemory implements Memory {
         return h.bytes();
     }
 
-    /** Makes what a program needs and is not there yet, states with their first elements. */
+    /** Allocates what a program needs and is not there yet; initialises new states. */
     void admit(Program program) {
         for (Value v : program.lasting()) {
             MemorySegment bytes = segment(v);

@@ -1,4 +1,4 @@
-/** Programs on processors: one arena of memory outside the heap, kernels of the CPU twins. */
+/** Runs programs on CPUs: one arena of memory outside the Java heap, kernels from the operators' CPU twins. */
 @NullMarked
 package dev.octet.trainer.device.cpu;
 

@@ -16,8 +16,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Which algorithm was the fastest for a product, as it was measured once: a JSON file for each kind of GPU and version of cublasLt. A file that
- * is torn or not of this kind counts as none; one that cannot be written is told once.
+ * Cache of the fastest algorithm measured for each product: one JSON file per GPU model and cublasLt version. A damaged file counts as
+ * empty; a file that cannot be written is logged once.
  */
 final class AlgorithmChoices {
     private static final System.Logger LOG = System.getLogger(AlgorithmChoices.class.getName());
@@ -33,9 +33,9 @@ final class AlgorithmChoices {
     /**
      * A measured algorithm.
      *
-     * @param algorithm the library's bytes in hexadecimal, which it promises to understand again in the same version
-     * @param microseconds one product took
-     * @param candidates how many were measured
+     * @param algorithm the library's descriptor in hexadecimal, valid for the same library version
+     * @param microseconds time of one product
+     * @param candidates number of algorithms measured
      */
     record Choice(String algorithm, double microseconds, int candidates) {}
 
@@ -47,12 +47,12 @@ final class AlgorithmChoices {
         this.choices = read();
     }
 
-    /** What was kept for a product. */
+    /** The cached choice for a product. */
     Optional<Choice> get(String product) {
         return Optional.ofNullable(choices.get(product));
     }
 
-    /** Keeps a choice, beside those that other processes kept meanwhile. */
+    /** Caches a choice, and keeps choices that other processes wrote in the meantime. */
     void put(String product, Choice choice) {
         choices.put(product, choice);
         Map<String, Choice> all = read();
@@ -63,7 +63,7 @@ final class AlgorithmChoices {
     private Map<String, Choice> read() {
         Map<String, Choice> read = new LinkedHashMap<>();
         try {
-            openFolder(); // an algorithm that somebody else chose is not used
+            openFolder(); // rejects a folder that others can write to
             if (!Files.isRegularFile(file) || Files.size(file) > MAX_BYTES) {
                 return read;
             }
@@ -77,7 +77,7 @@ final class AlgorithmChoices {
             }
             return read;
         } catch (IOException e) {
-            return new LinkedHashMap<>(); // not JSON, or not readable: it is measured again
+            return new LinkedHashMap<>(); // not JSON or not readable: measure again
         }
     }
 
@@ -121,7 +121,7 @@ final class AlgorithmChoices {
                 told = true;
                 LOG.log(
                         System.Logger.Level.WARNING,
-                        "measured algorithms cannot be kept, so each start measures them again: {0}; octet.cache or"
+                        "measured algorithms cannot be cached, so each start measures them again: {0}; octet.cache or"
                                 + " XDG_CACHE_HOME names another folder",
                         e.toString());
             }

@@ -7,12 +7,12 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A compiler refused a kernel's source. The message is the compiler's log, each place followed by its line of the source. */
+/** A compiler rejected a kernel source. The message is the compiler's log, with the source line after each position. */
 final class CompileException extends Exception {
     @Serial
     private static final long serialVersionUID = 1L;
 
-    /** As nvrtc and nvcc write it: {@code gelu.cu(12): error: identifier "x" is undefined}. */
+    /** Positions as nvrtc and nvcc write them: {@code gelu.cu(12): error: identifier "x" is undefined}. */
     private static final Pattern PLACE =
             Pattern.compile("([^\\s(]+)\\((\\d+)\\): (?:catastrophic )?(?:error|warning|note).*");
 
@@ -47,12 +47,12 @@ final class CompileException extends Exception {
         return text.toString();
     }
 
-    /** The compiler's log with lines of the source. */
+    /** The compiler's log with source lines. */
     String log() {
         return String.valueOf(getMessage());
     }
 
-    /** The first error with its line for the user, all of the log as the cause. */
+    /** For the user: the first error with its line, and this exception with the whole log as cause. */
     UnavailableException unavailable() {
         List<String> lines = log().lines().toList();
         int error = 0;
@@ -63,8 +63,8 @@ final class CompileException extends Exception {
         return new UnavailableException(
                 "kernel source " + name + " does not compile: " + first,
                 compiler,
-                "report it with the compiler's version (OCTET_DEBUG=1 prints the whole log); another version may be"
-                        + " found by OCTET_CUDA_HOME; or use --device cpu",
+                "report it with the compiler's version (OCTET_DEBUG=1 prints the whole log); OCTET_CUDA_HOME may point"
+                        + " to another version; or use --device cpu",
                 this);
     }
 }

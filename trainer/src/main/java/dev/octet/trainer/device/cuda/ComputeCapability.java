@@ -4,13 +4,13 @@ import java.util.Collection;
 import java.util.Optional;
 
 /**
- * What a kernel is compiled for.
+ * Target of a kernel's compilation.
  *
- * @param capability ten times the major number and the minor one: 89, 90, 100
- * @param ptx whether it is PTX, which the driver compiles for this capability and all later ones; machine code of this one otherwise
+ * @param capability 10 · major + minor: 89, 90, 100
+ * @param ptx whether to emit PTX, which the driver compiles for this and later capabilities; otherwise machine code for this one only
  */
 record ComputeCapability(int capability, boolean ptx) {
-    /** Machine code of a GPU where the compiler knows it, else the newest PTX that the GPU's driver can compile. */
+    /** Machine code for the GPU if the compiler knows its capability, else the newest PTX that the GPU can run. */
     static Optional<ComputeCapability> of(int capability, Collection<Integer> known) {
         if (known.contains(capability)) {
             return Optional.of(new ComputeCapability(capability, false));
@@ -22,8 +22,8 @@ record ComputeCapability(int capability, boolean ptx) {
     }
 
     /**
-     * The compiler's word: {@code sm_90a}, {@code compute_89}. Hopper's machine code has the suffix that allows its own instructions; PTX
-     * has none, or later GPUs could not run it.
+     * The compiler's name: {@code sm_90a}, {@code compute_89}. Machine code for Hopper has the suffix that enables its own instructions;
+     * PTX has no suffix, because later GPUs could not run it otherwise.
      */
     String option() {
         if (ptx) {
@@ -32,7 +32,7 @@ record ComputeCapability(int capability, boolean ptx) {
         return "sm_" + capability + (capability == 90 ? "a" : "");
     }
 
-    /** Name of files of this kind. */
+    /** File extension. */
     String extension() {
         return ptx ? "ptx" : "cubin";
     }

@@ -13,14 +13,14 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * cublasLt's C interface, as far as Octet calls it. All objects are opaque pointers; addresses of device memory are passed as numbers.
- * Descriptors can be made and read without a GPU, all else needs one.
+ * Binding of cublasLt's C interface, as far as Octet calls it. Objects are opaque pointers; device addresses are passed as numbers.
+ * Descriptors work without a GPU, everything else needs one.
  */
 final class CublasLt {
-    /** {@code sizeof(cublasLtMatmulHeuristicResult_t)}: 64 bytes of algorithm, workspace, state, waves, four numbers in reserve. */
+    /** {@code sizeof(cublasLtMatmulHeuristicResult_t)}: 64 bytes algorithm, workspace size, state, waves, four reserved numbers. */
     static final int RESULT_BYTES = 96;
 
-    /** {@code sizeof(cublasLtMatmulAlgo_t)}, the result's first member. */
+    /** {@code sizeof(cublasLtMatmulAlgo_t)}, the first member of the result. */
     static final int ALGORITHM_BYTES = 64;
 
     static final int RESULT_WORKSPACE = 64;
@@ -120,10 +120,10 @@ final class CublasLt {
                 ValueLayout.JAVA_LONG); // stream
     }
 
-    /** Layouts of a product's four matrices and how it is computed; numbers are the library's pointers. */
+    /** Pointers to the library's descriptors of a product and its matrices. */
     record Descriptors(long product, long a, long b, long d) {}
 
-    /** Device memory and a stream. */
+    /** Device memory and stream for a product. */
     record Place(long workspace, long workspaceBytes, long stream) {}
 
     /**
@@ -151,22 +151,22 @@ final class CublasLt {
         }
     }
 
-    /** As the library tells it: 120603, 130100. */
+    /** Version number, as 120603 or 130100. */
     long version() {
         return version;
     }
 
-    /** As {@code 12.6.3}. */
+    /** Version as {@code 12.6.3}. */
     String versionText() {
         return version / 10000 + "." + version / 100 % 100 + "." + version % 100;
     }
 
-    /** Its file. */
+    /** Path of the library. */
     String path() {
         return library.path();
     }
 
-    /** A handle for the current context of this thread. */
+    /** Creates a handle for the thread's current context. */
     long create() {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment handle = arena.allocate(ValueLayout.JAVA_LONG);
@@ -177,7 +177,7 @@ final class CublasLt {
         }
     }
 
-    /** Gives a handle back. */
+    /** Destroys a handle. */
     void destroy(long handle) {
         try {
             check((int) destroy.invokeExact(handle), "cublasLtDestroy");
@@ -186,7 +186,7 @@ final class CublasLt {
         }
     }
 
-    /** A product with F32 scales: {@code compute} is a {@code cublasComputeType_t}. */
+    /** Creates the descriptor of a product with F32 scales; {@code compute} is a {@code cublasComputeType_t}. */
     long createProduct(int compute) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment made = arena.allocate(ValueLayout.JAVA_LONG);
@@ -199,7 +199,7 @@ final class CublasLt {
         }
     }
 
-    /** A column-major matrix. */
+    /** Creates the layout of a column-major matrix. */
     long createLayout(DType type, long rows, long cols, long leading) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment made = arena.allocate(ValueLayout.JAVA_LONG);
@@ -212,7 +212,7 @@ final class CublasLt {
         }
     }
 
-    /** What an algorithm may need. */
+    /** Creates a preference, the limits for the choice of algorithms. */
     long createPreference() {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment made = arena.allocate(ValueLayout.JAVA_LONG);
@@ -232,7 +232,7 @@ final class CublasLt {
         }
     }
 
-    /** Sets an attribute, in as many low bytes of the value as it has. */
+    /** Sets an attribute from the low bytes of {@code value}. */
     void set(long object, LtAttribute attribute, long value) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment bytes = arena.allocate(ValueLayout.JAVA_LONG);
@@ -246,7 +246,7 @@ final class CublasLt {
         }
     }
 
-    /** An attribute's value. */
+    /** Value of an attribute. */
     long get(long object, LtAttribute attribute) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment bytes = arena.allocate(ValueLayout.JAVA_LONG);
@@ -265,10 +265,10 @@ final class CublasLt {
     }
 
     /**
-     * Algorithms for a product, the probably fastest first.
+     * Algorithms for a product, by the library's estimate, fastest first.
      *
-     * @param results room for {@code wanted} results of {@link #RESULT_BYTES}
-     * @return how many there are; 0 when the library cannot compute it
+     * @param results receives {@code wanted} results of {@link #RESULT_BYTES} each
+     * @return their number; 0 when the library cannot compute the product
      */
     int heuristics(long handle, Descriptors of, long preference, int wanted, MemorySegment results) {
         try (Arena arena = Arena.ofConfined()) {
@@ -285,7 +285,7 @@ final class CublasLt {
         }
     }
 
-    /** Whether an algorithm that was kept fits this product, GPU and workspace. */
+    /** Whether a cached algorithm is valid for this product, GPU and workspace. */
     boolean fits(long handle, Descriptors of, MemorySegment algorithm, long workspaceBytes) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment result = arena.allocate(RESULT_BYTES, 8);
@@ -299,7 +299,7 @@ final class CublasLt {
         }
     }
 
-    /** Puts a product on a stream; d is read when beta is not zero. Addresses are the device's. */
+    /** Queues a product on a stream; reads d if beta is not zero. Addresses are device addresses. */
     void multiply(
             long handle,
             Descriptors of,
@@ -344,7 +344,7 @@ final class CublasLt {
             throw new UnavailableException(
                     call + " failed: " + name(code),
                     library.path() + ", version " + versionText(),
-                    "if other work uses the GPU, wait for its end; compute-sanitizer shows an access out of bounds; or"
+                    "if other processes use the GPU, wait until they end; compute-sanitizer finds out-of-bounds accesses; or"
                             + " use --device cpu");
         }
     }

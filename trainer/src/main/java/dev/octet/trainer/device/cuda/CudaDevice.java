@@ -11,20 +11,20 @@ import java.util.Collection;
 import java.util.List;
 
 /**
- * A GPU that runs programs. Nothing is put on it while a step is written: what the session asks for is collected and started when a result
- * is read, and a sequence that comes again runs as one CUDA graph.
+ * A GPU that runs programs. Work is queued while a step is issued and starts when the session reads a result; a repeated sequence of work
+ * runs as one CUDA graph.
  */
 public final class CudaDevice implements Device {
     private final Gpu gpu;
     private final CudaQueue queue;
     private final List<CudaFusion> fusions;
 
-    /** The device on a GPU, which it closes with itself. */
+    /** Takes ownership of the GPU. */
     public CudaDevice(Gpu gpu) {
         this(gpu, GpuFusions.ALL);
     }
 
-    /** @param fusions which steps are done together; none for each by itself */
+    /** @param fusions step fusions to use; empty to run each step separately */
     CudaDevice(Gpu gpu, List<CudaFusion> fusions) {
         this.gpu = gpu;
         this.fusions = fusions;
@@ -46,7 +46,7 @@ public final class CudaDevice implements Device {
         return gpu.info().hasFp8();
     }
 
-    /** What the GPU is. */
+    /** Properties of the GPU. */
     public GpuInfo info() {
         return gpu.info();
     }

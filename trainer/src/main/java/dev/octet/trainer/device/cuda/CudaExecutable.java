@@ -28,9 +28,9 @@ import java.util.function.Function;
 import java.util.function.ToIntFunction;
 import org.jspecify.annotations.Nullable;
 
-/** A program whose work is all made ready: its temporaries, constants and workspaces lie in one piece of memory. */
+/** A loaded program: its work is prepared, and its temporaries, constants and workspaces share one allocation. */
 final class CudaExecutable implements Executable {
-    /** @param steps of the program, several where one launch does them; the last one names the work in measurements */
+    /** @param steps steps done by these works, more than one if fused; measurements are attributed to the last */
     private record Part(List<Step> steps, List<Work> works) {}
 
     private final Program program;
@@ -41,7 +41,7 @@ final class CudaExecutable implements Executable {
     private final List<CudaFusion> fusions;
     private final Map<Integer, CudaTensor> tensors = new HashMap<>();
     private final Map<Phase, List<Part>> parts = new EnumMap<>(Phase.class);
-    /** How many steps run together with the first of them. */
+    /** Length of each fused group, by its first step. */
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
 
     private final int[] readers;
@@ -77,13 +77,13 @@ final class CudaExecutable implements Executable {
             WorkWriter second = first.second(base + own, CudaMemory.ALIGNMENT + own, base - CudaMemory.ALIGNMENT);
             write(second);
             second.writeTables();
-        } catch (RuntimeException e) { // a kernel does not compile
+        } catch (RuntimeException e) { // for example, a kernel does not compile
             close();
             throw e;
         }
     }
 
-    /** The steps that fusions do together, found with an address of its own for each value, before there is memory. */
+    /** The groups of fused steps. Found before memory is allocated, with provisional addresses that differ for each value. */
     private List<List<Step>> together(MemoryPlan roots) {
         int[] count = readers(roots);
         List<List<Step>> groups = new ArrayList<>();
@@ -107,7 +107,7 @@ final class CudaExecutable implements Executable {
         return groups;
     }
 
-    /** How many steps the first fusion that begins here does; 0 when none does. */
+    /** Number of steps that the first matching fusion covers from here; 0 when none matches. */
     private int length(List<CudaCall> calls, int at) {
         return fused(calls, at).map(f -> f.length(calls, at)).orElse(0);
     }
@@ -120,7 +120,7 @@ final class CudaExecutable implements Executable {
         return fusions.stream().filter(f -> f.length(calls, at) > 0).findFirst();
     }
 
-    /** Number of steps that read each value, by its root's id; outputs have one reader more. */
+    /** Number of steps that read each value, by id of its root; outputs count one more. */
     private int[] readers(MemoryPlan roots) {
         int[] count = new int[program.values().size()];
         for (Step s : program.steps()) {
@@ -140,7 +140,7 @@ final class CudaExecutable implements Executable {
         return count;
     }
 
-    /** Gives arena, then constants their addresses, from {@code start} on; returns the bytes they take. */
+    /** Assigns addresses to the arena and the constants, from {@code start} on; returns their total size. */
     private long placeFrom(long start) {
         long at = start + CudaMemory.aligned(plan.arenaBytes());
         for (Value v : program.constants().keySet()) {
@@ -179,7 +179,7 @@ final class CudaExecutable implements Executable {
     private CudaTensor tensor(Value value) {
         CudaTensor t = tensors.get(value.id());
         if (t == null) {
-            throw new IllegalStateException(value + " lies nowhere: no step touches it");
+            throw new IllegalStateException(value + " has no memory: no step touches it");
         }
         return t;
     }
@@ -208,12 +208,12 @@ final class CudaExecutable implements Executable {
         });
     }
 
-    /** Writes the step with this number and those that run together with it. */
+    /** Emits the step with this number and the steps fused with it. */
     private void write(List<CudaCall> calls, int at, int length, WorkWriter writer) {
         if (length > 1) {
             CudaFusion fusion = fused(calls, at).orElseThrow();
             if (fusion.length(calls, at) != length) {
-                throw new IllegalStateException("other steps belong together than were planned");
+                throw new IllegalStateException("fusion differs from the plan");
             }
             fusion.write(calls.subList(at, at + length), writer);
             return;
@@ -261,7 +261,7 @@ final class CudaExecutable implements Executable {
         part.works().forEach(queue::add);
         queue.finish();
         long nanos = System.nanoTime() - start;
-        // the time of steps done together is the last one's
+        // fused steps: the last one gets the time
         int last = part.steps().size() - 1;
         for (int i = 0; i <= last; i++) {
             watching.after(part.steps().get(i), i == last ? nanos : 0, this);

@@ -17,24 +17,24 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Looks for the libraries of an installed CUDA: place after place as {@link LibraryPlaces} orders them, in each the newest major version
- * first that the driver supports. A file that is there but cannot be loaded is passed over and told.
+ * Finds the libraries of installed CUDA versions: searches the places of {@link LibraryPlaces} in order, and in each place the major
+ * versions that the driver supports, newest first. A file that exists but cannot be loaded is skipped and reported.
  */
 final class CudaLibraries {
-    /** For searches that no driver limits. */
+    /** For searches without a limit by the driver. */
     static final int ANY_MAJOR = Integer.MAX_VALUE;
 
     private final LibraryPlaces places;
     private final String hint;
     private final Opener opener;
 
-    /** What loads a file: the system, or a test. */
+    /** Loads a file; replaced in tests. */
     interface Opener {
         /**
          * Loads a library.
          *
          * @param file a path, or a bare name for the system's loader to search
-         * @throws IllegalArgumentException when it cannot be loaded: why
+         * @throws IllegalArgumentException when it cannot be loaded, with the reason
          */
         SymbolLookup open(String file);
     }
@@ -45,12 +45,12 @@ final class CudaLibraries {
         this.opener = opener;
     }
 
-    /** The search of this system. */
+    /** The search on this system. */
     static CudaLibraries ofSystem() {
         return of(System.getenv());
     }
 
-    /** The search of this system with other variables. */
+    /** The search on this system with other environment variables. */
     static CudaLibraries of(Map<String, String> environment) {
         return new CudaLibraries(
                 LibraryPlaces.of(environment, Path.of("/")),
@@ -67,7 +67,7 @@ final class CudaLibraries {
     /**
      * Looks for a library.
      *
-     * @param newestMajor newest CUDA that the driver supports
+     * @param newestMajor newest CUDA major version that the driver supports
      */
     LibrarySearch find(CudaLibrary library, int newestMajor) {
         List<Try> tried = new ArrayList<>();
@@ -97,7 +97,7 @@ final class CudaLibraries {
 
     private static String absence(CudaLibrary library, List<Integer> majors, int newestMajor, List<Try> tried) {
         if (majors.isEmpty()) {
-            return "the driver supports CUDA " + newestMajor + " only, Octet needs " + library.stem()
+            return "the driver supports CUDA " + newestMajor + " at most, but Octet needs " + library.stem()
                     + " of CUDA 12 or later";
         }
         boolean broken = tried.stream().anyMatch(Try::broken);
@@ -127,8 +127,8 @@ final class CudaLibraries {
             if (symbols.isPresent()) {
                 return new LoadedLibrary(library, file.toString(), major, symbols.get());
             }
-            // the JDK does not pass the loader's words on
-            reason = "the system's loader refuses it; ldd on it tells why";
+            // the JDK does not report the loader's reason
+            reason = "the system's loader rejects it; run ldd on it for the reason";
         }
         tried.add(new Try(folder.toString(), name, reason, true));
         return null;
@@ -142,7 +142,9 @@ final class CudaLibraries {
         }
     }
 
-    /** The compiler opens a file with its built-in functions by its bare name, which succeeds if it was opened before by its path. */
+    /**
+     * Opens the file of built-in functions by its path, because the compiler later opens it by its bare name; that works once it is loaded.
+     */
     private void loadCompanions(CudaLibrary library, int major, Path folder) {
         if (library == CudaLibrary.NVRTC) {
             for (Path companion : LibraryPlaces.children(folder, "libnvrtc-builtins.so." + major + ".*")) {
@@ -151,7 +153,7 @@ final class CudaLibraries {
         }
     }
 
-    /** What is wrong with a file, as its first bytes tell; empty if nothing. */
+    /** The defect of a file according to its header; empty if there is none. */
     private static String defect(Path file) {
         try (InputStream in = Files.newInputStream(file)) {
             byte[] head = in.readNBytes(20);
@@ -166,7 +168,7 @@ final class CudaLibraries {
         }
     }
 
-    /** Which file the loader took, as the system tells it; the bare name where it does not. */
+    /** Path of the file that the loader chose; the bare name if the system does not report it. */
     private static String loadedFrom(String name) {
         try (var lines = Files.lines(Path.of("/proc/self/maps"))) {
             return lines.filter(l -> l.contains("/"))

@@ -3,9 +3,9 @@ package dev.octet.trainer.device.cuda;
 import java.util.List;
 import java.util.stream.IntStream;
 
-/** What Octet loads of an installed CUDA. */
+/** Libraries of an installed CUDA that Octet loads. */
 enum CudaLibrary {
-    /** The driver; it comes with the kernel module of the system, not with CUDA. */
+    /** The driver; installed with the system's kernel module, not with CUDA. */
     DRIVER(
             "libcuda.so",
             1,
@@ -13,7 +13,7 @@ enum CudaLibrary {
             "install NVIDIA's driver for this GPU (in a container: start it with the GPU, docker run --gpus all), or"
                     + " use --device cpu"),
 
-    /** Matrix products. */
+    /** Matrix products: cublasLt. */
     CUBLAS_LT(
             "libcublasLt.so",
             13,
@@ -21,7 +21,7 @@ enum CudaLibrary {
             "install CUDA 12 or 13, or pip install nvidia-cublas-cu12 (nvidia-cublas for CUDA 13); set OCTET_CUDA_HOME"
                     + " to the folder that has it"),
 
-    /** The compiler of kernels. */
+    /** Run-time compiler of kernels. */
     NVRTC(
             "libnvrtc.so",
             13,
@@ -30,7 +30,7 @@ enum CudaLibrary {
                     + " OCTET_CUDA_HOME to the folder that has it");
 
     private final String stem;
-    /** Major versions Octet knows. */
+    /** Newest supported major version. */
     private final int newest;
 
     private final int oldest;
@@ -43,27 +43,27 @@ enum CudaLibrary {
         this.remedy = remedy;
     }
 
-    /** Name without the version: {@code libnvrtc.so}. */
+    /** File name without version: {@code libnvrtc.so}. */
     String stem() {
         return stem;
     }
 
-    /** Name of the file of a major version. */
+    /** File name of a major version. */
     String file(int major) {
         return stem + "." + major;
     }
 
     /**
-     * Major versions Octet knows, newest first.
+     * Supported major versions, newest first.
      *
-     * @param supported the newest that the driver supports
+     * @param supported newest major version that the driver supports
      */
     List<Integer> majors(int supported) {
         int first = this == DRIVER ? newest : Math.min(newest, supported);
         return IntStream.iterate(first, m -> m >= oldest, m -> m - 1).boxed().toList();
     }
 
-    /** What to do where there is none. */
+    /** Advice when the library is missing. */
     String remedy() {
         return remedy;
     }

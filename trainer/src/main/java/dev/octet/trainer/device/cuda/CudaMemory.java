@@ -18,12 +18,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Lasting values on a GPU, by name; those that come together lie in one piece of memory. */
+/** Persistent values on a GPU, by name; values that are admitted together share one allocation. */
 final class CudaMemory implements Memory {
-    /** Bytes that addresses are multiples of. */
+    /** Alignment of addresses in bytes. */
     static final long ALIGNMENT = 256;
 
-    /** Larger writes do not belong to a step: weights and states that a run begins with. */
+    /** Largest write that is queued as part of a step; larger ones are initial weights and states. */
     private static final long LARGEST_OF_STEP = 4096;
 
     private record Held(CudaTensor tensor, Work zero) {}
@@ -35,7 +35,7 @@ final class CudaMemory implements Memory {
     private final Map<String, Held> held = new HashMap<>();
     private final List<Block> blocks = new ArrayList<>();
 
-    /** Values that have been given elements: states are not to be given their first ones again. */
+    /** Names of values with initial or written elements: states are initialised only once. */
     private final Set<String> filled = new HashSet<>();
 
     CudaMemory(Gpu gpu, CudaQueue queue) {
@@ -47,7 +47,7 @@ final class CudaMemory implements Memory {
         return Math.ceilDiv(Math.max(1, bytes), ALIGNMENT) * ALIGNMENT;
     }
 
-    /** Makes the values that are not there yet. */
+    /** Allocates the values that are not there yet. */
     void admit(Collection<Value> values) {
         Map<String, OperandType> missing = new LinkedHashMap<>();
         long bytes = 0;
@@ -73,7 +73,7 @@ final class CudaMemory implements Memory {
         }
     }
 
-    /** Makes what a program needs and is not there yet, states with their first elements. */
+    /** Allocates what a program needs and is not there yet; initialises new states. */
     void admit(Program program) {
         admit(program.lasting());
         try (Arena arena = Arena.ofConfined()) {
@@ -96,7 +96,7 @@ final class CudaMemory implements Memory {
         }
     }
 
-    /** Where a value lies. */
+    /** Address and type of a value. */
     CudaTensor tensor(Value value) {
         return held(value).tensor();
     }

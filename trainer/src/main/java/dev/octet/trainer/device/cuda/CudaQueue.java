@@ -17,18 +17,18 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a device has been asked to do and has not started. It starts when somebody waits for a result; so a whole training step, from the
- * zeroing of gradients to the update, with the copies of its batch and of its learning rate, becomes one sequence. A sequence that comes for the
- * second time is made a graph, and from then on is one launch.
+ * Work that was requested but not started. It starts when the host waits for a result; thus a whole training step, from zeroing the
+ * gradients to the update, with the copies of its batch and learning rate, becomes one sequence. When a sequence occurs for the second
+ * time, it is recorded as a graph, and from then on it is a single launch.
  *
- * <p>Small writes go through pinned memory that belongs to their place in the sequence, so that the same sequence reads the same addresses at
+ * <p>Small writes go through pinned memory assigned to their position in the sequence, so that the same sequence uses the same addresses in
  * every step.
  */
 final class CudaQueue implements AutoCloseable {
-    /** Sequences shorter than this are not worth a graph. */
+    /** Minimum length of a sequence that is worth a graph. */
     private static final int LEAST_OF_GRAPH = 8;
 
-    /** Graphs that are kept: shapes in turn, with and without measurements. */
+    /** Number of cached graphs: several shapes, with and without measurements. */
     private static final int MOST_GRAPHS = 16;
 
     private final Gpu gpu;
@@ -36,21 +36,21 @@ final class CudaQueue implements AutoCloseable {
     private final Map<Place, Slot> slots = new HashMap<>();
     private final Map<Place, Integer> used = new HashMap<>();
     private final Map<Sequence, Seen> sequences = new LinkedHashMap<>(16, 0.75f, true);
-    /** Pinned memory of copies that are gone, by size. */
+    /** Free pinned memory of forgotten copies, by size. */
     private final Map<Long, Deque<MemorySegment>> spare = new HashMap<>();
 
-    /** Sequences started so far. */
+    /** Number of sequences started. */
     private long started;
 
-    /** Whether some of them may still run. */
+    /** Whether started work may still be running. */
     private boolean underWay;
 
-    /** A copy between pinned memory and an address, and how often it came before in one sequence. */
+    /** Identity of a copy: direction, address, size, and its number among equal copies of one sequence. */
     private record Place(boolean toDevice, long address, long bytes, int turn) {}
 
     private record Slot(MemorySegment pinned, Work copy) {}
 
-    /** Works by identity. */
+    /** Works, compared by identity. */
     private record Sequence(List<Work> works, int hash) {
         static Sequence of(List<Work> works) {
             int hash = 1;
@@ -66,7 +66,7 @@ final class CudaQueue implements AutoCloseable {
         }
 
         @Override
-        @SuppressWarnings("ReferenceEquality") // the same work, not the like of it
+        @SuppressWarnings("ReferenceEquality") // identity, not equality
         public boolean equals(@Nullable Object other) {
             if (!(other instanceof Sequence o) || o.works.size() != works.size()) {
                 return false;
@@ -89,25 +89,25 @@ final class CudaQueue implements AutoCloseable {
         this.gpu = gpu;
     }
 
-    /** Puts work behind what waits. */
+    /** Queues work. */
     void add(Work work) {
         waiting.add(work);
     }
 
-    /** Writes to the device behind what waits; {@code from} may be changed at once. */
+    /** Queues a write to the device; {@code from} may be changed immediately. */
     void write(long to, MemorySegment from) {
         if (from.byteSize() == 0) {
             return;
         }
         Slot slot = slot(true, to, from.byteSize());
         if (underWay) {
-            synchronize(); // the last step may still read it
+            synchronize(); // the previous step may still read it
         }
         slot.pinned().copyFrom(from);
         waiting.add(slot.copy());
     }
 
-    /** Has bytes copied behind what waits. */
+    /** Queues a copy of bytes from the device. */
     Fetched fetch(long from, long bytes) {
         if (bytes == 0) {
             return () -> MemorySegment.NULL;
@@ -139,7 +139,7 @@ final class CudaQueue implements AutoCloseable {
         return free == null || free.isEmpty() ? gpu.pinned(bytes) : free.pop();
     }
 
-    /** Starts what waits. */
+    /** Starts all queued work. */
     void start() {
         used.clear();
         if (waiting.isEmpty()) {
@@ -181,7 +181,7 @@ final class CudaQueue implements AutoCloseable {
         }
     }
 
-    /** Starts what waits and waits for it. */
+    /** Starts all queued work and waits for it. */
     void finish() {
         start();
         synchronize();
@@ -193,9 +193,9 @@ final class CudaQueue implements AutoCloseable {
     }
 
     /**
-     * Waits for all work, then forgets graphs with any of these in them, and copies to and from the memory: both are about to be freed.
+     * Waits for all work, then drops graphs that contain any of these works, and copies to and from the memory: both are about to be freed.
      *
-     * @param from first address of the memory
+     * @param from start address of the memory
      */
     void forget(Collection<Work> works, long from, long bytes) {
         finish();
@@ -223,7 +223,7 @@ final class CudaQueue implements AutoCloseable {
         gone.forEach(Work::close);
     }
 
-    /** Graphs made so far that are kept. */
+    /** Number of cached graphs. */
     int graphs() {
         return (int) sequences.values().stream().filter(s -> s.graph != null).count();
     }

@@ -17,19 +17,19 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * All sources of kernels that came with Octet, found as resources. A source that is compiled with macros names the sets of them in comments of
- * its own, {@code // variants: HEAD=64; HEAD=128 CAUSAL=1}; one that names none is compiled without.
+ * All kernel sources in Octet's resources. A source that is compiled with macros lists its variants in comments, {@code // variants:
+ * HEAD=64; HEAD=128 CAUSAL=1}; a source without such a comment is compiled once, without macros.
  */
 final class CudaSources {
     private static final String VARIANTS = "// variants:";
 
-    /** Folder of all resources of this module. */
+    /** Resource folder of this module. */
     private static final String ROOT = "/dev/octet/trainer/";
 
     private CudaSources() {}
 
     /**
-     * Every source with every set of macros, in order of their names.
+     * Every variant of every source, sorted by name.
      *
      * @throws IOException when the resources cannot be listed
      */
@@ -46,7 +46,7 @@ final class CudaSources {
         return sources;
     }
 
-    /** The sets of macros that a source names. */
+    /** The variants that a source lists. */
     static List<CudaSource> variants(CudaSource plain) {
         List<CudaSource> variants = plain.text()
                 .lines()
@@ -69,8 +69,7 @@ final class CudaSources {
     }
 
     private static List<String> names() throws IOException {
-        // the prelude is there in any case, so its address tells where resources lie: a folder, a jar, an image of the
-        // JDK
+        // the prelude always exists, so its URL shows where resources are: a folder, a jar or a JDK image
         URL prelude = CudaSource.class.getResource(CudaSource.PRELUDE);
         if (prelude == null) {
             throw new IOException("no resource " + CudaSource.PRELUDE);
@@ -100,7 +99,7 @@ final class CudaSources {
     private static Path parent(Path path) throws IOException {
         Path parent = path.getParent();
         if (parent == null) {
-            throw new IOException("resources cannot be listed beside " + path);
+            throw new IOException("resources cannot be listed next to " + path);
         }
         return parent;
     }

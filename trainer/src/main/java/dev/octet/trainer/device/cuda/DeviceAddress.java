@@ -2,9 +2,9 @@ package dev.octet.trainer.device.cuda;
 
 import jcuda.driver.CUdeviceptr;
 
-/** Device memory as a number, which jcuda keeps to itself. */
+/** A device pointer as a number, which jcuda does not expose. */
 final class DeviceAddress extends CUdeviceptr {
-    /** To be set by the driver. */
+    /** A pointer for the driver to set. */
     DeviceAddress() {}
 
     private DeviceAddress(long address) {

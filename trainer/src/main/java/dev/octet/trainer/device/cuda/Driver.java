@@ -12,9 +12,9 @@ import jcuda.driver.CUdevice;
 import jcuda.driver.CUdevice_attribute;
 import jcuda.driver.JCudaDriver;
 
-/** The driver, started through jcuda. It is opened before jcuda's native library, which would not load without it. */
+/** The CUDA driver, called through jcuda. It is loaded before jcuda's native library, which depends on it. */
 final class Driver {
-    /** Oldest CUDA a driver must support: FP8 and lazy loading came with it. */
+    /** Oldest CUDA version a driver must support: the first with FP8 and lazy loading. */
     static final int OLDEST = 12000;
 
     private static final int NAME_BYTES = 256;
@@ -30,9 +30,9 @@ final class Driver {
     }
 
     /**
-     * Starts the driver.
+     * Initialises the driver.
      *
-     * @throws UnavailableException when there is none, it does not start, or it is too old
+     * @throws UnavailableException when it is missing, does not start, or is too old
      */
     static Driver start(CudaLibraries libraries) {
         LoadedLibrary library = libraries.find(CudaLibrary.DRIVER).orThrow();
@@ -44,7 +44,7 @@ final class Driver {
                     "jcuda's native library cannot be loaded: "
                             + String.valueOf(e.getMessage()).strip(),
                     library.path() + ", " + CacheFolder.path(),
-                    "Octet trains on NVIDIA GPUs under Linux on x86-64; the cache folder must allow programs"
+                    "Octet trains on NVIDIA GPUs under Linux on x86-64; the cache folder must allow execution"
                             + " (XDG_CACHE_HOME names another)",
                     e);
         }
@@ -52,7 +52,7 @@ final class Driver {
         check(JCudaDriver.cuDriverGetVersion(version), "cuDriverGetVersion", library.path());
         if (version[0] < OLDEST) {
             throw new UnavailableException(
-                    "NVIDIA's driver is too old: it supports CUDA " + text(version[0]) + ", Octet needs 12.0",
+                    "NVIDIA's driver is too old: it supports CUDA " + text(version[0]) + ", but Octet needs 12.0",
                     library.path(),
                     "install driver 525 or later");
         }
@@ -67,17 +67,17 @@ final class Driver {
         return version / 1000 + "." + version % 1000 / 10;
     }
 
-    /** Its file. */
+    /** Path of the driver library. */
     String path() {
         return library.path();
     }
 
-    /** Newest major version of CUDA whose libraries it runs. */
+    /** Newest CUDA major version whose libraries it supports. */
     int major() {
         return version / 1000;
     }
 
-    /** As {@code 580.65.06 (CUDA 13.0)}; without the first where the system does not tell. */
+    /** Version as {@code 580.65.06 (CUDA 13.0)}; only the part in parentheses when the system does not report the first. */
     String versionText() {
         String cuda = "CUDA " + text(version);
         try {
@@ -88,21 +88,21 @@ final class Driver {
         }
     }
 
-    /** How many GPUs this process sees. */
+    /** Number of GPUs visible to this process. */
     int count() {
         int[] count = {0};
         check(JCudaDriver.cuDeviceGetCount(count), "cuDeviceGetCount", path());
         return count[0];
     }
 
-    /** A GPU by its number. */
+    /** A GPU by ordinal. */
     CUdevice device(int ordinal) {
         CUdevice device = new CUdevice();
         check(JCudaDriver.cuDeviceGet(device, ordinal), "cuDeviceGet", "cuda:" + ordinal);
         return device;
     }
 
-    /** What a GPU is; without versions. */
+    /** Properties of a GPU, with the given versions. */
     GpuInfo info(int ordinal, String versions) {
         CUdevice device = device(ordinal);
         byte[] name = new byte[NAME_BYTES];
@@ -120,7 +120,7 @@ final class Driver {
                 versions);
     }
 
-    /** A number the driver tells of a GPU. */
+    /** An integer attribute of a GPU. */
     int attribute(CUdevice device, int attribute) {
         int[] value = {0};
         check(JCudaDriver.cuDeviceGetAttribute(value, attribute, device), "cuDeviceGetAttribute " + attribute, path());

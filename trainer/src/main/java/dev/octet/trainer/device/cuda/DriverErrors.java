@@ -4,24 +4,24 @@ import dev.octet.formats.error.DeviceLostException;
 import dev.octet.formats.error.UnavailableException;
 import jcuda.driver.CUresult;
 
-/** What the driver's codes mean for a run ({@code CUresult} in cuda.h). */
+/** Meaning of the driver's error codes ({@code CUresult} in cuda.h) for a run. */
 final class DriverErrors {
     static final int OUT_OF_MEMORY = CUresult.CUDA_ERROR_OUT_OF_MEMORY;
     static final int NOT_FOUND = CUresult.CUDA_ERROR_NOT_FOUND;
 
     private DriverErrors() {}
 
-    /** {@code CUDA_ERROR_ILLEGAL_ADDRESS (700)}. */
+    /** Name and number: {@code CUDA_ERROR_ILLEGAL_ADDRESS (700)}. */
     static String name(int code) {
         return CUresult.stringFor(code) + " (" + code + ")";
     }
 
     /**
-     * Checks the code of a call.
+     * Checks the result of a call.
      *
-     * @param call the function's name, and what it was for
-     * @param gpu on which
-     * @throws DeviceLostException when nothing works on this GPU any more in this process
+     * @param call name of the function and its purpose
+     * @param gpu the GPU, for the message
+     * @throws DeviceLostException when the GPU cannot be used any more in this process
      * @throws UnavailableException for other errors
      */
     static void check(int code, String call, String gpu) {
@@ -34,7 +34,7 @@ final class DriverErrors {
         throw new UnavailableException(call + " failed: " + name(code) + meaning(code), gpu, remedy(code));
     }
 
-    /** Whether the context is broken for good: every later call fails with the same code. */
+    /** Whether the context is permanently broken: every later call fails with the same code. */
     static boolean isLoss(int code) {
         return switch (code) {
             case 46, // device unavailable
@@ -62,8 +62,8 @@ final class DriverErrors {
 
     private static String meaning(int code) {
         return switch (code) {
-            case 700, 714, 715, 716, 717, 718, 719 -> ", a kernel that ran before did something wrong";
-            case 214, 220, 226 -> ", the GPU's memory or link has a fault";
+            case 700, 714, 715, 716, 717, 718, 719 -> ", caused by an earlier kernel";
+            case 214, 220, 226 -> ", a hardware fault of the GPU's memory or link";
             case 702 -> ", a kernel ran longer than the system allows on a GPU with a display";
             default -> "";
         };
@@ -72,19 +72,19 @@ final class DriverErrors {
     private static String lossRemedy(int code) {
         return switch (code) {
             case 214, 220, 226, 46 ->
-                "look at nvidia-smi -q and the system's log (Xid); go on with --resume on a sound GPU";
-            case 702 -> "use a GPU without a display, or lift its time limit; go on with --resume";
+                "check nvidia-smi -q and the system's log (Xid); continue with --resume on a working GPU";
+            case 702 -> "use a GPU without a display, or lift its time limit; continue with --resume";
             default ->
-                "go on with --resume; if it comes again, compute-sanitizer names the kernel: report it with its output";
+                "continue with --resume; if it happens again, find the kernel with compute-sanitizer and report it with the output";
         };
     }
 
     private static String remedy(int code) {
         return switch (code) {
-            case OUT_OF_MEMORY -> "use a smaller batch, or end what else uses the GPU (nvidia-smi)";
+            case OUT_OF_MEMORY -> "use a smaller batch, or end other processes on the GPU (nvidia-smi)";
             // no kernel image for device, unsupported PTX version, JIT compiler not found, invalid PTX
             case 209, 222, 221, 218 ->
-                "update NVIDIA's driver, or install the CUDA that belongs to it so that kernels are compiled for this"
+                "update NVIDIA's driver, or install a CUDA that matches it, so that kernels are compiled for this"
                         + " GPU";
             case 803, 804 -> "the driver's library and kernel module have different versions: restart the system";
             case 101, 100 -> "check nvidia-smi and CUDA_VISIBLE_DEVICES";

@@ -7,11 +7,11 @@ import jcuda.driver.CUstream_flags;
 import jcuda.driver.JCudaDriver;
 
 /**
- * The primary context of a GPU, which other libraries of this process share, and one stream in it. A context has to be current in the thread
- * that calls the driver, so each call passes {@link #enter}.
+ * The primary context of a GPU, shared with other libraries in this process, and one stream in it. The driver requires a current context in
+ * the calling thread, so each call passes {@link #enter}.
  */
 final class GpuContext implements AutoCloseable {
-    /** The context that Octet made current in a thread. */
+    /** The context that Octet made current in each thread. */
     private static final ThreadLocal<GpuContext> CURRENT = new ThreadLocal<>();
 
     private final String gpu;
@@ -20,7 +20,7 @@ final class GpuContext implements AutoCloseable {
     private final StreamHandle stream = new StreamHandle();
     private boolean lost;
 
-    /** Retains the context of a device; {@code gpu} is for messages. */
+    /** Retains the primary context of a device; {@code gpu} is its name in messages. */
     GpuContext(CUdevice device, String gpu) {
         this.device = device;
         this.gpu = gpu;
@@ -35,7 +35,7 @@ final class GpuContext implements AutoCloseable {
     }
 
     /** Makes the context current in this thread. */
-    @SuppressWarnings("ReferenceEquality") // the same context, not the like of it
+    @SuppressWarnings("ReferenceEquality") // identity, not equality
     void enter() {
         if (CURRENT.get() != this) {
             check(JCudaDriver.cuCtxSetCurrent(context), "cuCtxSetCurrent");
@@ -43,14 +43,14 @@ final class GpuContext implements AutoCloseable {
         }
     }
 
-    /** The stream; its context is current. */
+    /** The stream; makes its context current. */
     StreamHandle stream() {
         enter();
         return stream;
     }
 
     /**
-     * Checks the code of a call on this GPU.
+     * Checks the result of a call on this GPU.
      *
      * @throws dev.octet.formats.error.UnavailableException when it is not 0
      */
@@ -68,7 +68,7 @@ final class GpuContext implements AutoCloseable {
         check(JCudaDriver.cuStreamSynchronize(stream()), "cuStreamSynchronize");
     }
 
-    /** Whether the GPU failed for good, so that nothing can be freed any more. */
+    /** Whether the context is permanently broken, so that nothing can be freed any more. */
     boolean isLost() {
         return lost;
     }
@@ -84,7 +84,7 @@ final class GpuContext implements AutoCloseable {
 
     private void leave() {
         CURRENT.remove();
-        // the code is of no use: the context is given up in any case
+        // an error is ignored: the context is abandoned in any case
         var _ = JCudaDriver.cuDevicePrimaryCtxRelease(device);
     }
 }

@@ -5,10 +5,10 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What was found for training on NVIDIA GPUs.
+ * Result of a search for GPUs and CUDA.
  *
- * @param gpus that the driver shows, whether or not Octet can use them; without versions
- * @param parts driver, jcuda, cublasLt, compiler; jcuda is missing where there is no driver to load it for
+ * @param gpus all GPUs that the driver reports, supported or not; without versions
+ * @param parts driver, jcuda, cublasLt, compiler; jcuda is missing when there is no driver
  */
 public record GpuReport(List<GpuInfo> gpus, List<Part> parts) {
     public GpuReport {
@@ -16,19 +16,19 @@ public record GpuReport(List<GpuInfo> gpus, List<Part> parts) {
         parts = List.copyOf(parts);
     }
 
-    /** Whether one of the GPUs can train. */
+    /** Whether at least one GPU can train. */
     public boolean usable() {
         return gpus.stream().anyMatch(g -> g.capability() >= Gpus.OLDEST_CAPABILITY)
                 && parts.stream().allMatch(Part::found);
     }
 
     /**
-     * One thing that is needed.
+     * A required component.
      *
-     * @param version null when it was not found
-     * @param where its file, or every path tried
-     * @param problem what is wrong; null when it was found
-     * @param fix what to do about it; null when it was found
+     * @param version null when not found
+     * @param where path of its file, or every path tried
+     * @param problem null when found
+     * @param fix advice; null when found
      */
     public record Part(
             String name,
@@ -44,7 +44,7 @@ public record GpuReport(List<GpuInfo> gpus, List<Part> parts) {
             return new Part(name, null, why.where(), why.what(), why.fix());
         }
 
-        /** Whether it is there. */
+        /** Whether the component was found. */
         public boolean found() {
             return problem == null;
         }

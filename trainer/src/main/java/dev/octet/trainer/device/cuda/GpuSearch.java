@@ -2,12 +2,12 @@ package dev.octet.trainer.device.cuda;
 
 import dev.octet.formats.error.UnavailableException;
 
-/** What came of looking for a GPU. */
+/** Result of a search for a GPU. */
 public sealed interface GpuSearch {
     /**
      * The GPU.
      *
-     * @throws UnavailableException when there is none that Octet can use
+     * @throws UnavailableException when Octet cannot use one
      */
     default Gpu orThrow() {
         return switch (this) {
@@ -16,15 +16,15 @@ public sealed interface GpuSearch {
         };
     }
 
-    /** It works; whoever asked closes it. */
+    /** A usable GPU; the caller closes it. */
     record Ready(Gpu gpu) implements GpuSearch {}
 
     /**
-     * It is not there, or something it needs is not.
+     * The GPU, or something it needs, is missing or unsupported.
      *
-     * @param what is missing
-     * @param where every path that was tried
-     * @param fix what to do
+     * @param what the problem
+     * @param where every path tried
+     * @param fix advice
      */
     record Unfit(String what, String where, String fix, UnavailableException cause) implements GpuSearch {
         static Unfit of(UnavailableException e) {

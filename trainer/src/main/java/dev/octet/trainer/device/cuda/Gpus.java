@@ -9,17 +9,17 @@ import jcuda.driver.CUdevice_attribute;
 
 /** The GPUs of this machine. */
 public final class Gpus {
-    /** First capability that Octet's kernels run on: asynchronous copies and BF16 came with Ampere. */
+    /** Lowest capability that Octet's kernels support: Ampere introduced asynchronous copies and BF16. */
     static final int OLDEST_CAPABILITY = 80;
 
     private Gpus() {}
 
-    /** Looks for a GPU by its number, from 0, to be used as {@link GpuOptions#ofSystem} says. */
+    /** Searches for a GPU by its number, from 0, with {@link GpuOptions#ofSystem}. */
     public static GpuSearch find(int ordinal) {
         return find(ordinal, GpuOptions.ofSystem());
     }
 
-    /** Looks for a GPU by its number, from 0. */
+    /** Searches for a GPU by its number, from 0. */
     public static GpuSearch find(int ordinal, GpuOptions options) {
         return find(ordinal, options, System.getenv());
     }
@@ -55,8 +55,8 @@ public final class Gpus {
         KernelCompilers compilers = KernelCompilers.of(libraries, environment, driver.major());
         if (compilers.compiler().isEmpty() && PrebuiltKernels.version().isEmpty()) {
             throw new UnavailableException(
-                    "kernels cannot be compiled: neither libnvrtc nor nvcc was found, and none came compiled with this"
-                            + " Octet",
+                    "kernels cannot be compiled: neither libnvrtc nor nvcc was found, and this Octet has no prebuilt"
+                            + " ones",
                     String.join("; ", compilers.tried()),
                     CudaLibrary.NVRTC.remedy());
         }
@@ -79,7 +79,7 @@ public final class Gpus {
         }
     }
 
-    /** All that was found of GPUs and CUDA, whether or not it suffices. */
+    /** Everything found of GPUs and CUDA, sufficient or not. */
     public static GpuReport report() {
         return report(System.getenv());
     }
@@ -117,7 +117,7 @@ public final class Gpus {
                 .map(c -> GpuReport.Part.found("compiler", c.version(), compilers.place()))
                 .or(() -> PrebuiltKernels.version()
                         .map(v ->
-                                GpuReport.Part.found("compiler", "none", "kernels came with Octet, compiled by " + v)))
+                                GpuReport.Part.found("compiler", "none", "kernels prebuilt by " + v)))
                 .orElseGet(() -> GpuReport.Part.absent(
                         "compiler",
                         new UnavailableException(

@@ -7,7 +7,7 @@ import jcuda.driver.CUgraphExec;
 import jcuda.driver.CUstreamCaptureMode;
 import jcuda.driver.JCudaDriver;
 
-/** Works recorded as one CUDA graph: the driver starts them all in one call. */
+/** Works recorded as one CUDA graph, which the driver starts in a single call. */
 final class GraphWork implements Work {
     private final GpuContext context;
     private final List<Work> works;
@@ -19,7 +19,7 @@ final class GraphWork implements Work {
         this.executable = executable;
     }
 
-    /** Records works; graphs among them are taken apart. */
+    /** Records works; nested graphs are expanded. */
     static GraphWork of(GpuContext context, List<Work> works) {
         List<Work> flat = works.stream()
                 .flatMap(w -> w instanceof GraphWork g ? g.works.stream() : Stream.of(w))
@@ -28,7 +28,7 @@ final class GraphWork implements Work {
         try {
             CUgraphExec executable = new CUgraphExec();
             context.check(JCudaDriver.cuGraphInstantiate(executable, graph, 0), "cuGraphInstantiate");
-            // the first launch would do it otherwise, within a step that is timed
+            // otherwise the first launch would upload it, within a timed step
             context.check(JCudaDriver.cuGraphUpload(executable, context.stream()), "cuGraphUpload");
             return new GraphWork(context, flat, executable);
         } finally {
@@ -37,7 +37,7 @@ final class GraphWork implements Work {
     }
 
     private static CUgraph capture(GpuContext context, List<Work> works) {
-        // other threads may go on calling the driver meanwhile
+        // other threads may keep calling the driver meanwhile
         context.check(
                 JCudaDriver.cuStreamBeginCapture(
                         context.stream(), CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
@@ -46,7 +46,7 @@ final class GraphWork implements Work {
         try {
             works.forEach(Work::run);
         } catch (RuntimeException e) {
-            // the stream has to leave its recording state; the error that spoilt it is the one to tell
+            // ends the capture; its result is ignored, since the first error is the one to report
             var _ = JCudaDriver.cuStreamEndCapture(context.stream(), graph);
             throw e;
         }

@@ -3,16 +3,16 @@ package dev.octet.trainer.device.cuda;
 import java.lang.foreign.MemorySegment;
 import jcuda.Pointer;
 
-/** Memory of the host by its address. */
+/** Address of host memory. */
 final class HostAddress extends Pointer {
-    /** To be set by the driver. */
+    /** A pointer for the driver to set. */
     HostAddress() {}
 
     private HostAddress(long address) {
         super(address);
     }
 
-    /** The start of a native segment, which must live as long as this is used. */
+    /** The start of a native segment, which must outlive this object. */
     static HostAddress of(MemorySegment segment) {
         if (!segment.isNative()) {
             throw new IllegalArgumentException("a segment on the heap has no address");

@@ -16,15 +16,15 @@ import jcuda.driver.JCudaDriver;
 
 /** A GPU through jcuda: memory, copies, kernels and graphs by the driver, products by cublasLt. */
 final class JcudaGpu implements Gpu {
-    /** Memory of a product's algorithm: NVIDIA's advice for Hopper, and enough for the others. */
+    /** Workspace of product algorithms: NVIDIA's recommendation for Hopper, and sufficient for other GPUs. */
     private static final long WORKSPACE_BYTES = 32L << 20;
 
-    /** A piece of the memory that copies pass through. */
+    /** Size of each of the staging buffers for copies. */
     private static final long STAGING_BYTES = 8L << 20;
 
     private static final long MIB = 1L << 20;
 
-    /** Runs of a product that are timed together, and how often that is done. */
+    /** Runs of a product per timing, and number of timings. */
     private static final int TIMED_RUNS = 5;
 
     private static final int TIMED_ROUNDS = 2;
@@ -37,11 +37,11 @@ final class JcudaGpu implements Gpu {
     private final Staging staging;
     private final Products products;
 
-    /** What a GPU is made of. */
+    /** Components of a GPU. */
     record Parts(
             GpuInfo info, GpuContext context, Kernels kernels, int mostSharedBytes, CublasLt lt, GpuOptions options) {}
 
-    /** Owns the context. */
+    /** Takes ownership of the context. */
     JcudaGpu(Parts parts) {
         this.info = parts.info();
         this.context = parts.context();
@@ -82,10 +82,10 @@ final class JcudaGpu implements Gpu {
         int code = JCudaDriver.cuMemAlloc(address, Math.max(1, bytes));
         if (code == DriverErrors.OUT_OF_MEMORY) {
             throw new UnavailableException(
-                    what + " takes " + mib(bytes) + " of the GPU's memory, " + mib(freeBytes()) + " of "
+                    what + " takes " + mib(bytes) + " of the GPU's memory, but only " + mib(freeBytes()) + " of "
                             + mib(info.totalBytes()) + " are free",
                     place(),
-                    "use smaller micro-batches or shorter sequences, or end what else uses the GPU (nvidia-smi)");
+                    "use smaller micro-batches or shorter sequences, or end other processes on the GPU (nvidia-smi)");
         }
         context.check(code, "cuMemAlloc of " + mib(bytes) + " for " + what);
         allocated.put(address.address(), bytes);
@@ -253,7 +253,7 @@ final class JcudaGpu implements Gpu {
         context.close();
     }
 
-    /** Times products by events on the stream. */
+    /** Times products with events on the stream. */
     private final class Timing implements Products.Bench {
         @Override
         public OptionalLong scratch(long bytes) {

@@ -8,10 +8,9 @@ import java.util.List;
 import jcuda.driver.JCudaDriver;
 
 /**
- * jcuda's native library, loaded from the user's own folder.
+ * jcuda's native library, loaded from a folder that only the user can write to.
  *
- * <p>By itself jcuda would unpack it to the folder for temporary files under a name that everybody can guess, and load whatever lies there
- * under that name already.
+ * <p>By default jcuda unpacks it to the temporary folder under a predictable name, and loads any file that already exists under that name.
  */
 final class JcudaLibrary {
     /** The version of jcuda; docs/cuda.md. */
@@ -23,10 +22,10 @@ final class JcudaLibrary {
     private JcudaLibrary() {}
 
     /**
-     * Loads it, once in a process.
+     * Loads the library, once per process.
      *
-     * @throws UnavailableException when it has no build for this platform, or cannot be unpacked
-     * @throws LinkageError when it cannot be loaded
+     * @throws UnavailableException when there is no build for this platform, or it cannot be unpacked
+     * @throws LinkageError when the library cannot be loaded
      */
     static synchronized void load() {
         if (loaded) {
@@ -34,12 +33,11 @@ final class JcudaLibrary {
         }
         String file = System.mapLibraryName("JCudaDriver-" + VERSION + "-" + Platform.text());
         Path folder = NativeFiles.unpack(JCudaDriver.class.getClassLoader(), "lib/", List.of(file));
-        // jcuda has no setting for its folder, and looks at this property when its class is initialised; the JDK itself
-        // does not: it
-        // has the value from its start
+        // jcuda has no setting for its folder; it reads this property when its class is initialised. The JDK itself read the property at
+        // startup and does not read it again
         String before = System.setProperty(TEMPORARY_FOLDER, folder.toString());
         try {
-            JCudaDriver.setExceptionsEnabled(false); // codes are checked where calls are made
+            JCudaDriver.setExceptionsEnabled(false); // each call checks its code
         } finally {
             if (before == null) {
                 System.clearProperty(TEMPORARY_FOLDER);

@@ -14,23 +14,23 @@ import java.util.Arrays;
 import java.util.Optional;
 
 /**
- * Compiled kernels in a folder, one file each, named by the digest of all that went into it. A file starts with the digest of what
- * follows, so one that was torn or changed is not used but written again. A folder that cannot be written, or that other users can write to,
- * is told once and does without.
+ * Cache of compiled kernels: one file each, named by the digest of all inputs of its compilation. A file starts with the digest of its
+ * contents, so a damaged file is detected and replaced. A folder that is not writable, or that other users can write to, is not used, which
+ * is logged once.
  */
 final class KernelCache {
     private static final System.Logger LOG = System.getLogger(KernelCache.class.getName());
     private static final int DIGEST_BYTES = 32;
 
-    /** Largest file that is read: kernels have some hundred KiB. */
+    /** Largest file to read: kernels have a few hundred KiB. */
     private static final long MAX_BYTES = 64L << 20;
 
     private final Path folder;
     private boolean told;
 
-    /** Compiles what the cache does not have. */
+    /** Compiles kernels missing from the cache. */
     interface Maker {
-        /** The compiled kernel. */
+        /** Compiles the kernel. */
         byte[] make() throws CompileException;
     }
 
@@ -38,25 +38,25 @@ final class KernelCache {
         this.folder = folder;
     }
 
-    /** Name of the file for a source. */
+    /** File name for a source. */
     static String name(CudaSource source, String compiler, ComputeCapability architecture) {
         String digest =
                 Sha256.of(identity(source), String.join(" ", KernelCompiler.OPTIONS), compiler, architecture.option());
         return stem(source) + "-" + digest.substring(0, 32) + "." + architecture.extension();
     }
 
-    /** Digest of what is compiled: texts and macros. */
+    /** Digest of the text and macros of a source. */
     static String identity(CudaSource source) {
         return Sha256.of(source.text(), CudaSource.prelude(), String.join(" ", KernelCompiler.macros(source)));
     }
 
-    /** {@code gelu} of {@code gelu.cu}, wherever that lies. */
+    /** Base name of a source: {@code gelu} for {@code gelu.cu}. */
     static String stem(CudaSource source) {
         String file = source.file().substring(source.file().lastIndexOf('/') + 1);
         return file.endsWith(".cu") ? file.substring(0, file.length() - 3) : file;
     }
 
-    /** What the file {@code name} holds, made and kept if there is none. */
+    /** Contents of the file {@code name}; compiled and cached if it is missing. */
     byte[] get(String name, Maker maker) throws CompileException {
         Path file = folder.resolve(name);
         Optional<byte[]> kept = read(file);
@@ -70,7 +70,7 @@ final class KernelCache {
 
     private Optional<byte[]> read(Path file) {
         try {
-            PrivateFolder.open(folder); // kernels that somebody else put there are not run
+            PrivateFolder.open(folder); // rejects a folder that others can write to
             if (!Files.isRegularFile(file) || Files.size(file) <= DIGEST_BYTES || Files.size(file) > MAX_BYTES) {
                 return Optional.empty();
             }
@@ -80,7 +80,7 @@ final class KernelCache {
                     ? Optional.of(content)
                     : Optional.empty();
         } catch (IOException e) {
-            return Optional.empty(); // it is made again
+            return Optional.empty(); // compile again
         }
     }
 
@@ -97,7 +97,7 @@ final class KernelCache {
                 told = true;
                 LOG.log(
                         System.Logger.Level.WARNING,
-                        "compiled kernels cannot be kept, so each start compiles them again: {0}; octet.cache or"
+                        "compiled kernels cannot be cached, so each start compiles them again: {0}; octet.cache or"
                                 + " XDG_CACHE_HOME names another folder",
                         e.toString());
             }

@@ -4,28 +4,27 @@ import dev.octet.trainer.kernel.CudaSource;
 import java.util.List;
 import java.util.Set;
 
-/** Turns CUDA C++ into what a GPU loads. */
+/** Compiles CUDA C++ to machine code or PTX. */
 interface KernelCompiler {
     /**
-     * Options for every source, beside its architecture and macros. No fast mathematics: what a kernel computes must not depend on who
-     * compiles it.
+     * Options for every source, in addition to architecture and macros. No fast math: a kernel's results must not depend on the compiler.
      */
     List<String> OPTIONS = List.of("-std=c++17");
 
     /** Name and version: {@code nvrtc 13.0}. */
     String version();
 
-    /** Capabilities it compiles for. */
+    /** Compute capabilities that it can target. */
     Set<Integer> architectures();
 
     /**
      * Compiles a source.
      *
-     * @throws CompileException when the source is refused
+     * @throws CompileException when the compiler rejects the source
      */
     byte[] compile(CudaSource source, ComputeCapability architecture) throws CompileException;
 
-    /** As {@code -DHEAD=64}. */
+    /** Macros as options: {@code -DHEAD=64}. */
     static List<String> macros(CudaSource source) {
         return source.defines().entrySet().stream()
                 .map(e -> "-D" + e.getKey() + "=" + e.getValue())

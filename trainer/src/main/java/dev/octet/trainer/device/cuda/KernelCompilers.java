@@ -9,17 +9,17 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * Which compiler there is: the run-time compiler, else nvcc.
+ * The available compiler: nvrtc if found, else nvcc.
  *
- * @param compiler empty when there is neither
- * @param place its file; empty without one
- * @param tried what was tried before it, or in vain
+ * @param compiler empty when neither was found
+ * @param place path of its file; empty without a compiler
+ * @param tried everything tried without success
  */
 record KernelCompilers(Optional<KernelCompiler> compiler, String place, List<String> tried) {
     /**
-     * Looks for one.
+     * Searches for a compiler.
      *
-     * @param newestMajor newest CUDA that the driver supports
+     * @param newestMajor newest CUDA major version that the driver supports
      */
     static KernelCompilers of(int newestMajor) {
         return of(CudaLibraries.ofSystem(), System.getenv(), newestMajor);
@@ -49,10 +49,10 @@ record KernelCompilers(Optional<KernelCompiler> compiler, String place, List<Str
         return new KernelCompilers(Optional.empty(), "", tried);
     }
 
-    /** In one line, for people. */
+    /** One line for the user. */
     String text() {
         return compiler.map(c -> c.version() + ", " + place)
-                .or(() -> PrebuiltKernels.version().map(v -> "none; kernels that came with Octet, compiled by " + v))
+                .or(() -> PrebuiltKernels.version().map(v -> "none; kernels prebuilt by " + v))
                 .orElse("none");
     }
 }

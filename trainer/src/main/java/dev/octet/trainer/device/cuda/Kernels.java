@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.CudaSource;
 import java.util.Arrays;
 import java.util.Optional;
 
-/** Compiled kernels for one GPU: from the cache, from a compiler, or as they came with Octet. */
+/** Compiled kernels for one GPU: from the cache, a compiler, or prebuilt PTX. */
 final class Kernels {
     private final KernelCompilers compilers;
     private final KernelCache cache;
@@ -14,7 +14,7 @@ final class Kernels {
     /**
      * Kernels for a GPU.
      *
-     * @param capability ten times the major number and the minor one
+     * @param capability 10 · major + minor
      */
     Kernels(KernelCompilers compilers, KernelCache cache, int capability) {
         this.compilers = compilers;
@@ -22,7 +22,7 @@ final class Kernels {
         this.capability = capability;
     }
 
-    /** What compiles, for logs. */
+    /** Name and version of the compiler, for logs. */
     String version() {
         return compilers
                 .compiler()
@@ -32,9 +32,9 @@ final class Kernels {
     }
 
     /**
-     * Machine code, or PTX with a zero byte at its end.
+     * Machine code, or PTX with a terminating zero byte.
      *
-     * @throws UnavailableException when the source does not compile, or there is no compiler and no prebuilt PTX of this source
+     * @throws UnavailableException when the source does not compile, or there is neither a compiler nor prebuilt PTX of it
      */
     byte[] load(CudaSource source) {
         Optional<KernelCompiler> compiler = compilers.compiler();
@@ -48,7 +48,7 @@ final class Kernels {
                 .orElseThrow(() -> new UnavailableException(
                         "kernel source " + source + " cannot be compiled: "
                                 + compiler.map(c -> c.version() + " does not know GPUs of capability " + capability)
-                                        .orElse("no compiler was found, and no PTX of it came with this Octet"),
+                                        .orElse("no compiler was found, and this Octet has no prebuilt PTX of it"),
                         compilers.place().isEmpty() ? String.join("; ", compilers.tried()) : compilers.place(),
                         CudaLibrary.NVRTC.remedy()));
     }
@@ -64,7 +64,7 @@ final class Kernels {
         }
     }
 
-    /** The driver reads PTX as a C string. */
+    /** Appends a zero byte: the driver reads PTX as a C string. */
     private static byte[] terminated(byte[] ptx) {
         return ptx.length > 0 && ptx[ptx.length - 1] == 0 ? ptx : Arrays.copyOf(ptx, ptx.length + 1);
     }

@@ -8,7 +8,7 @@ import jcuda.Pointer;
 import jcuda.driver.CUfunction;
 import jcuda.driver.JCudaDriver;
 
-/** A kernel with its arguments, which are copied to a block of memory once. */
+/** A kernel launch; its arguments are copied to a block of memory once. */
 final class Launch implements Work {
     private static final int WORD = 8;
 

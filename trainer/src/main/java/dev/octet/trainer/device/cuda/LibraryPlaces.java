@@ -14,14 +14,14 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where CUDA's libraries are looked for, in this order: {@code OCTET_CUDA_HOME}, {@code CUDA_HOME}, where the system's loader looks ({@code
- * LD_LIBRARY_PATH}, its cache), the usual folders, the packages of pip.
+ * Where to search for CUDA's libraries, in order: {@code OCTET_CUDA_HOME}, {@code CUDA_HOME}, the system's loader ({@code LD_LIBRARY_PATH},
+ * its cache), the usual folders, pip packages.
  */
 record LibraryPlaces(List<Place> places) {
-    /** The variable that comes first. */
+    /** The environment variable searched first. */
     static final String OWN = "OCTET_CUDA_HOME";
 
-    /** Where libraries lie below an installation, or in the folder itself. */
+    /** Library folders within an installation; last the folder itself. */
     private static final List<String> BELOW = List.of("lib64", "lib", "targets/x86_64-linux/lib", "");
 
     private static final List<String> USUAL = List.of(
@@ -31,7 +31,7 @@ record LibraryPlaces(List<Place> places) {
             "usr/lib64",
             "opt/cuda/lib64",
             "opt/cuda-*/lib64",
-            // where containers and the Linux of Windows get the driver's libraries from outside
+            // driver libraries from outside: containers and the Linux of Windows
             "usr/local/nvidia/lib64",
             "usr/lib/wsl/lib");
 
@@ -42,13 +42,13 @@ record LibraryPlaces(List<Place> places) {
             "usr/lib/python3/dist-packages",
             "opt/conda/lib/python3*/site-packages");
 
-    /** Below a folder of Python packages. */
+    /** Library folders within a folder of Python packages. */
     private static final String PIP = "nvidia/*/lib";
 
     /**
-     * A folder, or what the loader searches.
+     * A folder, or the search path of the system's loader.
      *
-     * @param origin why it is looked at: a variable, or how such a place is called
+     * @param origin why it is searched: an environment variable, or a description
      * @param folder null for the loader
      */
     record Place(String origin, @Nullable Path folder) {
@@ -63,7 +63,7 @@ record LibraryPlaces(List<Place> places) {
         return of(System.getenv(), Path.of("/"));
     }
 
-    /** The places of a system that lies in a folder. */
+    /** The places of a system with root folder {@code root}. */
     static LibraryPlaces of(Map<String, String> environment, Path root) {
         List<Place> places = new ArrayList<>();
         for (String variable : List.of(OWN, "CUDA_HOME")) {
@@ -84,7 +84,7 @@ record LibraryPlaces(List<Place> places) {
         return new LibraryPlaces(places.stream().distinct().toList());
     }
 
-    /** The installation that holds {@code bin/nvcc}, in the order of the search, without the loader. */
+    /** Installations that may contain {@code bin/nvcc}, in search order. */
     static List<Path> homes(Map<String, String> environment, Path root) {
         List<Path> homes = new ArrayList<>();
         folder(environment, OWN).ifPresent(homes::add);
@@ -95,7 +95,7 @@ record LibraryPlaces(List<Place> places) {
         return homes;
     }
 
-    /** What was not set, for messages. */
+    /** State of the environment variable, for messages. */
     static String hint(Map<String, String> environment) {
         return folder(environment, OWN).isEmpty() ? OWN + " is not set" : OWN + "=" + environment.get(OWN);
     }
@@ -114,7 +114,7 @@ record LibraryPlaces(List<Place> places) {
         return path(environment.getOrDefault(variable, ""));
     }
 
-    /** The path that a text is; empty for an empty text and for one that is none. */
+    /** The path of a text; empty if the text is empty or not a valid path. */
     static Optional<Path> path(String text) {
         try {
             return text.isEmpty() ? Optional.empty() : Optional.of(Path.of(text));
@@ -123,7 +123,10 @@ record LibraryPlaces(List<Place> places) {
         }
     }
 
-    /** Folders that exist below {@code from}, a star standing for anything within one name; the highest name first, as it is the newest version. */
+    /**
+     * Existing folders below {@code from} that match a pattern (a star matches within one name); highest name first, as it is the newest
+     * version.
+     */
     private static List<Path> matching(Path from, String pattern) {
         List<Path> found = List.of(from);
         for (String part : pattern.split("/", -1)) {
@@ -136,7 +139,7 @@ record LibraryPlaces(List<Place> places) {
         return found.stream().filter(Files::isDirectory).toList();
     }
 
-    /** Files and folders of a folder whose names match, the highest version first. */
+    /** Children of a folder whose names match, highest version first. */
     static List<Path> children(Path folder, String glob) {
         List<Path> children = new ArrayList<>();
         if (!Files.isDirectory(folder)) {
@@ -145,14 +148,14 @@ record LibraryPlaces(List<Place> places) {
         try (DirectoryStream<Path> stream = Files.newDirectoryStream(folder, glob)) {
             stream.forEach(children::add);
         } catch (IOException | DirectoryIteratorException e) {
-            return children; // a folder that cannot be read holds nothing that could be loaded
+            return children; // an unreadable folder has nothing to load
         }
         children.sort(Comparator.comparing(Path::toString, LibraryPlaces::compareVersions)
                 .reversed());
         return children;
     }
 
-    /** {@code cuda-12.10} is newer than {@code cuda-12.9}: runs of digits count as numbers. */
+    /** Compares names with runs of digits as numbers: {@code cuda-12.10} is newer than {@code cuda-12.9}. */
     static int compareVersions(String a, String b) {
         String[] left = a.split("(?<=\\D)(?=\\d)|(?<=\\d)(?=\\D)", -1);
         String[] right = b.split("(?<=\\D)(?=\\d)|(?<=\\d)(?=\\D)", -1);

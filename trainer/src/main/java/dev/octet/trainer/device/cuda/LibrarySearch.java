@@ -4,9 +4,9 @@ import dev.octet.formats.error.UnavailableException;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** What came of looking for a library. */
+/** Result of a search for a library. */
 sealed interface LibrarySearch {
-    /** What was tried before it was found, or in vain. */
+    /** Everything tried without success. */
     List<Try> tried();
 
     /**
@@ -22,10 +22,10 @@ sealed interface LibrarySearch {
     }
 
     /**
-     * One place and what came of it.
+     * One place and the outcome of its search.
      *
-     * @param names of the files: {@code libnvrtc.so.13, libnvrtc.so.12}
-     * @param outcome {@code not there}, or the loader's words about a file that is there
+     * @param names of the files tried: {@code libnvrtc.so.13, libnvrtc.so.12}
+     * @param outcome {@code not there}, or the loader's error for an existing file
      */
     record Try(String place, String names, String outcome, boolean broken) {
         @Override
@@ -34,13 +34,13 @@ sealed interface LibrarySearch {
         }
     }
 
-    /** It is loaded. */
+    /** The library is loaded. */
     record Found(LoadedLibrary loaded, List<Try> tried) implements LibrarySearch {}
 
-    /** There is none that can be loaded. */
+    /** No library could be loaded. */
     record Absent(CudaLibrary library, String what, List<Try> tried, String hint, String remedy)
             implements LibrarySearch {
-        /** Every place in one line. */
+        /** All places, in one line. */
         String where() {
             return "tried " + tried.stream().map(Try::toString).collect(Collectors.joining(", ")) + "; " + hint;
         }

@@ -10,9 +10,9 @@ import jcuda.driver.CUfunction_attribute;
 import jcuda.driver.CUmodule;
 import jcuda.driver.JCudaDriver;
 
-/** Kernels in a GPU's memory, each source loaded once. */
+/** Kernels in GPU memory; each source is loaded once. */
 final class LoadedKernels implements AutoCloseable {
-    /** Dynamic shared memory that every kernel may have without asking (CUDA programming guide, 16.8.3). */
+    /** Dynamic shared memory available to a kernel without opt-in (CUDA programming guide, 16.8.3). */
     private static final int PLAIN_SHARED_BYTES = 48 << 10;
 
     private final GpuContext context;
@@ -27,7 +27,7 @@ final class LoadedKernels implements AutoCloseable {
     /**
      * Kernels of a context.
      *
-     * @param mostSharedBytes that a block can have on this GPU
+     * @param mostSharedBytes shared memory limit per block on this GPU
      */
     LoadedKernels(GpuContext context, Kernels kernels, int mostSharedBytes) {
         this.context = context;
@@ -36,7 +36,7 @@ final class LoadedKernels implements AutoCloseable {
     }
 
     /**
-     * A kernel, allowed as much shared memory as the grid needs.
+     * A kernel, opted in to as much shared memory as the grid needs.
      *
      * @throws UnavailableException when it does not compile or load
      */
@@ -47,7 +47,7 @@ final class LoadedKernels implements AutoCloseable {
         if (grid.sharedBytes() > Math.max(PLAIN_SHARED_BYTES, shared.getOrDefault(name, 0))) {
             if (grid.sharedBytes() > mostSharedBytes) {
                 throw new UnavailableException(
-                        kernel + " needs " + grid.sharedBytes() + " bytes of shared memory, a block of this GPU has "
+                        kernel + " needs " + grid.sharedBytes() + " bytes of shared memory, but a block of this GPU has "
                                 + mostSharedBytes,
                         source.toString(),
                         "use a GPU with more shared memory, or --device cpu");

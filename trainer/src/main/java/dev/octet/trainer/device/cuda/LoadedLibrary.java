@@ -9,10 +9,10 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
 /**
- * A library in this process; it is never unloaded.
+ * A library loaded in this process; never unloaded.
  *
- * @param path its file, or only the name where the system does not tell
- * @param major version in its name
+ * @param path its file, or only its name if the system does not report the path
+ * @param major version in the file name
  */
 record LoadedLibrary(CudaLibrary library, String path, int major, SymbolLookup symbols) {
     /**
@@ -25,7 +25,7 @@ record LoadedLibrary(CudaLibrary library, String path, int major, SymbolLookup s
     }
 
     /**
-     * A function of any kind.
+     * A function with any signature.
      *
      * @throws UnavailableException when the library lacks it
      */
@@ -35,13 +35,13 @@ record LoadedLibrary(CudaLibrary library, String path, int major, SymbolLookup s
                         symbols.find(name)
                                 .orElseThrow(() -> new UnavailableException(
                                         library.file(major) + " has no function " + name
-                                                + ", so it is not what its name says",
+                                                + ", so it is not the library that its name suggests",
                                         path,
                                         library.remedy())),
                         descriptor);
     }
 
-    /** A downcall declares {@code Throwable} but throws only what is wrong with its arguments. */
+    /** A downcall declares {@code Throwable}, but throws only for invalid arguments. */
     static IllegalStateException unexpected(Throwable e) {
         return new IllegalStateException("a call of a native library failed", e);
     }

@@ -3,8 +3,8 @@ package dev.octet.trainer.device.cuda;
 import dev.octet.formats.tensor.DType;
 
 /**
- * What Octet sets on cublasLt's objects: number and size of each attribute (cublasLt.h, {@code cublasLtMatmulDescAttributes_t}, {@code
- * cublasLtMatrixLayoutAttribute_t}, {@code cublasLtMatmulPreferenceAttributes_t}; the same in CUDA 12.0 to 13.1).
+ * Attributes of cublasLt's objects that Octet sets, with number and size (cublasLt.h, {@code cublasLtMatmulDescAttributes_t},
+ * {@code cublasLtMatrixLayoutAttribute_t}, {@code cublasLtMatmulPreferenceAttributes_t}; unchanged from CUDA 12.0 to 13.1).
  */
 enum LtAttribute {
     /** int32, {@link #OP_T} or {@link #OP_N}. */
@@ -14,7 +14,7 @@ enum LtAttribute {
     EPILOGUE(Kind.PRODUCT, 7, 4),
     /** Device address. */
     BIAS_POINTER(Kind.PRODUCT, 8, 8),
-    /** int64, elements from one bias of a batch to the next. */
+    /** int64, elements between the biases of consecutive products of a batch. */
     BIAS_BATCH_STRIDE(Kind.PRODUCT, 10, 8),
     /** Device address of an F32 dequantisation multiplier. */
     A_SCALE_POINTER(Kind.PRODUCT, 17, 8),
@@ -52,7 +52,7 @@ enum LtAttribute {
 
     static final int EPILOGUE_BIAS = 4;
 
-    /** {@code cublasLtReductionScheme_t}: partial sums of a split k are added in F32, in a fixed order. */
+    /** {@code cublasLtReductionScheme_t}: partial sums of split-k are added in F32, in a fixed order. */
     static final int REDUCTION_COMPUTE_TYPE = 2;
 
     /** {@code cublasComputeType_t}. */
@@ -60,13 +60,13 @@ enum LtAttribute {
 
     static final int COMPUTE_32F_FAST_TF32 = 77;
 
-    /** Version from which scale modes are known, as {@code cublasLtGetVersion} tells it. */
+    /** First version with scale modes, in the format of {@code cublasLtGetVersion}. */
     static final long SCALE_MODES_SINCE = 120800;
 
-    /** First version that multiplies FP8. */
+    /** First version with FP8 products. */
     static final long FP8_SINCE = 120000;
 
-    /** Which object it belongs to. */
+    /** Type of object that has the attribute. */
     enum Kind {
         PRODUCT("cublasLtMatmulDesc"),
         LAYOUT("cublasLtMatrixLayout"),
@@ -78,7 +78,7 @@ enum LtAttribute {
             this.prefix = prefix;
         }
 
-        /** First part of its functions' names. */
+        /** Prefix of the names of its functions. */
         String prefix() {
             return prefix;
         }

@@ -17,7 +17,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** NVIDIA's compiler as a program, for where the run-time compiler is not installed. */
+/** NVIDIA's offline compiler, used when nvrtc is not installed. */
 final class Nvcc implements KernelCompiler {
     private static final Pattern RELEASE = Pattern.compile("\\bV(\\d+\\.\\d+\\.\\d+)");
     private static final Pattern ARCHITECTURE = Pattern.compile("compute_(\\d+)\\b");
@@ -27,7 +27,7 @@ final class Nvcc implements KernelCompiler {
     private final String version;
     private final Set<Integer> architectures;
 
-    /** What a run of it printed. */
+    /** Exit code and output of a process. */
     private record Answer(int code, String text) {}
 
     private Nvcc(Path program, String version, Set<Integer> architectures) {
@@ -36,7 +36,7 @@ final class Nvcc implements KernelCompiler {
         this.architectures = architectures;
     }
 
-    /** Where the program is looked for: the {@code bin} of CUDA's folders, then {@code PATH}. */
+    /** Where to search for the program: {@code bin} of the CUDA installations, then {@code PATH}. */
     static List<Path> places(Map<String, String> environment, Path root) {
         List<Path> places = new ArrayList<>();
         LibraryPlaces.homes(environment, root).forEach(h -> places.add(h.resolve("bin")));
@@ -46,7 +46,7 @@ final class Nvcc implements KernelCompiler {
         return places;
     }
 
-    /** The first program that is there and says its version. */
+    /** The first program found that reports its version. */
     static Optional<Nvcc> find(List<Path> places) {
         return places.stream()
                 .map(p -> p.resolve("nvcc"))
@@ -74,7 +74,7 @@ final class Nvcc implements KernelCompiler {
         }
     }
 
-    /** The program's file. */
+    /** Path of the program. */
     Path program() {
         return program;
     }

@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** NVIDIA's run-time compiler (NVRTC documentation, section 3). It needs neither a GPU nor a driver. */
+/** NVIDIA's run-time compiler (NVRTC documentation, section 3). Needs neither GPU nor driver. */
 final class Nvrtc implements KernelCompiler {
     private static final int SUCCESS = 0;
     private static final int COMPILATION = 6; // NVRTC_ERROR_COMPILATION
@@ -29,7 +29,7 @@ final class Nvrtc implements KernelCompiler {
     private final String version;
     private final Set<Integer> architectures;
 
-    /** The two functions that give a text: its size, then the bytes. */
+    /** A pair of functions that return a result: its size, then its bytes. */
     private record Getter(String name, MethodHandle size, MethodHandle bytes) {}
 
     private Nvrtc(LoadedLibrary library) {
@@ -144,7 +144,7 @@ final class Nvrtc implements KernelCompiler {
         }
     }
 
-    /** Without the zero byte at its end. */
+    /** Text without the terminating zero byte. */
     private static String text(byte[] bytes) {
         return new String(bytes, StandardCharsets.UTF_8).replace("\0", "");
     }
@@ -174,7 +174,7 @@ final class Nvrtc implements KernelCompiler {
             throw new UnavailableException(
                     call + " failed: " + error(code),
                     library.path(),
-                    "the files of this CUDA may not belong together (libnvrtc-builtins lies beside libnvrtc); "
+                    "the files of this CUDA may not match (libnvrtc-builtins is next to libnvrtc); "
                             + library.library().remedy());
         }
     }

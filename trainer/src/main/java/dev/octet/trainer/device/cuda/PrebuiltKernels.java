@@ -9,33 +9,33 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * PTX that was compiled when Octet was packaged ({@link PrebuiltKernelsBuild}), for GPUs where no compiler is installed: resources beside
- * this class, named by the digest of what they were compiled from, so that none is ever used for another source.
+ * PTX compiled when Octet was packaged ({@link PrebuiltKernelsBuild}), for machines without a CUDA compiler. The resources are next to this
+ * class, named by the digest of their source, so PTX is never used for a different source.
  */
 final class PrebuiltKernels {
-    /** Capabilities it is compiled for: the first with FP8, and Hopper, whose PTX later GPUs run. */
+    /** Target capabilities: the first with FP8, and Hopper, whose PTX later GPUs run. */
     static final List<Integer> CAPABILITIES = List.of(89, 90);
 
     /** Folder of the resources. */
     static final String FOLDER = "kernels/";
 
-    /** What says that there are any: the compiler's version. */
+    /** Resource with the compiler's version; exists only if there are prebuilt kernels. */
     static final String VERSION = "version.txt";
 
     private PrebuiltKernels() {}
 
-    /** Name of the resource of a source. */
+    /** Resource name for a source. */
     static String name(CudaSource source, int capability) {
         return KernelCache.stem(source) + "-" + KernelCache.identity(source).substring(0, 32) + "."
                 + new ComputeCapability(capability, true).option() + ".ptx";
     }
 
-    /** The compiler they were made with; empty when there are none. */
+    /** Version of the compiler; empty when there are no prebuilt kernels. */
     static Optional<String> version() {
         return read(VERSION).map(b -> new String(b, StandardCharsets.UTF_8).strip());
     }
 
-    /** PTX of a source for the newest capability that a GPU of {@code capability} runs. */
+    /** PTX of a source for the newest target that a GPU of {@code capability} runs. */
     static Optional<byte[]> find(CudaSource source, int capability) {
         return CAPABILITIES.reversed().stream()
                 .filter(c -> c <= capability)

@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A step of packaging: compiles every source to PTX into the folder of classes. It needs no GPU; where there is no compiler it says so and
- * leaves the package without.
+ * Packaging step: compiles every source to PTX in the classes folder. Needs no GPU; without a compiler it logs so and the package has no
+ * prebuilt kernels.
  */
 public final class PrebuiltKernelsBuild {
     private static final System.Logger LOG = System.getLogger(PrebuiltKernelsBuild.class.getName());
@@ -19,20 +19,20 @@ public final class PrebuiltKernelsBuild {
     /**
      * Runs the step.
      *
-     * @param arguments the folder of classes
-     * @throws IOException when it cannot be written
+     * @param arguments the classes folder
+     * @throws IOException when the folder cannot be written
      */
     public static void main(String... arguments) throws IOException {
         if (arguments.length != 1) {
-            throw new IllegalArgumentException("one argument is needed: the folder of classes");
+            throw new IllegalArgumentException("expected one argument: the classes folder");
         }
         Optional<KernelCompiler> compiler =
                 KernelCompilers.of(CudaLibraries.ANY_MAJOR).compiler();
         if (compiler.isEmpty()) {
             LOG.log(
                     System.Logger.Level.WARNING,
-                    "no prebuilt kernels: neither libnvrtc nor nvcc was found (docs/cuda.md says where they are looked"
-                            + " for)");
+                    "no prebuilt kernels: neither libnvrtc nor nvcc was found (docs/cuda.md lists the places"
+                            + " searched)");
             return;
         }
         build(compiler.get(), CudaSources.all(), Path.of(arguments[0]));

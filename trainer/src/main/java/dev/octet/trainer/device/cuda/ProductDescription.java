@@ -7,24 +7,23 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 
 /**
- * A row-major product as cublasLt, which is column-major, has to be told. A row-major matrix is the transpose of the column-major one that
- * lies the same, so instead of D = op(A)·op(B) it computes Dᵀ = op(B)ᵀ·op(A)ᵀ: its A is our b and its B is our a.
+ * A row-major product in terms of cublasLt, which is column-major. A row-major matrix in memory is the transpose of a column-major one, so
+ * instead of D = op(A)·op(B) the library computes Dᵀ = op(B)ᵀ·op(A)ᵀ: its A is our b and its B is our a.
  */
 final class ProductDescription implements AutoCloseable {
     private final CublasLt lt;
     private final Descriptors descriptors;
 
     /**
-     * Describes a product that {@link ProductRules} let pass.
+     * Describes a product that {@link ProductRules} accepts.
      *
-     * @param allowTf32 whether products of F32 may round operands to TF32
+     * @param allowTf32 whether F32 products may round operands to TF32
      */
     ProductDescription(CublasLt lt, CudaProduct p, boolean allowTf32) {
         this.lt = lt;
         boolean tf32 = allowTf32 && p.a().type() == DType.F32;
         long product = lt.createProduct(tf32 ? LtAttribute.COMPUTE_32F_FAST_TF32 : LtAttribute.COMPUTE_32F);
-        // b lies as [n, k] when it is transposed: column-major that is [k, n], and has to be transposed to be op(b)'s
-        // transpose [n, k]
+        // a transposed b is [n, k] in memory, column-major [k, n]; it must be transposed to give the transpose of op(b), [n, k]
         lt.set(product, LtAttribute.TRANSA, p.transposeB() ? LtAttribute.OP_T : LtAttribute.OP_N);
         lt.set(product, LtAttribute.TRANSB, p.transposeA() ? LtAttribute.OP_T : LtAttribute.OP_N);
         if (p.isFp8()) {
@@ -33,7 +32,7 @@ final class ProductDescription implements AutoCloseable {
             setUnlessZero(product, LtAttribute.B_SCALE_POINTER, p.scaleA());
         }
         if (p.bias() != 0) {
-            // one number for each row of Dᵀ
+            // one bias for each row of Dᵀ
             lt.set(product, LtAttribute.EPILOGUE, LtAttribute.EPILOGUE_BIAS);
             lt.set(product, LtAttribute.BIAS_POINTER, p.bias());
             lt.set(product, LtAttribute.BIAS_DATA_TYPE, LtAttribute.dataType(p.biasType()));

@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import java.util.Optional;
 
-/** What cublasLt multiplies (cuBLAS 13, tables 2 and 3 of cublasLtMatmul), told of products as Octet asks for them. */
+/** Which products cublasLt supports (cuBLAS 13, tables 2 and 3 of cublasLtMatmul), in terms of Octet's row-major products. */
 final class ProductRules {
     private static final int MOST_BATCHES = 65535;
     private static final int FP8_ALIGNMENT = 16;
@@ -18,7 +18,7 @@ final class ProductRules {
     }
 
     /**
-     * The first rule that a product breaks; empty when it can be computed.
+     * The first rule that a product breaks; empty when cublasLt supports it.
      *
      * @param capability of the GPU
      */

@@ -6,7 +6,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** A matrix product with the algorithm it runs by. */
+/** A matrix product with its algorithm. */
 final class ProductWork implements Work {
     private final CublasLt lt;
     private final long handle;
@@ -18,7 +18,7 @@ final class ProductWork implements Work {
     private final MemorySegment beta;
     private final MemorySegment algorithm;
 
-    /** Owns the description. */
+    /** Takes ownership of the description. */
     ProductWork(
             CublasLt lt,
             long handle,
@@ -42,13 +42,13 @@ final class ProductWork implements Work {
         run(product.d().address(), algorithm);
     }
 
-    /** Writes to other memory, by another algorithm: for measuring. */
+    /** Runs with another destination and algorithm, for measurements. */
     void run(long d, MemorySegment other) {
         lt.multiply(
                 handle,
                 description.descriptors(),
                 alpha,
-                product.b().address(), // operands change places, see ProductDescription
+                product.b().address(), // operands are swapped, see ProductDescription
                 product.a().address(),
                 beta,
                 d,
@@ -61,7 +61,7 @@ final class ProductWork implements Work {
         return name(product);
     }
 
-    /** As {@code product bf16 512x768x3072}. */
+    /** Name for logs: {@code product bf16 512x768x3072}. */
     static String name(CudaProduct p) {
         String a = CudaSource.suffix(p.a().type());
         String b = CudaSource.suffix(p.b().type());
@@ -78,7 +78,7 @@ final class ProductWork implements Work {
                         + (product.accumulate() ? 2 : 1) * d);
     }
 
-    /** Frees all but the description. */
+    /** Frees everything except the description. */
     void release() {
         arena.close();
     }

@@ -15,16 +15,16 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * Makes products ready: checks the rules, describes them, chooses an algorithm. The library's own order of algorithms is a guess, so the first
- * time a shape is met on a kind of GPU its proposals are timed; the choice is kept.
+ * Prepares products: checks the rules, creates descriptors, chooses an algorithm. The library's ranking of algorithms is an estimate, so
+ * its proposals are timed when a shape first occurs on a GPU model; the choice is cached.
  */
 final class Products implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(Products.class.getName());
 
-    /** Proposals that are timed; behind these none was seen to win. */
+    /** Number of proposals to time; in measurements, no later proposal won. */
     private static final int MOST_CANDIDATES = 12;
 
-    /** Largest alignment an algorithm asks for. */
+    /** Largest alignment that an algorithm requires. */
     private static final long MOST_ALIGNMENT = 256;
 
     private final CublasLt lt;
@@ -35,15 +35,15 @@ final class Products implements AutoCloseable {
     private final AlgorithmChoices choices;
     private final Bench bench;
 
-    /** What can be timed on. */
+    /** Resources for timing. */
     interface Bench {
-        /** Memory for results that nobody reads; empty when there is none left. */
+        /** Memory for results that are discarded; empty when memory does not suffice. */
         OptionalLong scratch(long bytes);
 
-        /** Gives it back. */
+        /** Frees the memory. */
         void release(long address);
 
-        /** Microseconds of a run, the shortest of some. */
+        /** Microseconds per run, the minimum of several timings. */
         double microseconds(Runnable work);
     }
 
@@ -64,7 +64,7 @@ final class Products implements AutoCloseable {
     }
 
     /**
-     * A product made ready.
+     * Prepares a product.
      *
      * @throws UnavailableException when it breaks a rule of the library, or the library has no algorithm for it
      */
@@ -119,7 +119,7 @@ final class Products implements AutoCloseable {
         long preference = lt.createPreference();
         try {
             lt.set(preference, LtAttribute.MAX_WORKSPACE_BYTES, place.workspaceBytes());
-            // sums in F32 and in a fixed order, or the same run would not give the same bytes
+            // F32 sums in a fixed order, otherwise results would not be reproducible
             lt.set(preference, LtAttribute.REDUCTION_SCHEME_MASK, LtAttribute.REDUCTION_COMPUTE_TYPE);
             lt.set(preference, LtAttribute.MIN_ALIGNMENT_A_BYTES, alignment(p.b()));
             lt.set(preference, LtAttribute.MIN_ALIGNMENT_B_BYTES, alignment(p.a()));
@@ -141,14 +141,14 @@ final class Products implements AutoCloseable {
         }
     }
 
-    /** Results are written to memory of their own: d may hold what a run needs. */
+    /** Times the proposals. Results go to separate memory, because d may hold data the run needs. */
     private byte[] fastest(
             CudaProduct p, ProductDescription description, String key, MemorySegment results, int count) {
         OptionalLong scratch = bench.scratch(span(p));
         if (scratch.isEmpty()) {
             return bytes(results, 0);
         }
-        // not closed: the description goes on to the work that is returned
+        // not closed: the returned work takes over the description
         ProductWork trial = new ProductWork(lt, handle, p, description, bytes(results, 0), place);
         int best = 0;
         double least = Double.POSITIVE_INFINITY;
@@ -184,7 +184,7 @@ final class Products implements AutoCloseable {
         } catch (DeviceLostException e) {
             throw e;
         } catch (UnavailableException e) {
-            return Double.POSITIVE_INFINITY; // a proposal that the library itself refuses
+            return Double.POSITIVE_INFINITY; // the library rejects its own proposal
         }
     }
 
@@ -198,13 +198,13 @@ final class Products implements AutoCloseable {
         return elements * p.d().type().bits() / 8;
     }
 
-    /** Largest power of two that divides the address of every matrix of a batch. */
+    /** Largest power of two that divides the addresses of all matrices of a batch. */
     private static long alignment(Matrix matrix) {
         long bits = matrix.address() | matrix.stride() * matrix.type().bits() / 8 | MOST_ALIGNMENT;
         return Long.lowestOneBit(bits);
     }
 
-    /** All of a product that decides which algorithm is the fastest; addresses only as far as they are aligned. */
+    /** Everything that determines the fastest algorithm of a product; of addresses only the alignment. */
     static String key(CudaProduct p, boolean tf32) {
         StringBuilder key = new StringBuilder()
                 .append(CudaSource.suffix(p.a().type()))

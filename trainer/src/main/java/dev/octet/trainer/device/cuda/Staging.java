@@ -6,17 +6,16 @@ import jcuda.driver.CUevent_flags;
 import jcuda.driver.JCudaDriver;
 
 /**
- * Copies between memory of any kind and the GPU, through two pieces of pinned memory in turn: while the GPU copies one, the processor copies
- * the other.
+ * Copies between arbitrary host memory and the GPU through two pinned buffers: while the GPU copies one, the CPU copies the other.
  */
 final class Staging implements AutoCloseable {
     private final GpuContext context;
     private final Piece[] pieces;
 
-    /** Pinned memory, and the end of the GPU's last use of it. */
+    /** A pinned buffer, and an event for the end of the GPU's last use of it. */
     private record Piece(MemorySegment bytes, HostAddress address, CUevent used) {}
 
-    /** Two pieces of equal size, which the caller frees. */
+    /** Uses two buffers of equal size, which the caller frees. */
     Staging(GpuContext context, MemorySegment first, MemorySegment second) {
         this.context = context;
         this.pieces = new Piece[] {piece(first), piece(second)};
@@ -29,7 +28,7 @@ final class Staging implements AutoCloseable {
         return new Piece(bytes, HostAddress.of(bytes), event);
     }
 
-    /** Copies to the device behind all work so far; {@code from} may be changed afterwards. */
+    /** Copies to the device, after all work so far; {@code from} may be changed afterwards. */
     void write(long to, MemorySegment from) {
         long size = pieces[0].bytes().byteSize();
         int turn = 0;
@@ -46,7 +45,7 @@ final class Staging implements AutoCloseable {
         }
     }
 
-    /** Waits for all work so far, then copies from the device. */
+    /** Copies from the device, after waiting for all work so far. */
     void read(long from, MemorySegment to) {
         long size = pieces[0].bytes().byteSize();
         long under = 0;

@@ -2,7 +2,7 @@ package dev.octet.trainer.device.cuda;
 
 import jcuda.driver.CUstream;
 
-/** A stream as a number, as cublasLt wants it. */
+/** A stream as a number, for cublasLt. */
 final class StreamHandle extends CUstream {
     long handle() {
         return getNativePointer();

@@ -6,7 +6,7 @@ import java.util.function.IntSupplier;
  * A copy or a fill.
  *
  * @param name of the driver's function
- * @param bytes read and written in device memory
+ * @param bytes device memory traffic: bytes read plus bytes written
  */
 record Transfer(GpuContext context, String name, long bytes, IntSupplier call) implements Work {
     @Override

@@ -1,22 +1,22 @@
 package dev.octet.trainer.device.cuda;
 
 /**
- * Something a GPU does, made ready: a launch with its arguments, a product with its algorithm, a copy, or a graph of these. Running it
- * puts it behind all that ran before and returns at once.
+ * Prepared GPU work: a launch with its arguments, a product with its algorithm, a copy, or a graph of these. Running it queues it after all
+ * earlier work and returns immediately.
  */
 public interface Work extends AutoCloseable {
     /** Puts the work on the GPU's stream. */
     void run();
 
-    /** For logs: {@code gelu_forward_bf16}, {@code product bf16 512x768x3072}. */
+    /** Name for logs: {@code gelu_forward_bf16}, {@code product bf16 512x768x3072}. */
     String name();
 
-    /** Bytes this reads and writes in device memory where that is known, otherwise 0: for tables of what limits a step. */
+    /** Bytes of device memory read and written, if known, else 0: for roofline tables. */
     default long bytes() {
         return 0;
     }
 
-    /** Frees what was made for it; the work must not be under way. */
+    /** Frees its resources; the work must not be running. */
     @Override
     default void close() {}
 }

@@ -14,8 +14,8 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Collects what twins write. A program is written twice: first to learn how much memory its steps need besides their operands, then, with that
- * memory at hand, for good. Twins write the same both times.
+ * Records the work that operators emit. Each program is emitted twice: first to determine how much memory its steps need in addition to
+ * their operands, then, with that memory allocated, to prepare the work. Operators emit the same work both times.
  */
 final class WorkWriter implements CudaStream {
     private final Gpu gpu;
@@ -30,7 +30,7 @@ final class WorkWriter implements CudaStream {
 
     private record Derived(long address, String form) {}
 
-    /** Where the memory lies that the first time asked for. */
+    /** Addresses of the memory requested in the first pass. */
     private record Room(long workspace, long derived, long tables) {}
 
     private WorkWriter(Gpu gpu, @Nullable Room room, Map<Derived, Long> derived) {
@@ -39,20 +39,20 @@ final class WorkWriter implements CudaStream {
         this.derived = derived;
     }
 
-    /** Learns what memory is needed; nothing is made ready. */
+    /** The first pass: determines memory needs, prepares no work. */
     static WorkWriter first(Gpu gpu) {
         return new WorkWriter(gpu, null, new HashMap<>());
     }
 
-    /** Bytes that the first time asked for. */
+    /** Bytes requested in the first pass. */
     long bytes() {
         return CudaMemory.aligned(workspace) + derivedBytes + CudaMemory.aligned(tableBytes);
     }
 
     /**
-     * A writer for good, with {@link #bytes} of memory.
+     * The second pass, with {@link #bytes} of memory at {@code memory}.
      *
-     * @param moved by how much the operands lie elsewhere that lay below {@code end} the first time
+     * @param moved offset added to operand addresses that were below {@code end} in the first pass
      */
     WorkWriter second(long memory, long end, long moved) {
         long afterWorkspace = memory + CudaMemory.aligned(workspace);
@@ -61,7 +61,7 @@ final class WorkWriter implements CudaStream {
         return new WorkWriter(gpu, new Room(memory, afterWorkspace, afterWorkspace + derivedBytes), now);
     }
 
-    /** A new step begins: what was written since the last one. */
+    /** Returns the work recorded since the last call; then the next step begins. */
     List<Work> take() {
         List<Work> step = works;
         works = new ArrayList<>();
@@ -161,7 +161,7 @@ final class WorkWriter implements CudaStream {
         Long at = derived.get(key);
         if (at == null) {
             if (room != null) {
-                throw new IllegalStateException("a twin wrote something else the second time: " + form);
+                throw new IllegalStateException("an operator emitted different work in the second pass: " + form);
             }
             at = derivedBytes;
             derived.put(key, at);

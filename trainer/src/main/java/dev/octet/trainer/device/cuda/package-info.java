@@ -1,7 +1,7 @@
 /**
- * Programs on NVIDIA GPUs. Twins write their work once ({@link dev.octet.trainer.kernel.CudaStream}); it is kept as {@link
- * dev.octet.trainer.device.cuda.Work} and played at every step, a whole step as one CUDA graph. {@link dev.octet.trainer.device.cuda.Gpu}
- * is all that is known of the machine. This is the only room that imports jcuda.
+ * Runs programs on NVIDIA GPUs. Operators emit their work once ({@link dev.octet.trainer.kernel.CudaStream}); it is kept as
+ * {@link dev.octet.trainer.device.cuda.Work} and replayed in every step, a whole step as one CUDA graph.
+ * {@link dev.octet.trainer.device.cuda.Gpu} is the only interface to the hardware. This is the only package that imports jcuda.
  */
 @NullMarked
 package dev.octet.trainer.device.cuda;

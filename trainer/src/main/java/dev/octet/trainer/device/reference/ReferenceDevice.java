@@ -7,7 +7,7 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.util.Collection;
 
-/** Everything in F64, in one thread, without reuse of memory. */
+/** Computes everything in F64, in one thread, without reusing memory. */
 public final class ReferenceDevice implements Device {
     @Override
     public String name() {

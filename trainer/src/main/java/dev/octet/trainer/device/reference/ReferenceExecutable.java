@@ -16,7 +16,7 @@ import java.util.IdentityHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Every value has an array of its own, but views. */
+/** A loaded program with a separate array for every value that is not a view. */
 final class ReferenceExecutable implements Executable {
     private final Program program;
     private final MemoryPlan plan;
@@ -27,7 +27,7 @@ final class ReferenceExecutable implements Executable {
     ReferenceExecutable(Program program, ReferenceMemory memory) {
         this.program = program;
         this.memory = memory;
-        plan = MemoryPlan.of(program); // tells what is a view of what
+        plan = MemoryPlan.of(program); // knows the roots of views
         memory.admit(program);
         program.constants().forEach((v, t) -> ReferenceMemory.load(v.type(), t.bytes(), elements(v)));
     }
@@ -74,7 +74,7 @@ final class ReferenceExecutable implements Executable {
             Ops.of(op).reference().forward(op, new StepFrame<>(step, this::elements));
             return;
         }
-        // Reference kernels write into zeros and never add: sums are made here.
+        // Reference kernels write into zeroed arrays and never accumulate: gradients are added here.
         IdentityHashMap<double[], double[]> parts = new IdentityHashMap<>();
         Ops.of(op).reference().backward(op, new StepFrame<>(step, v -> {
             double[] all = elements(v);

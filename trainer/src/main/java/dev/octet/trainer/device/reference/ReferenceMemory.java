@@ -14,14 +14,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Lasting values as doubles, by name. */
+/** Persistent values as doubles, by name. */
 final class ReferenceMemory implements Memory {
     private final Map<String, double[]> held = new HashMap<>();
 
-    /** Values that have been given elements: states are not to be given their first ones again. */
+    /** Names of values with initial or written elements: states are initialised only once. */
     private final Set<String> filled = new HashSet<>();
 
-    /** The elements of a value; zeros when there is none yet. */
+    /** The elements of a value; zeros on first use. */
     double[] elements(Value value) {
         return held.computeIfAbsent(value.name(), n -> zeros(value));
     }
@@ -30,7 +30,7 @@ final class ReferenceMemory implements Memory {
         return new double[Math.toIntExact(value.type().count())];
     }
 
-    /** Makes what a program needs and is not there yet, states with their first elements. */
+    /** Allocates what a program needs and is not there yet; initialises new states. */
     void admit(Program program) {
         for (Value v : program.lasting()) {
             double[] all = elements(v);
@@ -43,7 +43,7 @@ final class ReferenceMemory implements Memory {
         }
     }
 
-    /** Elements as stored, widened. */
+    /** Widens stored elements to F64. */
     static void load(OperandType type, MemorySegment bytes, double[] to) {
         CpuTensor t = new CpuTensor(type, bytes);
         float[] one = new float[1];
@@ -59,7 +59,7 @@ final class ReferenceMemory implements Memory {
         }
     }
 
-    /** Elements as they are stored, rounded to nearest even. */
+    /** Rounds elements to their stored type, to nearest even. */
     static void store(OperandType type, double[] from, MemorySegment bytes) {
         CpuTensor t = new CpuTensor(type, bytes);
         float[] one = new float[1];

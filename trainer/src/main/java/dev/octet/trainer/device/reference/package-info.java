@@ -1,4 +1,4 @@
-/** Programs in F64 by the reference twins: slow, to check other devices with. */
+/** Runs programs in F64 on the operators' reference twins: slow, used to check other devices. */
 @NullMarked
 package dev.octet.trainer.device.reference;
 

@@ -105,7 +105,7 @@ class CudaLibrariesTest {
         UnavailableException e = assertThrows(
                 UnavailableException.class,
                 () -> libraries().find(CudaLibrary.CUBLAS_LT, 11).orThrow());
-        assertTrue(e.what().contains("the driver supports CUDA 11 only"), e.what());
+        assertTrue(e.what().contains("the driver supports CUDA 11 at most"), e.what());
     }
 
     @Test
@@ -141,7 +141,7 @@ class CudaLibrariesTest {
         });
         LibrarySearch.Absent absent =
                 assertInstanceOf(LibrarySearch.Absent.class, refusing.find(CudaLibrary.CUBLAS_LT));
-        assertTrue(absent.where().contains("libcublasLt.so.13 (the system's loader refuses it"), absent.where());
+        assertTrue(absent.where().contains("libcublasLt.so.13 (the system's loader rejects it"), absent.where());
     }
 
     @Test

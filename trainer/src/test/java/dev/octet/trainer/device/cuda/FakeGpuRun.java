@@ -375,7 +375,7 @@ final class FakeGpuRun {
         e = assertThrows(
                 UnavailableException.class,
                 () -> gpu.launch(SOURCE, "mix", Grid.of(1, 32).withShared(300_000), List.of()));
-        assertEquals("mix needs 300000 bytes of shared memory, a block of this GPU has 232448", e.what());
+        assertEquals("mix needs 300000 bytes of shared memory, but a block of this GPU has 232448", e.what());
         try (Arena arena = Arena.ofConfined()) {
             assertThrows(
                     IllegalArgumentException.class,
@@ -389,8 +389,7 @@ final class FakeGpuRun {
         gpu.launch(SOURCE, "lose", Grid.of(1, 32), List.of()).run();
         DeviceLostException e = assertThrows(DeviceLostException.class, gpu::synchronize);
         assertEquals(
-                "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), a kernel that ran before did something"
-                        + " wrong",
+                "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), caused by an earlier kernel",
                 e.what());
         assertEquals("cuda:0, Fake GPU", e.where());
         assertTrue(e.fix().contains("--resume"), e.fix());

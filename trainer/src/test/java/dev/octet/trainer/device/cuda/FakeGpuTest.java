@@ -149,7 +149,7 @@ class FakeGpuTest {
                 Map.of("FAKE_INIT", "100"),
                 "unfit: cuInit failed: CUDA_ERROR_NO_DEVICE (100)\n",
                 Map.of("FAKE_VERSION", "11080"),
-                "unfit: NVIDIA's driver is too old: it supports CUDA 11.8, Octet needs 12.0\n",
+                "unfit: NVIDIA's driver is too old: it supports CUDA 11.8, but Octet needs 12.0\n",
                 Map.of("FAKE_COUNT", "0"),
                 "unfit: there is no GPU\n",
                 Map.of("FAKE_CAPABILITY", "75"),

@@ -148,7 +148,7 @@ class KernelCompilerTest {
         Kernels kernels = new Kernels(none, new KernelCache(folder), 90);
         UnavailableException e = assertThrows(UnavailableException.class, () -> kernels.load(BAD));
         assertEquals("libnvrtc: here; nvcc: there", e.where());
-        assertTrue(e.what().contains("no compiler was found, and no PTX of it came with this Octet"), e.what());
+        assertTrue(e.what().contains("no compiler was found, and this Octet has no prebuilt PTX of it"), e.what());
     }
 
     @Test
