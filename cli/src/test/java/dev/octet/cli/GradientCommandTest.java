@@ -96,9 +96,9 @@ class GradientCommandTest {
         Files.copy(MODELS.resolve("tiny-hf/llama/model.safetensors"), bare);
         CommandLine run = gradient(bare.toString(), GOLDEN);
         assertEquals(ExitCode.INPUT, run.code(), run.err());
-        assertTrue(run.err().contains("no graph: what they compute is not known"), run.err());
+        assertTrue(run.err().contains("no graph, so Octet does not know what it computes"), run.err());
         assertTrue(run.err().contains("where: " + bare), run.err());
-        assertTrue(run.err().contains("put config.json beside it"), run.err());
+        assertTrue(run.err().contains("put the model's Hugging Face config.json next to it"), run.err());
     }
 
     @Test

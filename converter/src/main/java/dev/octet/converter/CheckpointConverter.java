@@ -63,14 +63,15 @@ public final class CheckpointConverter implements AutoCloseable {
     private @Nullable Checkpoint keptScales;
 
     /**
-     * What a user wants beside the goal.
+     * The user's choices in addition to the goal.
      *
      * @param selection which weights
      * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
-     * @param cacheScales scales of the KV cache, which engines then keep in FP8; none to leave it as the checkpoint has it
-     * @param allowNonFinite weights that hold a NaN or an infinity stay as they are instead of stopping the run; costs one more reading
-     * @param keepScales the scales that {@link ConversionRequest.Dequantize} kept beside this checkpoint are used again
-     * @param exactOnly refuse whatever changes a value
+     * @param cacheScales scales of the KV cache, with which engines keep it in FP8; none to leave the cache as the checkpoint has it
+     * @param allowNonFinite weights with a NaN or an infinity stay as they are instead of stopping the run; costs one more pass over the
+     *     weights
+     * @param keepScales reuse the scales that {@link ConversionRequest.Dequantize} kept in this checkpoint's folder
+     * @param exactOnly refuse a conversion that changes a value
      */
     public record Request(
             Selection selection,
@@ -79,12 +80,12 @@ public final class CheckpointConverter implements AutoCloseable {
             boolean allowNonFinite,
             boolean keepScales,
             boolean exactOnly) {
-        /** Every Linear, dynamic activations, no exception. */
+        /** All Linears, dynamic activations. */
         public static Request all() {
             return of(Selection.ALL_LINEARS, Map.of());
         }
 
-        /** These weights, with these static input scales (none for dynamic activations); no exception. */
+        /** These weights, with these static input scales (none for dynamic activations). */
         public static Request of(Selection selection, Map<String, Float> inputScales) {
             return new Request(selection, inputScales, CacheScales.NONE, false, false, false);
         }
@@ -96,7 +97,7 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
-     * Opens a safetensors file, an index or a folder; headers and configuration only.
+     * Opens a safetensors file, an index or a folder; reads headers and configuration only.
      *
      * @throws dev.octet.formats.error.MalformedModelException when a file breaks a rule of its format
      * @throws IOException when it cannot be read
@@ -107,7 +108,7 @@ public final class CheckpointConverter implements AutoCloseable {
         return new CheckpointConverter(checkpoint, recognise(checkpoint, quantConfig.orElse(null)));
     }
 
-    /** The quantised weights of a checkpoint, found through its configuration or by the names and shapes of its tensors. */
+    /** Finds the quantised weights of a checkpoint by its configuration, or by the names and shapes of its tensors. */
     static StoredCheckpoint recognise(Checkpoint checkpoint, @Nullable ObjectNode quantConfig) throws IOException {
         return Layouts.recognise(Headers.of(checkpoint, quantConfig));
     }
@@ -117,15 +118,16 @@ public final class CheckpointConverter implements AutoCloseable {
         return checkpoint;
     }
 
-    /** What is quantised in it, and how. */
+    /** Its quantised weights and their layout. */
     public StoredCheckpoint stored() {
         return stored;
     }
 
     /**
-     * Static scales for the inputs of all matrices that statistics of this model know.
+     * Static input scales of all matrices that the statistics of this model cover.
      *
-     * @throws dev.octet.formats.error.InvalidDataException when they know none of them, or hold NaN or infinite elements for one
+     * @throws dev.octet.formats.error.InvalidDataException when the statistics cover none of them, or count NaN or infinite elements for
+     *     one
      */
     public InputScales inputScales(Statistics statistics, Calibrator calibrator, Recipe recipe) {
         return InputScales.of(statistics, calibrator, recipe, matrices());
@@ -134,14 +136,14 @@ public final class CheckpointConverter implements AutoCloseable {
     /**
      * Scales for the KV cache of all attention layers, amax / 448.
      *
-     * @throws dev.octet.formats.error.InvalidDataException when there is no attention layer, or the statistics do not have the keys and values
-     *     of each
+     * @throws dev.octet.formats.error.InvalidDataException when there is no attention layer, or the statistics lack the keys or values of
+     *     one
      */
     public CacheScales cacheScales(Statistics statistics) {
         return CacheScales.of(statistics, CacheScales.attentions(matrices()));
     }
 
-    /** Attention layers whose keys or values the statistics have. */
+    /** The attention layers whose keys or values the statistics cover. */
     public List<String> cachesKnownTo(Statistics statistics) {
         return CacheScales.known(statistics, CacheScales.attentions(matrices()));
     }
@@ -156,10 +158,10 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
-     * Decides what each tensor becomes. Reads scales and, with {@code allowNonFinite}, all weights.
+     * Decides what each tensor becomes. Reads the scales and, with {@code allowNonFinite}, all weights.
      *
-     * @throws InvalidOptionException when a pattern matches nothing, or the layout has no way to say the recipe
-     * @throws UnsupportedModelException when nothing can be done, or {@code exactOnly} forbids it, naming the weights
+     * @throws InvalidOptionException when a pattern matches nothing, or the layout cannot express the recipe
+     * @throws UnsupportedModelException when there is nothing to convert, or {@code exactOnly} forbids it; names the weights
      * @throws IOException when scales or weights cannot be read
      */
     public CheckpointPlan plan(ConversionRequest goal, Request request, StreamOptions options) throws IOException {
@@ -202,10 +204,10 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
-     * Carries out a plan of this checkpoint. A run that was killed is continued by the same call.
+     * Carries out a plan of this checkpoint. The same call resumes a killed run.
      *
-     * @param output the folder to make, or a file for a checkpoint of one
-     * @throws InvalidOptionException when something is in the way
+     * @param output the folder to make, or a file for a checkpoint of one file
+     * @throws InvalidOptionException when something is in the way of the output
      * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
      * @throws IOException when reading or writing fails
      */
@@ -218,10 +220,11 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
-     * Puts the weights into a graph whose constants have their names.
+     * Puts the weights into the constants of the same names in a graph.
      *
      * @param arena owns the new constants
-     * @throws UnsupportedModelException when no name is in both, a shape differs, or nothing tells which way round a square matrix is
+     * @throws UnsupportedModelException when checkpoint and graph share no name, a shape differs, or the orientation of a square matrix is
+     *     unknown
      * @throws IOException when the checkpoint cannot be read
      */
     public GraphWeights into(GraphModel graph, Arena arena) throws IOException {
@@ -234,8 +237,7 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
-     * The canonical graph that this checkpoint is of, computing what the checkpoint's readers compute: for a proof that the file says what
-     * it should.
+     * The canonical graph of this checkpoint, computing what the checkpoint's readers compute; it proves that the file is right.
      *
      * @param arena owns the new constants
      * @throws IOException when the checkpoint cannot be read
@@ -246,9 +248,9 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
-     * The graph of this checkpoint with the activations that its consumers quantise rounded as they round them.
+     * The graph of this checkpoint, with activations rounded where and as its consumers round them.
      *
-     * @param canonical with the checkpoint's weights, dequantised, under their names
+     * @param canonical holds the checkpoint's weights, dequantised, under their names
      * @param nodeOf the name of the Attention node of an attention layer
      * @param arena owns new constants
      * @throws IOException when a scale cannot be read
@@ -261,7 +263,7 @@ public final class CheckpointConverter implements AutoCloseable {
         return ConsumersGraph.of(canonical, checkpoint, stored, forms, nodeOf, arena);
     }
 
-    /** What distinguishes this run from others of the same checkpoint. */
+    /** The choices that distinguish this run from others of the same checkpoint. */
     private static Map<String, String> describe(ConversionRequest goal, Request request) {
         Map<String, String> what = new LinkedHashMap<>();
         what.put("octet", OctetVersion.current());

@@ -18,14 +18,14 @@ import java.util.Map;
 import java.util.stream.Collectors;
 
 /**
- * A converted model, ready to be saved. Its tensors belong to the {@link Converter} that made it and live until that is closed.
+ * A converted model, ready to be saved. Its tensors belong to the {@link Converter} that made it and live until the converter is closed.
  *
  * @param model standard ONNX for {@code target}, with Octet's metadata
- * @param plan the final decisions, after the statistics were looked at
+ * @param plan the final decisions, with the statistics taken into account
  * @param activations the chosen activation scales by value; empty for weight-only recipes
- * @param layers what became of each converted Linear
+ * @param layers the result of each converted Linear
  * @param comparison each converted Linear's output against the original's; empty until {@link Converter#measure}
- * @param notes what import and lowering had to say
+ * @param notes the notes of import and lowering
  */
 public record Conversion(
         GraphModel model,
@@ -44,7 +44,7 @@ public record Conversion(
         notes = List.copyOf(notes);
     }
 
-    /** With what was measured, which also goes into the file's metadata: dB by output value, in graph order. */
+    /** Adds the measurements, also to the file's metadata: dB by output value, in graph order. */
     Conversion withComparison(List<LayerComparison> measured) {
         Map<String, String> metadata = new LinkedHashMap<>(model.metadata());
         metadata.put(
@@ -56,9 +56,9 @@ public record Conversion(
     }
 
     /**
-     * Writes the model: a whole file or none. A model of more than 2 GiB gets its tensors in a data file beside it.
+     * Writes the model: a whole file or none. The tensors of a model of more than 2 GiB go into a data file next to it.
      *
-     * @throws IOException no space, no permission; what was at {@code path} before is still there
+     * @throws IOException no space or no permission; a file that was at {@code path} is untouched
      */
     public void save(Path path) throws IOException {
         ModelFile.save(Model.of(model), path);

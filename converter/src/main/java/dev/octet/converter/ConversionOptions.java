@@ -9,12 +9,12 @@ import java.util.Map;
 /**
  * How a plan is carried out.
  *
- * @param target who will load the file
- * @param calibrator how activation scales follow from statistics. Absmax is the default: FP8 is a float format and pays little for
+ * @param target the software that will load the file
+ * @param calibrator derives activation scales from statistics. Absmax is the default: FP8 is a float format and pays little for
  *     range, while clipping costs much (clipping at the 99.99th percentile took MiniLM's mean cosine from .9977 to .9944)
- * @param moments second moments of activations by value name, from {@link Converter#moments}: the weights that read them are rounded
- *     with compensation (GPTQ), all others to nearest
- * @param threads threads for casting weights; the result does not depend on it
+ * @param moments second moments of activations by value name, from {@link Converter#moments}: weights that multiply these values are
+ *     rounded with compensation (GPTQ), all others to nearest
+ * @param threads threads that cast weights; the result does not depend on the number
  */
 public record ConversionOptions(
         OnnxTarget target, Calibrator calibrator, Map<String, SecondMoment> moments, int threads) {
@@ -34,22 +34,22 @@ public record ConversionOptions(
                 Runtime.getRuntime().availableProcessors());
     }
 
-    /** The same with another target. */
+    /** A copy with this target. */
     public ConversionOptions withTarget(OnnxTarget newTarget) {
         return new ConversionOptions(newTarget, calibrator, moments, threads);
     }
 
-    /** The same with another calibrator. */
+    /** A copy with this calibrator. */
     public ConversionOptions withCalibrator(Calibrator newCalibrator) {
         return new ConversionOptions(target, newCalibrator, moments, threads);
     }
 
-    /** The same with another moments. */
+    /** A copy with these moments. */
     public ConversionOptions withMoments(Map<String, SecondMoment> newMoments) {
         return new ConversionOptions(target, calibrator, newMoments, threads);
     }
 
-    /** The same with another threads. */
+    /** A copy with this number of threads. */
     public ConversionOptions withThreads(int newThreads) {
         return new ConversionOptions(target, calibrator, moments, newThreads);
     }

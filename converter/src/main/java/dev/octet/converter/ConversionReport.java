@@ -16,9 +16,9 @@ import java.util.Map;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** What a report tells of a conversion. */
+/** Collects the report data of a conversion. */
 public final class ConversionReport {
-    /** Statistics keep finer bins than a page can show. */
+    /** Coarser than the bins of the statistics, which are too many for a page. */
     private static final int SHOWN_BINS_PER_OCTAVE = 4;
 
     private ConversionReport() {}
@@ -26,7 +26,7 @@ public final class ConversionReport {
     /**
      * The report's data; an evaluation can be added with {@link ReportData#withQuality}.
      *
-     * @param model what to call the original
+     * @param model name of the original
      * @param calibrator name of the calibrator
      * @param originalBytes size of the original file
      * @param convertedBytes size of the converted file
@@ -103,7 +103,7 @@ public final class ConversionReport {
         return activations;
     }
 
-    /** Bins from the lowest occupied to the highest, several of the statistics' together. */
+    /** Bins from the lowest occupied to the highest; each sums several bins of the statistics. */
     private static ReportData.Activation activation(ActivationScale scale, LogHistogram histogram) {
         int together = LogHistogram.BINS_PER_OCTAVE / SHOWN_BINS_PER_OCTAVE;
         // whole octaves: bin 0 starts the subnormals, whose exponent counts as -127

@@ -64,13 +64,13 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * <p>Owns the memory of what it makes: conversions live until {@link #close()}, and read from the model file, which must stay open
- * as long. Not thread-safe.
+ * <p>Owns the memory of its conversions, which live until {@link #close()}. They read from the model file, which must stay open until
+ * then. Not thread-safe.
  */
 public final class Converter implements AutoCloseable {
     /**
-     * Opsets that {@link #standard} writes: 21, in which attention is spelled in single operators and which most tools read; 23, in which it is
-     * one operator.
+     * Opsets that {@link #standard} writes: 21, which most tools read and which needs several operators for attention; 23, which has the
+     * operator Attention.
      */
     public static final List<Integer> OPSETS = List.of(21, 23);
 
@@ -91,20 +91,20 @@ public final class Converter implements AutoCloseable {
     /**
      * Imports a model: upgrades its opset, folds constants, fuses patterns to canonical operators, recovers weight names.
      *
-     * @throws UnsupportedModelException when the model has no graph (a checkpoint of tensors only), or an opset Octet cannot upgrade
+     * @throws UnsupportedModelException when the model has no graph (tensors only), or has an opset that Octet cannot upgrade
      * @throws dev.octet.formats.error.MalformedModelException when the graph contradicts itself
      */
     public static Converter of(Model model) {
         return of(model, model.tensors().size() + " tensors");
     }
 
-    /** The same for a model of a file, which a failure names. */
+    /** The same for a model of a file; failures name the file. */
     static Converter of(Model model, String where) {
         GraphModel source = model.graph()
                 .orElseThrow(() -> new UnsupportedModelException(
-                        "the model has tensors but no graph: what they compute is not known",
+                        "the model has tensors but no graph, so Octet does not know what it computes",
                         where,
-                        "put config.json beside it, as Hugging Face has it, or give an .onnx export of it"));
+                        "put the model's Hugging Face config.json next to it, or give an .onnx export of the model"));
         PassLog log = new PassLog();
         GraphModel m = ImportPasses.apply(source, log);
         m = new FusePatterns().apply(m, log);
@@ -114,11 +114,12 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * This model with other weights, as training leaves them; they are rounded once to the type that the model has them in.
+     * This model with trained weights, each rounded once to its type in the model.
      *
-     * @param weights F32, BF16 or F16 by the name of the canonical model's constant; constants not named stay as they are
-     * @return a converter of its own, to be closed on its own; it reads from this one's model, which must stay open as long
-     * @throws InvalidDataException when there is no such constant, its shape is another, or a value is NaN or infinite in the model's type
+     * @param weights F32, BF16 or F16 by the name of the canonical model's constant; other constants stay as they are
+     * @return a new converter, to be closed separately; it reads from this converter's model, which must stay open until then
+     * @throws InvalidDataException when the model lacks such a constant, its shape differs, or a value is NaN or infinite in the model's
+     *     type
      */
     public Converter withWeights(Map<String, Tensor> weights) {
         Arena own = Arena.ofShared();
@@ -130,7 +131,7 @@ public final class Converter implements AutoCloseable {
         }
     }
 
-    /** The model as it was given. */
+    /** The model before import. */
     public GraphModel source() {
         return source;
     }
@@ -140,24 +141,24 @@ public final class Converter implements AutoCloseable {
         return canonical;
     }
 
-    /** What the import did, and what it left alone and why. */
+    /** What the import changed, and what it left unchanged and why. */
     public List<PassLog.Note> notes() {
         return log.notes();
     }
 
-    /** The canonical model in standard operators: what statistics are taken on, with the same value names. */
+    /** The canonical model in standard operators, with the same value names; calibration runs it. */
     public GraphModel runnable() {
         return new StandardOps().apply(canonical, new PassLog());
     }
 
     /**
-     * The canonical model as other tools read it: ONNX's own operators at one opset, the constants as they are, sizes that are symbols still
-     * symbols. What {@code octet convert --target onnx} writes; {@link dev.octet.formats.ModelFile#save} puts constants beside the model
-     * where they take more than 2 GiB.
+     * The canonical model for other tools: ONNX's own operators at one opset, constants unchanged, symbolic sizes still symbolic.
+     * {@code octet convert --target onnx} writes it; {@link dev.octet.formats.ModelFile#save} puts constants of more than 2 GiB into a data
+     * file next to the model.
      *
      * @param opset one of {@link #OPSETS}
-     * @throws dev.octet.formats.error.InvalidOptionException when it is another
-     * @throws UnsupportedModelException when a node has no form at that opset
+     * @throws dev.octet.formats.error.InvalidOptionException when {@code opset} is not in the list
+     * @throws UnsupportedModelException when a node cannot be written at that opset
      */
     public GraphModel standard(int opset) {
         if (!OPSETS.contains(opset)) {
@@ -170,9 +171,9 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * Decides about each layer.
+     * Decides for each layer whether and how it is quantised.
      *
-     * @param keep layers whose node id or weight name one of these finds a match in stay as they are
+     * @param keep layers whose node id or weight name matches one of these patterns stay as they are
      * @throws dev.octet.formats.error.InvalidOptionException when a pattern matches no layer
      */
     public Plan plan(Recipe recipe, List<Pattern> keep) {
@@ -180,13 +181,13 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * Takes the statistics a plan needs, by running the model in ONNX Runtime.
+     * Takes the statistics a plan needs by running the model in ONNX Runtime.
      *
-     * @param modelDigest SHA-256 of the model's file: statistics name the model they are of
+     * @param modelDigest SHA-256 of the model's file, stored with the statistics
      * @return statistics of {@link Plan#taps()}
      * @throws UnsupportedModelException when there is nothing to calibrate
-     * @throws InvalidDataException when the data do not fit the model, or the checkpoint is of another run
-     * @throws IOException when data cannot be read or the checkpoint not be written
+     * @throws InvalidDataException when the data do not fit the model, or the calibration checkpoint belongs to another run
+     * @throws IOException when data cannot be read or the calibration checkpoint cannot be written
      */
     public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
@@ -195,25 +196,25 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * Takes the statistics of a checkpoint's modules, by running the model in ONNX Runtime: of what each Linear reads, and of keys and
-     * values as they go into a cache. For models that {@link ModelSource} made of a checkpoint, whose constants have the names of its
-     * tensors.
+     * Takes the statistics of a checkpoint's modules by running the model in ONNX Runtime: each Linear's input, and the keys and values
+     * that
+     * go into a cache. For models that {@link ModelSource} built from a checkpoint; their constants have the names of its tensors.
      *
-     * @param modelDigest what identifies the checkpoint, as {@link ModelSource#digest()}
+     * @param modelDigest identifies the checkpoint, as {@link ModelSource#digest()}
      * @return statistics named by {@link ModuleTaps}
-     * @throws InvalidDataException when the data do not fit, or what is there to go on from is of another run
-     * @throws IOException when data cannot be read or the checkpoint not be written
+     * @throws InvalidDataException when the data do not fit, or the calibration checkpoint to resume from belongs to another run
+     * @throws IOException when data cannot be read or the calibration checkpoint cannot be written
      */
     public Statistics calibrateModules(Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
-        // in single operators, which ONNX Runtime computes whatever shape a mask has
+        // attention in single operators: ONNX Runtime then computes masks of any shape
         return CalibrationRun.runTaps(standard(21), modelDigest, ModuleTaps.of(canonical), data, options);
     }
 
     /**
-     * Takes the second moments of what the plan's Linears read, for {@link ConversionOptions#withMoments}.
+     * Takes the second moments of the plan's Linear inputs, for {@link ConversionOptions#withMoments}.
      *
-     * @return by value name; values of unknown or very many channels are left out
+     * @return by value name, without values whose channel count is unknown or very large
      * @throws IOException when data cannot be read
      */
     public Map<String, SecondMoment> moments(Plan plan, Dataset data, CalibrationOptions options) throws IOException {
@@ -241,10 +242,10 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * Carries a plan out.
+     * Carries out a plan.
      *
-     * @param statistics of {@link Plan#taps()}, or of a checkpoint's modules as {@link #calibrateModules} takes them; may be null for a
-     *     recipe that needs none
+     * @param statistics of {@link Plan#taps()}, or of a checkpoint's modules, from {@link #calibrateModules}; null only for a recipe that
+     *     needs none
      * @throws InvalidDataException when statistics are missing, incomplete or of another plan
      */
     public Conversion convert(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
@@ -262,12 +263,12 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * Carries a plan out with the scales that a training run leaves, instead of statistics.
+     * Carries out a plan with the scales of a training run instead of statistics.
      *
-     * @param scales by node id of the canonical model's Linears; one that is missing, or has no input scale where the recipe quantises
-     *     inputs, keeps its Linear as it is
-     * @param options its calibrator and moments are not used
-     * @param metadata what the file says of the run besides the recipe
+     * @param scales by node id of the canonical model's Linears; a Linear without scales, or without an input scale where the recipe
+     *     quantises inputs, stays as it is
+     * @param options its calibrator and moments are ignored
+     * @param metadata metadata entries about the run, in addition to the recipe's
      */
     public Conversion convert(
             Plan plan, Map<String, LinearScales> scales, ConversionOptions options, Map<String, String> metadata) {
@@ -309,12 +310,12 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * The whole of {@code octet quantize} in one call: plan, calibrate, take second moments, round with compensation, rewrite, lower,
-     * measure the layers. The steps are public as well, for callers that keep statistics or choose rounding to nearest.
+     * All of {@code octet quantize} in one call: plan, calibrate, take second moments, round with compensation, rewrite, lower, measure the
+     * layers. Each step is public too, for callers that keep statistics or choose rounding to nearest.
      *
-     * @param data calibration samples; unused but for the moments and the measurement where the recipe needs no statistics
+     * @param data calibration samples; a recipe that needs no statistics uses them only for the moments and the measurement
      * @param modelDigest SHA-256 of the model's file
-     * @param options target, calibrator and threads; its moments are replaced by those of {@code data}
+     * @param options target, calibrator and threads; its moments are replaced by the moments of {@code data}
      * @return ready to be saved
      * @throws IOException when data cannot be read
      */
@@ -333,11 +334,11 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's,
-     * both fed the same samples, so the error of all layers up to there. Written into the file's metadata.
+     * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's on the
+     * same samples. It includes the error of all layers before. Goes into the file's metadata.
      *
-     * @param data only its first 32 samples are used: enough for a tenth of a decibel
-     * @return the conversion with what was measured
+     * @param data only its first 32 samples are used, which is accurate to a tenth of a decibel
+     * @return the conversion with the measurements
      * @throws IOException when data cannot be read
      */
     public Conversion measure(Conversion conversion, Dataset data, EvaluationOptions options) throws IOException {
@@ -355,19 +356,19 @@ public final class Converter implements AutoCloseable {
         if (statistics == null) {
             throw new InvalidDataException(
                     "recipe " + plan.recipe().name() + " needs statistics of the activations",
-                    "no calibration data and no statistics file given",
+                    "neither calibration data nor a statistics file was given",
                     "give --calibration FILE or --statistics FILE, or use --recipe fp8-weight-only, which needs none");
         }
         if (!statistics.complete()) {
             throw new InvalidDataException(
                     "the statistics are of an interrupted calibration: " + statistics.samplesDone() + " samples",
                     "statistics of " + statistics.tensors().size() + " values",
-                    "run the calibration again with the same output: it continues where it stopped");
+                    "run the calibration again with the same output; it resumes where it stopped");
         }
         return ActivationScales.solve(plan, ModuleTaps.withValues(canonical, statistics), options.calibrator());
     }
 
-    /** What the file says of how it was made; the keys are documented in docs/metadata.md. */
+    /** Metadata on how the file was made; docs/metadata.md documents the keys. */
     private Map<String, String> metadata(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
         Map<String, String> m = new LinkedHashMap<>(canonical.metadata());
         m.put("octet.version", OctetVersion.current());
@@ -383,7 +384,7 @@ public final class Converter implements AutoCloseable {
         return m;
     }
 
-    /** Releases the memory of all conversions made. */
+    /** Releases the memory of all conversions. */
     @Override
     public void close() {
         arena.close();

@@ -30,14 +30,14 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A model with its graph, wherever the graph comes from: an ONNX file has one, that of a Hugging Face checkpoint follows from its
- * {@code config.json}. {@link #converter()} takes it further.
+ * A model with its graph: read from an ONNX file, or built from the {@code config.json} of a Hugging Face checkpoint. {@link #converter()}
+ * imports it.
  *
- * <p>Owns the mapped memory: the tensors of {@link #model()} die with {@link #close()}. Opening a checkpoint reads headers and
- * configuration only, unless it is quantised: then its weights are dequantised to F32 at once.
+ * <p>Owns the mapped memory: the tensors of {@link #model()} are invalid after {@link #close()}. Opening a plain checkpoint reads headers
+ * and configuration only; opening a quantised checkpoint dequantises its weights to F32 at once.
  */
 public final class ModelSource implements AutoCloseable {
-    /** In which attention is spelled in single operators: ONNX Runtime 1.29 does not broadcast the masks of opset 23's. */
+    /** Writes attention in single operators, because ONNX Runtime 1.29 does not broadcast the masks of opset 23's Attention. */
     private static final int OPSET = 21;
 
     private final ModelFile file;
@@ -52,27 +52,27 @@ public final class ModelSource implements AutoCloseable {
         this.arena = arena;
     }
 
-    /** What the graph of a quantised checkpoint does with what its quantised Linears read. */
+    /** How the graph of a quantised checkpoint treats the inputs of its quantised Linears. */
     public enum Activations {
-        /** Nothing: to train, to calibrate, to quantise anew. */
+        /** Leaves them unrounded: to train, calibrate or quantise anew. */
         PLAIN,
         /**
-         * What a consumer with kernels for FP8 does: rounds it to E4M3, as the checkpoint says, with static scales or with those of what comes;
-         * keys and values too, where they have scales. See {@link ConsumersGraph}.
+         * Rounds them to E4M3 as a consumer with FP8 kernels does, with the checkpoint's static scales or with dynamic scales; also rounds
+         * keys and values that have scales. See {@link ConsumersGraph}.
          */
         AS_CONSUMERS
     }
 
     /**
-     * What a Hugging Face checkpoint says of itself.
+     * The description of a Hugging Face checkpoint.
      *
-     * @param folder with {@code config.json}, tokenizer and the rest
-     * @param config {@code config.json}, not to be changed
-     * @param modelType as {@code llama}
-     * @param modelClass class of transformers, as {@code LlamaForCausalLM}
+     * @param folder holds {@code config.json}, tokenizer and the rest
+     * @param config {@code config.json}; callers must not change it
+     * @param modelType for example {@code llama}
+     * @param modelClass class of transformers, for example {@code LlamaForCausalLM}
      * @param unread tensors that the model does not compute with
-     * @param layout how its weights were quantised in the file, {@code plain} when they were not
-     * @param notes what its consumers would quantise and this graph does not, where it was opened {@link Activations#AS_CONSUMERS}
+     * @param layout layout of its quantised weights in the file, {@code plain} when none is quantised
+     * @param notes activations that consumers would quantise and this graph does not, when opened {@link Activations#AS_CONSUMERS}
      */
     public record HuggingFace(
             Path folder,
@@ -87,7 +87,7 @@ public final class ModelSource implements AutoCloseable {
             notes = List.copyOf(notes);
         }
 
-        /** What it takes of tokens, as its configuration says. */
+        /** Limits of its tokens, from its configuration. */
         public TokenLimits tokenLimits() {
             return new TokenLimits(first("vocab_size"), first("max_position_embeddings", "n_positions"));
         }
@@ -103,11 +103,12 @@ public final class ModelSource implements AutoCloseable {
     }
 
     /**
-     * Opens an ONNX file, a safetensors file or index with {@code config.json} beside it, or a folder with these. Tensors without a
+     * Opens an ONNX file, a safetensors file or index with {@code config.json} next to it, or a folder of these. Tensors without a
      * configuration have no graph.
      *
-     * @throws dev.octet.formats.error.UnsupportedModelException when it is no model of a known format, or of an unknown architecture
-     * @throws dev.octet.formats.error.MalformedModelException when it breaks a rule of its format, or tensors and configuration disagree
+     * @throws dev.octet.formats.error.UnsupportedModelException when the format or the architecture is unknown
+     * @throws dev.octet.formats.error.MalformedModelException when the model breaks a rule of its format, or tensors and configuration
+     *     disagree
      * @throws IOException when it cannot be read
      */
     public static ModelSource open(Path path) throws IOException {
@@ -164,7 +165,7 @@ public final class ModelSource implements AutoCloseable {
         }
     }
 
-    /** Plain tensors as they lie in the file; quantised ones dequantised, without their scales. */
+    /** Plain tensors as stored; quantised tensors dequantised, without their scales. */
     private static Map<String, Tensor> tensors(Model model, CheckpointConverter checkpoint, Arena arena)
             throws IOException {
         if (checkpoint.stored().weights().isEmpty()) {
@@ -190,12 +191,12 @@ public final class ModelSource implements AutoCloseable {
                 : weight.shape().elementCount() / Math.max(1, weight.shape().dim(rank - 1));
     }
 
-    /** Classes of transformers whose checkpoints have a graph, by the alphabet. */
+    /** Classes of transformers for whose checkpoints Octet builds a graph, in alphabetical order. */
     public static List<String> architectures() {
         return HfImporter.classes();
     }
 
-    /** What was opened. */
+    /** The opened path. */
     public Path path() {
         return file.path();
     }
@@ -206,25 +207,25 @@ public final class ModelSource implements AutoCloseable {
     }
 
     /**
-     * The model imported, as {@link Converter#of(Model)} does it. It reads from this source, which must stay open as long.
+     * Imports the model, as {@link Converter#of(Model)} does. The converter reads from this source: close the converter first.
      *
-     * @throws dev.octet.formats.error.UnsupportedModelException when there is no graph, or of an opset that Octet cannot upgrade
+     * @throws dev.octet.formats.error.UnsupportedModelException when there is no graph, or its opset cannot be upgraded
      * @throws dev.octet.formats.error.MalformedModelException when the graph contradicts itself
      */
     public Converter converter() {
         return Converter.of(model, path().toString());
     }
 
-    /** What a Hugging Face checkpoint says of itself; empty for an ONNX file. */
+    /** The description of a Hugging Face checkpoint; empty for an ONNX file. */
     public Optional<HuggingFace> huggingFace() {
         return Optional.ofNullable(huggingFace);
     }
 
     /**
-     * The model loaded by ONNX Runtime: an ONNX file with the defaults, as its users load it; the graph of a checkpoint as it is written, with
-     * every quantisation where it stands.
+     * Loads the model in ONNX Runtime: an ONNX file with default settings, as its users load it; the graph of a checkpoint as written, so
+     * that every quantisation stays where it is.
      *
-     * @param threads that one operator may use
+     * @param threads threads of one operator
      * @throws dev.octet.formats.error.UnsupportedModelException when there is no graph, or ONNX Runtime refuses it
      * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
      * @throws IOException when a file cannot be read or written
@@ -239,7 +240,7 @@ public final class ModelSource implements AutoCloseable {
     }
 
     /**
-     * The graph as ONNX Runtime takes it: an ONNX file's at its own opset, a checkpoint's at one that ONNX Runtime computes whole.
+     * The graph for ONNX Runtime: that of an ONNX file at its own opset, that of a checkpoint at an opset that ONNX Runtime fully computes.
      *
      * @param converter of this model
      */
@@ -248,7 +249,7 @@ public final class ModelSource implements AutoCloseable {
     }
 
     /**
-     * By what statistics know the model: SHA-256 of an ONNX file, {@link ModelFingerprint} of a checkpoint (as it is stored, quantised or not).
+     * Identifies the model in statistics: SHA-256 of an ONNX file, {@link ModelFingerprint} of a checkpoint (as stored, quantised or not).
      *
      * @throws IOException when it cannot be read
      */

@@ -30,13 +30,13 @@ import java.util.Objects;
 import java.util.Optional;
 
 /**
- * An ONNX model as the Hugging Face checkpoint it was exported from: configuration, tensors under transformers' names, as transformers
- * lays them out. What it is follows from the structure of its graph; whether that is right is proved by running both.
+ * An ONNX model turned back into the Hugging Face checkpoint it was exported from: configuration, and tensors with the names and layout of
+ * transformers. Octet infers the architecture from the structure of the graph and proves the result by running both.
  *
- * <p>Owns the memory of tensors that had to be turned over; the others are views of the model file, which must stay open as long.
+ * <p>Owns the memory of transposed tensors; the others are views of the model file, which must stay open until {@link #close()}.
  */
 public final class RestoredCheckpoint implements AutoCloseable {
-    /** ONNX Runtime does not broadcast the mask of the operator Attention of opset 23. */
+    /** ONNX Runtime does not broadcast the mask of opset 23's operator Attention. */
     private static final int PROOF_OPSET = 21;
 
     private final Restoration restoration;
@@ -53,9 +53,9 @@ public final class RestoredCheckpoint implements AutoCloseable {
      * Restores a model and proves it.
      *
      * @param file an ONNX model in floats
-     * @param given its configuration, where it is known; otherwise what Octet wrote into the file when it made the graph of a checkpoint,
-     *     or what the graph tells
-     * @throws UnsupportedModelException when it is of no known architecture, with the nearest reason, or computes something else
+     * @param given its configuration if known; otherwise Octet takes the configuration that it stored in the file when it built the graph
+     *     from a checkpoint, or infers one from the graph
+     * @throws UnsupportedModelException when no known architecture fits (gives the reason of the nearest), or the results differ
      * @throws dev.octet.formats.error.MalformedModelException when the configuration lacks keys
      * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime is not there for the proof
      * @throws IOException when temporary files of the proof cannot be written
@@ -94,7 +94,7 @@ public final class RestoredCheckpoint implements AutoCloseable {
         }
     }
 
-    /** Whether ONNX Runtime can be relied on to run it as it is; otherwise it is run as Octet reads it. */
+    /** Whether ONNX Runtime runs the model reliably as it is; if not, it runs the model as Octet imports it. */
     private static boolean runs(GraphModel source) {
         return source.graph().nodes().stream().noneMatch(n -> n.is("Attention"));
     }
@@ -110,41 +110,41 @@ public final class RestoredCheckpoint implements AutoCloseable {
                 .toList();
     }
 
-    /** {@code config.json}; what no graph shows is left out, so that transformers' defaults apply. */
+    /** {@code config.json} without the keys that a graph does not show: transformers' defaults apply to them. */
     public ObjectNode config() {
         return restoration.config().deepCopy();
     }
 
-    /** Class of transformers, as {@code BertModel}. */
+    /** Class of transformers, for example {@code BertModel}. */
     public String modelClass() {
         return restoration.modelClass();
     }
 
-    /** By their names in the checkpoint; they may be used until {@link #close()}. */
+    /** The tensors by their names in the checkpoint; valid until {@link #close()}. */
     public Map<String, Tensor> tensors() {
         return Collections.unmodifiableMap(new LinkedHashMap<>(restoration.tensors()));
     }
 
-    /** Keys of the configuration that the file does not tell: transformers' defaults apply. */
+    /** Keys of the configuration that the file does not show: transformers' defaults apply to them. */
     public List<String> unseen() {
         return restoration.unseen();
     }
 
-    /** Tensors that checkpoints of this class may have and the file has not; transformers makes them anew. */
+    /** Tensors that checkpoints of this class may have but the file lacks; transformers initialises them. */
     public List<String> absent() {
         return restoration.absent();
     }
 
-    /** Largest difference of an output of the checkpoint from the file's, relative to the largest number in the output. */
+    /** Largest difference between an output of the checkpoint and of the file, relative to the largest magnitude in the output. */
     public double error() {
         return proof.error();
     }
 
     /**
-     * Writes {@code config.json} and {@code model.safetensors}, or shards of 5 GB with their index: whole or not at all.
+     * Writes {@code config.json} and {@code model.safetensors}, or shards of 5 GB with their index: all files or none.
      *
-     * @param folder made if it is not there; a model that is in it gives way when this one is complete, other files stay
-     * @throws IOException when there is no space or no permission; what was there is there still
+     * @param folder created if missing; the new model replaces a model in it once it is complete, other files stay
+     * @throws IOException when there is no space or no permission; the folder is unchanged then
      */
     public void save(Path folder) throws IOException {
         Files.createDirectories(Objects.requireNonNull(folder.toAbsolutePath().getParent()));

@@ -55,7 +55,7 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A model with the weights and scales that a training run left, ready to be written for whoever evaluates or serves it.
+ * A model with the weights and scales of a training run, ready to be written for evaluation or serving.
  *
  * <pre>{@code
  * try (Converter source = Converter.of(file.model()); TrainedModel trained = TrainedModel.of(source, weights, scales)) {
@@ -63,7 +63,7 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * <p>Owns the memory of what it makes; reads from the source model, which must stay open as long. Not thread-safe.
+ * <p>Owns the memory of its tensors; reads from the source model, which must stay open until {@link #close()}. Not thread-safe.
  */
 public final class TrainedModel implements AutoCloseable {
     private final Converter converter;
@@ -87,23 +87,23 @@ public final class TrainedModel implements AutoCloseable {
     }
 
     /**
-     * Joins a model with what training made of it.
+     * Combines a model with the results of its training run.
      *
-     * @param source the model that the run was started with
+     * @param source the model that the run started from
      * @param weights the run's parameters by the name of the canonical model's constant
-     * @param scales what the run knows of the Linears it computed in FP8, by node id of the canonical model; empty when it did not
-     *     compute in FP8. Otherwise Linears that are missing here stay as they are, whatever the recipe
-     * @throws dev.octet.formats.error.InvalidDataException when names or shapes are not those of the model, or a weight is not finite
+     * @param scales scales of the Linears that the run computed in FP8, by node id of the canonical model; empty for a run without FP8.
+     *     Unless it is empty, Linears without an entry stay as they are under every recipe
+     * @throws dev.octet.formats.error.InvalidDataException when names or shapes differ from the model's, or a weight is not finite
      */
     public static TrainedModel of(Converter source, Map<String, Tensor> weights, Map<String, LinearScales> scales) {
         return of(source, Optional.empty(), weights, scales);
     }
 
     /**
-     * The same for a model that may come from a Hugging Face folder: what is written as a checkpoint then has the folder's configuration and
-     * whatever else lies in it.
+     * The same for a model that may come from a Hugging Face folder: a checkpoint written from it gets the folder's configuration and other
+     * files.
      *
-     * @param origin the folder; its files must stay as they are
+     * @param origin the folder; its files must not change
      */
     public static TrainedModel of(
             Converter source,
@@ -116,10 +116,10 @@ public final class TrainedModel implements AutoCloseable {
     }
 
     /**
-     * A model with the weights that the codes of its own conversion stand for: where training of a quantised model begins. Rounding them by
-     * the same recipe gives the same codes again.
+     * A model with the dequantised weights of its own conversion, where training of a quantised model begins. Quantising them by the same
+     * recipe gives the same codes again.
      *
-     * @param conversion of {@code source}, by a recipe for weights; for ONNX Runtime, which has them the way round the model has them
+     * @param conversion of {@code source} by a weight recipe, for the target ONNX Runtime, which keeps the model's orientation of weights
      */
     public static TrainedModel dequantized(Converter source, Conversion conversion) {
         Arena arena = Arena.ofShared();
@@ -137,7 +137,7 @@ public final class TrainedModel implements AutoCloseable {
         return converter.canonical();
     }
 
-    /** What happens to each layer under a recipe: Linears that the run computed in high precision are kept. */
+    /** Plans a recipe; Linears that the run computed in high precision are kept. */
     public Plan plan(Recipe recipe) {
         Plan plan = converter.plan(recipe, List.of());
         return scales.isEmpty() ? plan : plan.keeping(highPrecision(plan));
@@ -154,36 +154,36 @@ public final class TrainedModel implements AutoCloseable {
     }
 
     /**
-     * As ONNX in FP8. Static activation scales are those of the run; a Linear without one is kept as it is. Where the recipe has one scale
-     * per weight, it is the run's, so that the codes are those the run computed with.
+     * The model as ONNX in FP8. Static activation scales come from the run; a Linear without one is kept. If the recipe has one scale per
+     * weight, it comes from the run too, so that the codes equal those the run computed with.
      *
      * @param options target and threads
-     * @param metadata what the file says of the run
+     * @param metadata metadata entries about the run
      */
     public Conversion quantized(Recipe recipe, ConversionOptions options, Map<String, String> metadata) {
         return converter.convert(plan(recipe), scales, options, metadata);
     }
 
     /**
-     * As standard ONNX in floats.
+     * The model as standard ONNX in floats.
      *
-     * @param type how the parameters are stored; those that are not of the type the graph computes in are cast to it by the graph
+     * @param type storage type of the parameters; the graph casts them where it computes in another type
      */
     public GraphModel plain(DType type) {
         GraphModel stored = TrainedWeights.store(converter.canonical(), parameters, type, arena);
         return new StandardOps().apply(stored, new PassLog());
     }
 
-    /** The parameters as a checkpoint has them: matrices of Linears as [out, in], by the names of the canonical model. */
+    /** The parameters in checkpoint form: Linear matrices as [out, in], by the names of the canonical model. */
     public Map<String, Tensor> tensors(DType type) {
         return TrainedWeights.cast(CheckpointTensors.of(converter.canonical(), parameters, arena), type, arena);
     }
 
     /**
-     * As the Hugging Face folder that the model came from, with the trained weights: the same names, shapes and configuration.
+     * Writes the Hugging Face folder that the model came from with the trained weights: the same names, shapes and configuration.
      *
-     * @param type of all floats; empty for that of each tensor in the folder
-     * @param output a folder to make; empty to decide only
+     * @param type of all floats; empty to keep each tensor's type in the folder
+     * @param output a folder to make; empty to plan without writing
      * @param force overwrite the model that is there
      * @throws UnsupportedModelException when the model did not come from such a folder
      * @throws dev.octet.formats.error.InvalidOptionException when the output is in the way
@@ -194,8 +194,8 @@ public final class TrainedModel implements AutoCloseable {
         HuggingFace from = origin;
         if (from == null) {
             throw new UnsupportedModelException(
-                    "the run was started with an ONNX file: the names and the configuration that Hugging Face's"
-                            + " libraries want are not in it",
+                    "the run started from an ONNX file, which lacks the names and the configuration that Hugging Face's"
+                            + " libraries need",
                     "target huggingface",
                     "start the run with a Hugging Face folder, or export with --target safetensors or onnx");
         }
@@ -209,9 +209,9 @@ public final class TrainedModel implements AutoCloseable {
     }
 
     /**
-     * The parameters with the FP8 state of their modules, under the names of docs/transformer-engine.md.
+     * The parameters with the FP8 state of their modules, under the names of docs/export.md#transformer-engine.
      *
-     * @param type of the parameters; state is F32
+     * @param type of the parameters; the state is F32
      */
     public Map<String, Tensor> withState(DType type, List<ModuleState> states) {
         Map<String, Tensor> all = new LinkedHashMap<>(tensors(type));
@@ -220,13 +220,13 @@ public final class TrainedModel implements AutoCloseable {
     }
 
     /**
-     * As a checkpoint in FP8.
+     * Writes a checkpoint in FP8.
      *
-     * @param config the model's {@code config.json}, which the quantisation is added to; an empty object where there is none
-     * @param type of what is not quantised
+     * @param config the model's {@code config.json}, to which the quantisation is added; an empty object without one
+     * @param type of the tensors that are not quantised
      * @param output a folder to make
      * @throws dev.octet.formats.error.UnsupportedModelException when there is nothing to quantise
-     * @throws dev.octet.formats.error.InvalidOptionException when the layout has no way to say the recipe, or the output is in the way
+     * @throws dev.octet.formats.error.InvalidOptionException when the layout cannot express the recipe, or the output is in the way
      * @throws IOException when writing fails; nothing is left then
      */
     public Checkpointed quantized(
@@ -269,7 +269,7 @@ public final class TrainedModel implements AutoCloseable {
         }
     }
 
-    /** Tokenizer and all else that lies in the folder the model came from. */
+    /** Copies the tokenizer and all other files of the folder that the model came from. */
     private void carry(Path output) throws IOException {
         if (origin != null) {
             try (Checkpoint source = Checkpoint.open(origin.folder())) {
@@ -280,9 +280,9 @@ public final class TrainedModel implements AutoCloseable {
     }
 
     /**
-     * A checkpoint that was written.
+     * A written checkpoint.
      *
-     * @param reasons why Linears that the run knows stay as they are, by weight
+     * @param reasons by weight, why a Linear of the run stays as it is
      */
     public record Checkpointed(CheckpointPlan plan, CheckpointResult result, Map<String, String> reasons) {}
 
@@ -329,7 +329,7 @@ public final class TrainedModel implements AutoCloseable {
         }
     }
 
-    /** Releases the memory of everything made. */
+    /** Releases the memory of its tensors. */
     @Override
     public void close() {
         converter.close();

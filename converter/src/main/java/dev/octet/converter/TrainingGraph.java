@@ -11,24 +11,24 @@ import dev.octet.formats.graph.GraphModel;
 import java.util.Map;
 
 /**
- * What the trainer makes programs of: a canonical graph at one size of everything, attention in one operator, operators without a
- * derivative written with others.
+ * The graph the trainer compiles: canonical, with fixed sizes, attention as one operator, and operators without a derivative expressed by
+ * others.
  */
 public final class TrainingGraph {
     private TrainingGraph() {}
 
     /**
-     * The canonical graph for these sizes. Attention is put together here and not at import, because what is imported is exported again,
-     * to targets that know attention by its single operators, and because masks are known only when sizes are.
+     * The canonical graph for these sizes. Attention is fused here and not at import: imported models are exported to targets that know
+     * only the single operators of attention, and masks are known only once sizes are.
      *
      * @param sizes number by symbol, each at least 0
-     * @param log what was done, and which attention stays as it is, why
-     * @throws dev.octet.formats.error.InvalidDataException when a symbol is not in the model, or an input's dimension stays open
+     * @param log gets what was changed, and which attention was not fused and why
+     * @throws dev.octet.formats.error.InvalidDataException when the model lacks a symbol, or an input's dimension stays open
      */
     public static GraphModel of(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
         GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
         GraphModel expanded = TrainingExpansions.apply(concrete);
-        if (expanded != concrete) { // masks and sizes of what was written out are known, too
+        if (expanded != concrete) { // masks and sizes of the expanded operators are known now, too
             concrete = new ConstantFolding().apply(new ShapeInference().apply(expanded, log), log);
         }
         concrete = new ShapeInference().apply(concrete, log);
@@ -37,7 +37,7 @@ public final class TrainingGraph {
             return concrete;
         }
         GraphEdit edit = GraphEdit.of(result.model().graph());
-        edit.removeUnreachable(); // masks that are attributes now, heads that were repeated
+        edit.removeUnreachable(); // masks that became attributes, repeated heads
         return new ShapeInference().apply(result.model().withGraph(edit.build()), log);
     }
 }

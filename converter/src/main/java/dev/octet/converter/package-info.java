@@ -1,4 +1,4 @@
-/** The entry to conversion: one public call per thing a user does. */
+/** The entry points of conversion: one public call per task of a user. */
 @NullMarked
 package dev.octet.converter;
 

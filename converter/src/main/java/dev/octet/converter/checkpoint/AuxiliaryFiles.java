@@ -20,8 +20,8 @@ import java.util.Objects;
 import java.util.Set;
 
 /**
- * Everything in a checkpoint's folder that is no weight goes along: tokenizer, generation config, code, licence. Weights in other formats
- * stay behind (they would be the old model beside the new one), and so do hidden files and folders (version control, caches).
+ * The files of a checkpoint's folder that are copied to the output: all but weights, for example tokenizer, generation config, code and
+ * licence. Weights in other formats stay behind (they hold the old model), and so do hidden files and folders (version control, caches).
  */
 public final class AuxiliaryFiles {
     private static final List<String> WEIGHTS = List.of(
@@ -54,10 +54,10 @@ public final class AuxiliaryFiles {
     }
 
     /**
-     * Looks through a folder.
+     * Scans a folder.
      *
-     * @param shards names of files in it that hold the checkpoint's own tensors, whatever they end in
-     * @throws FileSystemLoopException when links lead in a circle
+     * @param shards names of files in it that hold the checkpoint's own tensors, with any extension
+     * @throws FileSystemLoopException when links form a cycle
      */
     public static AuxiliaryFiles of(Path folder, Set<String> shards) throws IOException {
         List<Path> carried = new ArrayList<>();
@@ -86,7 +86,7 @@ public final class AuxiliaryFiles {
                 if (e instanceof FileSystemLoopException) {
                     throw e;
                 }
-                left.add(folder.relativize(file)); // a link that leads nowhere
+                left.add(folder.relativize(file)); // a dangling link
                 return FileVisitResult.CONTINUE;
             }
         });
@@ -104,17 +104,17 @@ public final class AuxiliaryFiles {
         return WEIGHTS.stream().anyMatch(lower::endsWith);
     }
 
-    /** Files that go along, by path within the folder. */
+    /** Files to copy, by path within the folder. */
     public List<Path> carried() {
         return carried;
     }
 
-    /** Files that stay behind and are not part of the checkpoint's own tensors. */
+    /** Files that stay behind, without the files of the checkpoint's own tensors. */
     public List<Path> left() {
         return left;
     }
 
-    /** Copies them into {@code target}, each under a hidden name first. */
+    /** Copies the files into {@code target}; each has a hidden name until it is complete. */
     public void copyTo(Path target) throws IOException {
         for (Path name : carried) {
             Path to = target.resolve(name.toString());

@@ -2,10 +2,10 @@ package dev.octet.converter.checkpoint;
 
 import java.lang.foreign.MemorySegment;
 
-/** Memory for the steps on the way of one tile. */
+/** Memory for the processing steps of one tile. */
 @FunctionalInterface
 interface Buffers {
-    /** What a buffer is for; one tile uses each for one thing at a time. */
+    /** The purpose of a buffer; a tile holds one buffer per purpose. */
     enum Use {
         SOURCE,
         FLOATS,
@@ -16,7 +16,7 @@ interface Buffers {
         SECOND_STORED,
         ZERO_POINTS,
         WORDS,
-        /** What dequantising the source takes, beside all of the above. */
+        /** For dequantising the source, in addition to those above. */
         READ_CODES,
         READ_WORDS,
         READ_SCALES,
@@ -25,6 +25,6 @@ interface Buffers {
         READ_POINTS
     }
 
-    /** A buffer of exactly {@code bytes}; what it holds is chance. */
+    /** A buffer of exactly {@code bytes}, with undefined contents. */
     MemorySegment buffer(Use use, long bytes);
 }

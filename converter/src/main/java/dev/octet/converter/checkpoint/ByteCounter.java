@@ -1,6 +1,6 @@
 package dev.octet.converter.checkpoint;
 
-/** Adds up the bytes that several threads deal with and tells a listener now and then. */
+/** Adds up the bytes that several threads process and reports to a listener from time to time. */
 final class ByteCounter {
     private static final long EVERY_BYTES = 16L << 20;
 

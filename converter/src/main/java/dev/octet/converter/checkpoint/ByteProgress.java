@@ -1,15 +1,15 @@
 package dev.octet.converter.checkpoint;
 
-/** Hears how far a run is. Called from the threads that work, one call at a time. */
+/** Receives the progress of a run. The worker threads call it, never concurrently. */
 @FunctionalInterface
 public interface ByteProgress {
     /**
-     * @param done bytes of the source that have been dealt with
-     * @param total all of them
+     * @param done bytes of the source processed so far
+     * @param total bytes of the source
      */
     void update(long done, long total);
 
-    /** Hears nothing. */
+    /** Ignores the progress. */
     static ByteProgress silent() {
         return (_, _) -> {};
     }

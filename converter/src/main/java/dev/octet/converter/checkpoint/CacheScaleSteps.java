@@ -23,8 +23,8 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The scales of a KV cache on their way to the target: new ones beside the weight that makes the keys, those of the source under the
- * names that the target's layout has for them.
+ * Writes the scales of a KV cache to the target: new scales into the file of the weight that makes the keys, scales of the source under the
+ * names of the target's layout.
  */
 final class CacheScaleSteps {
     private static final Set<DType> TYPES = Set.of(DType.F32, DType.BF16, DType.F16);
@@ -36,14 +36,14 @@ final class CacheScaleSteps {
     private final Set<String> done = new HashSet<>();
     private boolean written;
 
-    /** Whose scale a tensor of the source is. */
+    /** The attention layer and side that a scale tensor of the source belongs to. */
     private record Place(String attention, CacheSide side) {}
 
     /**
-     * Finds the tensors of the source that scale its KV cache, whatever they are called.
+     * Finds the tensors of the source that scale its KV cache, under any of their names.
      *
-     * @param layout of the target; null for plain floats, which have no such scales
-     * @param scales new ones; none to keep those of the source
+     * @param layout of the target; null for plain floats, which have no cache scales
+     * @param scales new scales; none to keep the source's
      */
     CacheScaleSteps(Checkpoint checkpoint, StoredCheckpoint source, @Nullable Layout layout, CacheScales scales) {
         this.checkpoint = checkpoint;
@@ -62,12 +62,12 @@ final class CacheScaleSteps {
         }
     }
 
-    /** Whether the target has scales of a KV cache. */
+    /** Whether the target has KV cache scales. */
     boolean written() {
         return written;
     }
 
-    /** New scales of an attention layer lie in the file of the weight that makes its keys. */
+    /** Adds the new scales of an attention layer, in the file of the weight that makes its keys. */
     void addNew(String attention, List<TensorStep> steps) {
         CacheScales.Pair pair = scales.byAttention().get(attention);
         if (pair == null || layout == null || !done.add(attention)) {
@@ -80,7 +80,7 @@ final class CacheScaleSteps {
     }
 
     /**
-     * A tensor of the source that is neither weight nor scale of one.
+     * Adds a tensor of the source that is neither a weight nor a weight's scale.
      *
      * @throws IOException when a scale cannot be read
      */

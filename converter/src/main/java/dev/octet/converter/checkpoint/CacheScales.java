@@ -19,16 +19,16 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Static scales of a KV cache in E4M3, from statistics of a run: amax / 448 in FP32, one for the keys and one for the values of each attention
- * layer.
+ * Static scales of a KV cache in E4M3, from calibration statistics: amax / 448 in FP32, one for the keys and one for the values of each
+ * attention layer.
  *
- * <p>The statistics name what goes into the cache of attention layer {@code a} as {@code a.k} (after the rotation of positions) and
- * {@code a.v}. Never clipped: an engine caches a key once and reads it for as long as the text lasts.
+ * <p>The statistics name the cached keys of attention layer {@code a} {@code a.k} (after the rotary embedding) and its values {@code a.v}.
+ * The scales never clip: an engine caches a key once and reads it for as long as the text lasts.
  *
  * @param byAttention by path of the attention layer, in the order of the checkpoint
  */
 public record CacheScales(Map<String, Pair> byAttention) {
-    /** No cache is quantised. */
+    /** Quantises no cache. */
     public static final CacheScales NONE = new CacheScales(Map.of());
 
     private static final int NAMED = 8;
@@ -38,13 +38,13 @@ public record CacheScales(Map<String, Pair> byAttention) {
     }
 
     /**
-     * The multipliers of one layer.
+     * The scales (multipliers) of one layer.
      *
      * @param k of its keys
      * @param v of its values
      */
     public record Pair(float k, float v) {
-        /** That of one side. */
+        /** The scale of one side. */
         public float of(CacheSide side) {
             return switch (side) {
                 case K -> k;
@@ -64,7 +64,7 @@ public record CacheScales(Map<String, Pair> byAttention) {
         return attentions;
     }
 
-    /** The attention layers among these whose keys or values the statistics have. */
+    /** The attention layers among these whose keys or values the statistics cover. */
     public static List<String> known(Statistics statistics, Collection<String> attentions) {
         return attentions.stream()
                 .filter(a -> statistics.tensors().containsKey(name(a, CacheSide.K))
@@ -75,8 +75,8 @@ public record CacheScales(Map<String, Pair> byAttention) {
     /**
      * Scales for all of these attention layers.
      *
-     * @throws InvalidDataException when there are no layers, or the statistics of one of them are missing, hold no value other than zero, or
-     *     NaN or infinities; each is named
+     * @throws InvalidDataException when there are no layers, or the statistics of a layer are missing, only zeros, or count NaN or
+     *     infinities; names each such layer
      */
     public static CacheScales of(Statistics statistics, Collection<String> attentions) {
         if (attentions.isEmpty()) {

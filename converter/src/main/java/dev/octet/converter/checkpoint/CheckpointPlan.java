@@ -6,13 +6,13 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * All that a run will do, decided from headers and scales before any weight is read.
+ * The plan of a run, made from headers and scales before any weight is read.
  *
- * @param shards the files of tensors to be written, in order
- * @param decisions what becomes of each matrix, in the order of the checkpoint
+ * @param shards the tensor files to write, in order
+ * @param decisions the decision on each matrix, in the order of the checkpoint
  * @param config the target's {@code config.json}; empty when the source has none
- * @param files other JSON files to lie beside it, by name
- * @param notes what a user should know
+ * @param files other JSON files to write next to it, by name
+ * @param notes notes for the user
  */
 public record CheckpointPlan(
         List<ShardPlan> shards,
@@ -25,12 +25,12 @@ public record CheckpointPlan(
         return shards.stream().mapToLong(ShardPlan::sourceBytes).sum();
     }
 
-    /** Bytes of the files of tensors written. */
+    /** Bytes of the tensor files to write. */
     public long targetBytes() {
         return shards.stream().mapToLong(s -> s.header().fileBytes()).sum();
     }
 
-    /** Number of steps of each kind of exactness among weights that are quantised in source or target. */
+    /** Number of steps of this exactness, among weights that are quantised in source or target. */
     public long count(Exactness exactness) {
         return shards.stream()
                 .flatMap(s -> s.steps().stream())

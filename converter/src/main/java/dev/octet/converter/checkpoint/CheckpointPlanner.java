@@ -35,10 +35,9 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Decides what each tensor of a checkpoint becomes, from headers, configuration and scales; weights are not read.
+ * Decides what each tensor of a checkpoint becomes, from headers, configuration and scales, without reading weights.
  *
- * <p>Every file of the target has the name of a file of the source and holds what the tensors of that file become; scales lie beside
- * their codes.
+ * <p>Every tensor file of the target corresponds to the source file of the same name; scales lie in the file of their codes.
  */
 public final class CheckpointPlanner {
     private static final Set<DType> FLOATS = Set.of(DType.F64, DType.F32, DType.BF16, DType.F16);
@@ -55,13 +54,13 @@ public final class CheckpointPlanner {
     private final CacheScaleSteps cache;
 
     /**
-     * What a plan takes beside the checkpoint.
+     * The inputs of a plan in addition to the checkpoint.
      *
      * @param selection which weights the user wants quantised
      * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
-     * @param cacheScales scales of the KV cache; none to leave it as the checkpoint has it
-     * @param nonFinite weights that hold a NaN or an infinity and therefore stay as they are, with what was found
-     * @param keptScales scales of an earlier quantisation to be used again; null to compute them
+     * @param cacheScales scales of the KV cache; none to leave the cache as the checkpoint has it
+     * @param nonFinite weights that stay as they are because they hold a NaN or an infinity, with what was found
+     * @param keptScales scales of an earlier quantisation to reuse; null to compute scales
      */
     public record Inputs(
             Selection selection,
@@ -69,7 +68,7 @@ public final class CheckpointPlanner {
             CacheScales cacheScales,
             Map<String, String> nonFinite,
             @Nullable Checkpoint keptScales) {
-        /** Every Linear, dynamic activations, nothing known beforehand. */
+        /** All Linears, dynamic activations, no known scales. */
         public static Inputs none() {
             return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null);
         }
@@ -99,7 +98,7 @@ public final class CheckpointPlanner {
         return new CheckpointPlanner(checkpoint, stored, goal, inputs).plan();
     }
 
-    /** What a quantised weight that does not stay quantised becomes: the type of the goal, else of the configuration, else BF16. */
+    /** The type of dequantised weights: the goal's, else the configuration's, else BF16. */
     private static DType plainType(ConversionRequest goal, Checkpoint checkpoint) {
         if (goal instanceof ConversionRequest.Dequantize(DType type, boolean _)) {
             return type;
@@ -107,7 +106,7 @@ public final class CheckpointPlanner {
         return modelType(checkpoint).orElse(DType.BF16);
     }
 
-    /** What the configuration says the weights are without quantisation. */
+    /** The configuration's type of unquantised weights. */
     private static Optional<DType> modelType(Checkpoint checkpoint) {
         String text = checkpoint
                 .config()
@@ -121,7 +120,7 @@ public final class CheckpointPlanner {
         };
     }
 
-    /** The widest float type that a checkpoint's scales have, so that a change of layout rounds none; empty where they have none. */
+    /** The widest float type of a checkpoint's scales, so that a change of layout rounds no scale; empty if no scale is a float. */
     private static Optional<DType> typeOfScales(StoredCheckpoint stored) {
         return stored.weights().values().stream()
                 .map(StoredWeight::scale)
@@ -185,7 +184,7 @@ public final class CheckpointPlanner {
                     .anyMatch(t -> t.shape().rank() >= 2 && !FLOATS.contains(t.dtype()));
             if (codes) {
                 throw new UnsupportedModelException(
-                        "the weights are quantised in a way that Octet does not read"
+                        "Octet does not read this quantisation of the weights"
                                 + (stored.notes().isEmpty()
                                         ? ""
                                         : ": " + stored.notes().getFirst()),
@@ -264,7 +263,7 @@ public final class CheckpointPlanner {
             addPlain(spec, steps);
         } else if (stored.others().containsKey(spec.name())) {
             cache.addStored(spec, steps, notes);
-        } // else a scale of some weight, which goes with it
+        } // else a weight's scale, which the weight's step writes
         LinearNames.attention(weight == null ? spec.name() : weight.name()).ifPresent(a -> cache.addNew(a, steps));
     }
 
@@ -361,7 +360,7 @@ public final class CheckpointPlanner {
                 exactness);
     }
 
-    /** The scales that were kept for a weight; null when its scales are to be computed. */
+    /** The kept scales of a weight; null to compute its scales. */
     private @Nullable StoredTensor keptScales(StoredWeight target) {
         Checkpoint scales = inputs.keptScales();
         if (scales == null) {
@@ -450,7 +449,7 @@ public final class CheckpointPlanner {
         return tensor;
     }
 
-    /** The file's own metadata, but for what described the layout it had, and the mark that loaders of PyTorch look for. */
+    /** The file's metadata without the entries on its old layout, plus the format mark that PyTorch loaders require. */
     private Map<String, String> metadata(Shard shard) {
         Map<String, String> metadata = new TreeMap<>();
         shard.header().metadata().forEach((key, value) -> {

@@ -4,16 +4,16 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * What a run did.
+ * The result of a run.
  *
  * @param output the folder or file written
  * @param sourceBytes bytes read
- * @param targetBytes bytes of tensors' files written
+ * @param targetBytes bytes of tensor files written
  * @param seconds wall-clock time
- * @param resumedFiles files that an earlier run had finished
- * @param sharedScales what fused weights lose by sharing a scale, worst first
- * @param carried files that went along as they were
- * @param leftBehind files of the source that did not
+ * @param resumedFiles number of files finished by an earlier run
+ * @param sharedScales the loss of fused weights by sharing a scale, worst first
+ * @param carried files copied unchanged
+ * @param leftBehind files of the source that were not copied
  */
 public record CheckpointResult(
         Path output,

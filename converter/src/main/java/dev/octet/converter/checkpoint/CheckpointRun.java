@@ -29,8 +29,8 @@ import java.util.zip.CRC32;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Carries out a plan: one file after the other, each under its final name only when complete; the index, the configuration and the files
- * that go along come last, so that no consumer takes an unfinished folder for a model.
+ * Carries out a plan file by file; each file gets its final name only when complete. The index, the configuration and the copied files come
+ * last, so that no consumer takes an unfinished folder for a model.
  */
 public final class CheckpointRun {
     private static final System.Logger LOG = System.getLogger(CheckpointRun.class.getName());
@@ -58,16 +58,16 @@ public final class CheckpointRun {
     }
 
     /**
-     * Writes the target of a plan. {@code output} becomes a folder; it becomes one file where its name ends in {@code .safetensors} and the
-     * plan has one file.
+     * Writes the target of a plan: a single file if the name of {@code output} ends in {@code .safetensors} and the plan has one file,
+     * otherwise a folder.
      *
-     * @param what what distinguishes this run from others with the same source: recipe, layout, choices
-     * @param keptScales where kept scales come from; null without them
-     * @param keepScales the scales of the source go into a folder beside the weights
-     * @throws InvalidOptionException when the output is the source, lies in it or holds it, holds something else, or the unfinished work of
-     *     another run
+     * @param what distinguishes this run from others with the same source: recipe, layout, choices
+     * @param keptScales the source of kept scales; null without them
+     * @param keepScales keep the scales of the source in a folder inside the output
+     * @throws InvalidOptionException when the output is the source, lies in it or contains it, or holds other files or the unfinished work
+     *     of another run
      * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
-     * @throws IOException when reading or writing fails; finished files stay and the same call goes on after them
+     * @throws IOException when reading or writing fails; finished files stay, and the same call resumes after them
      */
     public static CheckpointResult run(
             Checkpoint source,
@@ -114,7 +114,7 @@ public final class CheckpointRun {
         }
     }
 
-    /** Whether one file is written, without a folder. */
+    /** Whether the output is a single file. */
     private boolean isSingle(Path output) {
         if (!output.toString().endsWith(EXTENSION) || Files.isDirectory(output)) {
             return false;
@@ -128,7 +128,7 @@ public final class CheckpointRun {
         return true;
     }
 
-    /** What is read would change while it is read. All that lies in the source's folder goes along to a folder. */
+    /** Refuses an output that would change the source during reading. A folder output copies all files of the source's folder. */
     private void requireApart(Path output, boolean single) throws IOException {
         RunPaths paths = single
                 ? ModelFile.reading(RunPaths.none().writing("--output", output), "the checkpoint", source.path())
@@ -172,7 +172,7 @@ public final class CheckpointRun {
                 }
                 writeRest(work, carried);
             } catch (OctetException e) {
-                // The input itself is at fault: the same command would stop again, so nothing is kept for it.
+                // The input is at fault: the same command would stop again, so there is nothing to resume.
                 if (replaces) {
                     WholeFolder.delete(work);
                 } else {
@@ -180,8 +180,8 @@ public final class CheckpointRun {
                 }
                 throw e;
             }
-            if (replaces) { // the journal goes with the rest: a process killed here places what is left, or makes it
-                // again
+            if (replaces) { // moves the journal too: after a kill here, the same command places the remaining files or
+            // makes them again
                 WholeFolder.place(work, folder);
             } else {
                 journal.delete();
@@ -206,7 +206,7 @@ public final class CheckpointRun {
                 "choose another folder, or overwrite the model in it with --force");
     }
 
-    /** Whether a folder has nothing in it, or what a process killed in its first moments leaves: its lock and half a journal. */
+    /** Whether a folder is empty, or holds only what a process killed at its start leaves: a lock and half a journal. */
     private static boolean isFree(Path folder) throws IOException {
         Path journal = PartFile.partOf(folder.resolve(Journal.FILE_NAME));
         try (Stream<Path> files = Files.list(folder)) {
@@ -214,16 +214,16 @@ public final class CheckpointRun {
         }
     }
 
-    /** For a folder that gets its files one by one. */
+    /** The journal of a folder that gets its files one by one. */
     private Journal journalIn(Path folder, Map<String, String> what) throws IOException {
-        if (options.force()) { // what an unfinished run left
+        if (options.force()) { // the rest of an unfinished run
             WholeFolder.removeModel(folder);
         }
         removeTemporaries(folder);
         return Journal.open(folder, fingerprint(what), options.force());
     }
 
-    /** For one that replaces another when it is complete: goes on with what the same command left, makes anything else anew. */
+    /** The journal of a folder that replaces another when complete: resumes the same command's work, otherwise starts over. */
     private Journal journalBeside(Path work, Map<String, String> what) throws IOException {
         ObjectNode fingerprint = fingerprint(what);
         if (Journal.isIn(work)) {
@@ -244,7 +244,7 @@ public final class CheckpointRun {
         removeTemporary(folder.resolve(KeptScales.FOLDER), KeptScales.FILE);
     }
 
-    /** Removes what a killed process left of a file that is written under a name of its own each time. */
+    /** Removes the temporary files of killed processes; each process used its own name. */
     private static void removeTemporary(Path folder, String name) throws IOException {
         if (!Files.isDirectory(folder)) {
             return;
@@ -286,7 +286,7 @@ public final class CheckpointRun {
                     "source file " + shard.name(),
                     Files.size(shard.path()) + " bytes of " + Files.getLastModifiedTime(shard.path()));
         }
-        CRC32 names = new CRC32(); // configuration and kept scales decide too what becomes of a tensor
+        CRC32 names = new CRC32(); // the decisions depend on configuration and kept scales too
         plan.shards().forEach(s -> names.update((s.name() + s.header().entries()).getBytes(StandardCharsets.UTF_8)));
         fingerprint.put("plan", Long.toHexString(names.getValue()));
         return fingerprint;

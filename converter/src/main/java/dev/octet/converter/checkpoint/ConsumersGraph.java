@@ -26,12 +26,12 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The graph of a quantised checkpoint, computing what a consumer with kernels for FP8 computes: what each quantised Linear reads, and the keys and
- * values that would be cached, are rounded to E4M3 as the checkpoint says, and back. Sums are F32 and nothing is rounded to BF16 between
- * operators, so that differences from a consumer's logits are those of its arithmetic, not of the format.
+ * The graph of a quantised checkpoint that computes what a consumer with FP8 kernels computes: it rounds the input of each quantised
+ * Linear, and the cached keys and values, to E4M3 and back as the checkpoint specifies. Sums are F32 and nothing is rounded to BF16 between
+ * operators, so a consumer's logits differ only by its arithmetic, not by the format.
  *
  * @param model the graph
- * @param notes what consumers would quantise and this graph does not
+ * @param notes activations that consumers would quantise and this graph does not
  */
 public record ConsumersGraph(GraphModel model, List<String> notes) {
     private static final Set<DType> FLOATS = Set.of(DType.F32, DType.BF16, DType.F16);
@@ -41,10 +41,10 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
     }
 
     /**
-     * Puts the quantisation of activations into a graph.
+     * Adds the quantisation of activations to a graph.
      *
-     * @param canonical its Linears' weights are dequantised and have the names of the checkpoint's
-     * @param forms how inputs are quantised
+     * @param canonical its Linear weights are dequantised and have the checkpoint's names
+     * @param forms how the inputs are quantised
      * @param nodeOf the name of the Attention node of an attention layer
      * @param arena owns new constants
      * @throws dev.octet.formats.error.InvalidDataException when a stored scale is not positive and finite
@@ -64,7 +64,7 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
         return new ConsumersGraph(canonical.withGraph(work.edit.build()), work.notes);
     }
 
-    /** A graph being changed. */
+    /** The graph during the change. */
     private static final class Work {
         private final GraphEdit edit;
         private final Checkpoint checkpoint;
@@ -73,7 +73,7 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
         private final WeightReader reader;
         private final QuantizedValues values;
         private final List<String> notes;
-        /** What was rounded already, in the same way, for a sibling. */
+        /** Values already rounded in the same way for a sibling. */
         private final Map<String, String> rounded = new HashMap<>();
 
         private final Map<String, Float> shared = new HashMap<>();
@@ -91,7 +91,7 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
         void linears() throws IOException {
             for (String weight : forms.byWeight().keySet()) {
                 Float scale = reader.inputScale(weight);
-                if (scale != null) { // engines take the largest of those that they fuse
+                if (scale != null) { // engines take the largest scale of fused weights
                     shared.merge(LinearNames.fusedGroup(weight).orElse(weight), scale, Math::max);
                 }
             }

@@ -7,20 +7,20 @@ import dev.octet.quant.recipe.Recipe;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** What a checkpoint is to become. */
+/** The goal of a checkpoint conversion. */
 public sealed interface ConversionRequest {
-    /** How quantised weights lie in the target; null for plain floats. */
+    /** The layout of the target's quantised weights; null for plain floats. */
     @Nullable
     Layout layout();
 
-    /** Weights are quantised by a recipe and written in a layout; quantised ones are dequantised first. */
+    /** Quantises weights by a recipe and writes them in a layout; weights that are quantised already are dequantised first. */
     record Quantize(Recipe recipe, Layout layout, LayoutOptions options) implements ConversionRequest {}
 
     /**
-     * Every quantised weight becomes floats.
+     * Turns every quantised weight into floats.
      *
      * @param type BF16, F16 or F32
-     * @param keepScales the scales stay beside the checkpoint, so that quantising it again with them gives the same codes
+     * @param keepScales keep the scales in a folder inside the checkpoint's; quantising again with them gives the same codes
      */
     record Dequantize(DType type, boolean keepScales) implements ConversionRequest {
         @Override
@@ -30,9 +30,9 @@ public sealed interface ConversionRequest {
     }
 
     /**
-     * Quantised weights go to another layout, with their codes where the layout can say what they mean.
+     * Moves quantised weights to another layout, with their codes unchanged where the layout can express them.
      *
-     * @param recipe what weights that the layout cannot take as they are become; empty to refuse them
+     * @param recipe requantises weights that the layout cannot express; empty to refuse such weights
      */
     record Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) implements ConversionRequest {}
 }

@@ -1,12 +1,12 @@
 package dev.octet.converter.checkpoint;
 
-/** What happens to the values of a tensor on the way into another checkpoint. */
+/** How a conversion changes the values of a tensor. */
 public enum Exactness {
-    /** Bytes or scales only change form: every value is the same. */
+    /** Only the form of bytes or scales changes: every value stays the same. */
     EXACT,
     /** Every value is rounded at most once. */
     ONE_ROUNDING,
-    /** Values that were rounded before are rounded to another grid: errors of both add up. */
+    /** Values that were rounded before are rounded to another grid: both errors add up. */
     DOUBLE_ROUNDING;
 
     /** As reports show it: {@code one rounding}. */

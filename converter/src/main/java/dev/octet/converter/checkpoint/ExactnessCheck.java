@@ -18,13 +18,13 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Whether a step changes values, judged from number types and from the scales themselves, before any weight is read.
+ * Decides whether a step changes values, from number types and scales, before any weight is read.
  *
- * <p>A product of a code with {@code p} significant bits and a scale with {@code q} has at most {@code p + q}; it is exact in a type with
- * that many bits whose exponents reach as far.
+ * <p>The product of a code with {@code p} significant bits and a scale with {@code q} has at most {@code p + q} bits; it is exact in a type
+ * with that many bits and a sufficient exponent range.
  */
 final class ExactnessCheck {
-    /** Scales read at most to prove a step exact; with more of them it is taken for one rounding. */
+    /** Most scales that are read to prove a step exact; a step with more scales counts as one rounding. */
     private static final long MAX_SCALES = 64L << 20;
 
     private static final int CHUNK = 1 << 16;
@@ -53,8 +53,8 @@ final class ExactnessCheck {
     }
 
     /**
-     * Whether all codes of an E4M3FNUZ weight are codes of E4M3FN too, standing for twice the number: all but 0x7F, 0xFF (240, there NaN)
-     * and 0x80 (NaN, there minus zero). Reads the weight.
+     * Whether all codes of an E4M3FNUZ weight are valid in E4M3FN, where they encode twice the number: all but 0x7F, 0xFF (240, in E4M3FN
+     * NaN) and 0x80 (NaN, in E4M3FN minus zero). Reads the weight.
      */
     boolean areSharedCodes(StoredWeight weight) throws IOException {
         StoredTensor tensor =
@@ -76,7 +76,7 @@ final class ExactnessCheck {
         return true;
     }
 
-    /** Writing the scales of {@code source} as those of {@code target}, codes untouched. */
+    /** Writing the scales of {@code source} in the form of {@code target}, with unchanged codes. */
     Exactness relayout(StoredWeight source, StoredWeight target) throws IOException {
         boolean exact = survives(source.scale(), target.scale())
                 && survives(source.globalScale(), target.globalScale())
@@ -86,7 +86,7 @@ final class ExactnessCheck {
 
     private boolean survives(@Nullable ScaleTensor from, @Nullable ScaleTensor to) throws IOException {
         if (from == null || to == null) {
-            return true; // an input scale that the target does not have belongs to no value of the weight
+            return true; // an input scale that the target lacks does not affect the weight's values
         }
         if (from.number() == to.number() && from.direction() == to.direction()) {
             return true;
@@ -98,7 +98,7 @@ final class ExactnessCheck {
         forEachChunk(from, (f32, count, scratch) -> {
             MemorySegment written = scratch.allocate((long) count * Float.BYTES, 8);
             if (from.direction() != to.direction()) {
-                exact[0] &= arePowersOfTwo(f32, count); // else a quotient and a product are rounded differently
+                exact[0] &= arePowersOfTwo(f32, count); // otherwise quotient and product round differently
             }
             exact[0] &= ScaleForms.write(to, f32, count, written);
         });
@@ -114,7 +114,7 @@ final class ExactnessCheck {
         return true;
     }
 
-    /** What is known of a tensor of scales. */
+    /** Properties of a scale tensor. */
     private record ScaleFacts(int significantBits, double smallest, double largest) {}
 
     private ScaleFacts facts(ScaleTensor scale) throws IOException {
@@ -185,7 +185,10 @@ final class ExactnessCheck {
         return type == DType.F16 ? 65504 : type == DType.F32 ? Float.MAX_VALUE : 0x1.FEp127;
     }
 
-    /** Whether every block of {@code fine} lies in one block of {@code coarse}, so that scales of the one can be repeated for the other. */
+    /**
+     * Whether every block of {@code fine} lies in one block of {@code coarse}, so that each coarse scale can be repeated for its fine
+     * blocks.
+     */
     static boolean refines(Granularity fine, Granularity coarse, Shape matrix) {
         long[] small = fine.blockShape(matrix);
         long[] large = coarse.blockShape(matrix);
@@ -198,7 +201,7 @@ final class ExactnessCheck {
         return true;
     }
 
-    /** Whether both cut a matrix into the same blocks. */
+    /** Whether both granularities cut a matrix into the same blocks. */
     static boolean same(Granularity a, Granularity b, Shape matrix) {
         return Arrays.equals(a.gridShape(matrix), b.gridShape(matrix)) && refines(a, b, matrix);
     }

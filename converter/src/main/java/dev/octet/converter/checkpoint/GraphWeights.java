@@ -24,13 +24,13 @@ import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Weights of a checkpoint put into a graph: constants of the graph that have the name of a weight get its values, dequantised, in the number
- * type they had. A matrix that the graph holds the other way round ([in, out] for MatMul) is transposed; of a square one its layout, the
- * checkpoint's other matrices, or the configuration tell whether it is.
+ * Puts the weights of a checkpoint into a graph: constants with the name of a weight get its values, dequantised, in the constant's number
+ * type. A matrix that the graph holds transposed ([in, out] for MatMul) is transposed; for a square matrix, its layout, the checkpoint's
+ * other matrices or the configuration decide.
  *
  * @param model the graph with the new values
- * @param replaced names that were found
- * @param unmatched weights of the checkpoint that the graph has no constant for
+ * @param replaced names of the replaced constants
+ * @param unmatched weights of the checkpoint without a constant in the graph
  */
 public record GraphWeights(GraphModel model, List<String> replaced, List<String> unmatched) {
     public GraphWeights {
@@ -43,8 +43,8 @@ public record GraphWeights(GraphModel model, List<String> replaced, List<String>
      *
      * @param config the checkpoint's, null without one
      * @param arena owns the new values
-     * @throws UnsupportedModelException when no name is in both, a shape differs in more than the order of two axes, or nothing tells how
-     *     the checkpoint holds a square matrix
+     * @throws UnsupportedModelException when checkpoint and graph share no name, a shape differs in more than the order of two axes, or the
+     *     orientation of a square matrix is unknown
      * @throws IOException when the checkpoint cannot be read
      */
     public static GraphWeights into(

@@ -18,14 +18,14 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Static scales of what Linears read, from statistics of a run.
+ * Static scales of Linear inputs, from calibration statistics.
  *
- * <p>The statistics name the input of module {@code m} as {@code m}, {@code m.input} or {@code m.weight}. Modules that engines fuse read the
- * same input and get one scale, the largest. An expert that no sample reached gets the largest scale of its siblings in the layer: without
- * one, consumers would read garbage.
+ * <p>The statistics name the input of module {@code m} {@code m}, {@code m.input} or {@code m.weight}. Modules that engines fuse read the
+ * same input and get one scale, their largest. An expert that no sample reached gets the largest scale of its siblings in the layer,
+ * because consumers would read garbage without a scale.
  *
  * @param byModule multipliers by module
- * @param unreached experts that no sample reached and that have a sibling's scale, in the order of the checkpoint
+ * @param unreached experts that no sample reached and that got a sibling's scale, in the order of the checkpoint
  */
 public record InputScales(Map<String, Float> byModule, List<String> unreached) {
     private static final List<String> SUFFIXES = List.of("", ".input", ".weight");
@@ -37,10 +37,10 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
     }
 
     /**
-     * Solves the scales of all weights in {@code weights} that the statistics know.
+     * Computes the input scales of all weights in {@code weights} that the statistics cover.
      *
      * @param weights own names of the weights that may be quantised
-     * @throws InvalidDataException when the statistics know none of them, or hold NaN or infinite elements for one
+     * @throws InvalidDataException when the statistics cover none of them, or count NaN or infinite elements for one
      */
     public static InputScales of(Statistics statistics, Calibrator calibrator, Recipe recipe, List<String> weights) {
         Operand input = recipe.fprop().input();
@@ -63,7 +63,7 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
         }
         if (scales.isEmpty()) {
             throw new InvalidDataException(
-                    "the statistics know the input of none of the " + weights.size() + " weights",
+                    "the statistics cover the input of none of the " + weights.size() + " weights",
                     "statistics of " + statistics.tensors().size() + " values"
                             + statistics.tensors().keySet().stream()
                                     .findFirst()
@@ -81,7 +81,7 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
     }
 
     /**
-     * Scales that are known already, such as those of a training run; modules that engines fuse get the largest of theirs.
+     * Takes known scales, for example of a training run; modules that engines fuse get their largest.
      *
      * @param byModule multipliers by module
      * @param weights own names of the weights that may be quantised
@@ -111,7 +111,9 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
         }
     }
 
-    /** The multiplier that brings the clip to the largest code; NVFP4's second level has a largest block scale of its own above it. */
+    /**
+     * The multiplier that maps the clip to the largest code; for NVFP4's second level, to the largest code times the largest block scale.
+     */
     private static float scale(Calibrator calibrator, TensorStatistics t, QuantType codes) {
         Float8Format format = codes.minifloat().orElse(Float8Format.E4M3FN);
         double clip = calibrator.clip(t, format);

@@ -20,11 +20,12 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What a run has finished, kept in the folder it writes until it ends, so that the same command goes on where a killed one stopped.
+ * The finished files of a run, recorded in its output folder until the run ends, so that the same command resumes where a killed one
+ * stopped.
  *
- * <p>JSON lines: the first is the fingerprint of the run (source files with size and time, recipe, choices), each other one a finished file
- * with its size, its time, and the boot of the machine it was written in. A file is trusted when it is as it was left and the machine
- * has not been started anew: files are not synced, so after a crash of the machine their pages may be gone while their names are there.
+ * <p>JSON lines: the first is the fingerprint of the run (source files with size and time, recipe, choices), each further line a finished
+ * file with its size, its time, and the machine's boot id. A file is trusted when size and time match and the machine has not rebooted:
+ * files are not synced, so after a crash of the machine a file's name may exist without its pages.
  */
 final class Journal {
     static final String FILE_NAME = ".octet-journal.jsonl";
@@ -40,16 +41,16 @@ final class Journal {
         this.finished = finished;
     }
 
-    /** Whether {@code folder} holds the work of a run that did not end. */
+    /** Whether {@code folder} holds the work of an unfinished run. */
     static boolean isIn(Path folder) {
         return Files.exists(folder.resolve(FILE_NAME));
     }
 
     /**
-     * Begins the journal of a run, or goes on with that of an earlier one of the same fingerprint.
+     * Begins the journal of a run, or resumes the journal of an earlier run with the same fingerprint.
      *
-     * @param fresh forget what is there
-     * @throws InvalidOptionException when the folder holds the unfinished work of another run, saying what differs
+     * @param fresh ignore an existing journal
+     * @throws InvalidOptionException when the folder holds the unfinished work of another run; names the difference
      */
     static Journal open(Path folder, ObjectNode fingerprint, boolean fresh) throws IOException {
         Path file = folder.resolve(FILE_NAME);
@@ -58,8 +59,8 @@ final class Journal {
             return new Journal(file, new HashMap<>());
         }
         String text = text(file);
-        // A line that a killed process did not finish has no line break at its end: it goes, or the next line would
-        // stand behind it.
+        // A line that a killed process left unfinished has no line break: it is dropped, or the next line would be
+        // appended to it.
         String whole = text.substring(0, text.lastIndexOf('\n') + 1);
         if (!whole.equals(text)) {
             replace(file, whole);
@@ -95,7 +96,7 @@ final class Journal {
                 cause);
     }
 
-    /** Writes the file in one step, so that a process killed meanwhile leaves either what was there or all of {@code text}. */
+    /** Writes the file atomically: a process killed meanwhile leaves either the old file or all of {@code text}. */
     private static void replace(Path file, String text) throws IOException {
         Path part = PartFile.partOf(file);
         try {
@@ -118,7 +119,7 @@ final class Journal {
         }
     }
 
-    /** Whether {@code name} was finished and is as it was left. */
+    /** Whether {@code name} was finished and is unchanged. */
     boolean has(Path folder, String name) throws IOException {
         JsonNode entry = finished.get(name);
         Path path = folder.resolve(name);
@@ -128,7 +129,7 @@ final class Journal {
                 && !entry.path("boot").asText().isEmpty();
     }
 
-    /** Remembers that {@code name} is finished. */
+    /** Records that {@code name} is finished. */
     void add(Path folder, String name) throws IOException {
         JsonNode entry = describe(folder.resolve(name), name);
         String line = JSON.writeValueAsString(entry) + "\n";
@@ -147,13 +148,13 @@ final class Journal {
         entry.put("modified", Files.getLastModifiedTime(path).toString());
         entry.put("boot", Files.isReadable(BOOT_ID) ? Files.readString(BOOT_ID).strip() : "");
         try {
-            return JSON.readTree(JSON.writeValueAsString(entry)); // numbers of the same kind as those read back
+            return JSON.readTree(JSON.writeValueAsString(entry)); // gives numbers the same node types as a reading does
         } catch (JsonProcessingException e) {
             throw new IllegalStateException(e);
         }
     }
 
-    /** The run has ended: nothing is left to go on with. */
+    /** Deletes the journal at the end of the run. */
     void delete() throws IOException {
         Files.deleteIfExists(file);
     }

@@ -17,12 +17,12 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Scales of a checkpoint that was dequantised, kept in a folder of their own beside its weights, where no loader looks. Quantising with
- * them gives the codes back that were there: a scale computed anew from dequantised values can be another (MXFP8 loses one exponent in a
- * twentieth of its blocks, because the largest value of a block was rounded down).
+ * The scales of a dequantised checkpoint, kept in a subfolder of the checkpoint that loaders ignore. Quantising with them restores the
+ * original codes; scales computed from the dequantised values can differ (in MXFP8, a twentieth of the blocks gets an exponent less by one,
+ * because the largest value of the block was rounded down).
  */
 public final class KeptScales {
-    /** Folder within the checkpoint's. */
+    /** Subfolder of the checkpoint's folder. */
     public static final String FOLDER = "octet-scales";
 
     static final String FILE = "scales.safetensors";
@@ -31,15 +31,15 @@ public final class KeptScales {
     private KeptScales() {}
 
     /**
-     * Opens the scales kept beside a checkpoint.
+     * Opens the scales kept in a checkpoint's folder.
      *
-     * @throws UnsupportedModelException when there are none
+     * @throws UnsupportedModelException when the folder has no kept scales
      */
     public static Checkpoint open(Checkpoint checkpoint) throws IOException {
         Path file = checkpoint.folder().resolve(FOLDER).resolve(FILE);
         if (!Files.exists(file)) {
             throw new UnsupportedModelException(
-                    "there are no kept scales beside this checkpoint",
+                    "this checkpoint has no kept scales",
                     file.toString(),
                     "dequantise with --keep-scales first, or quantise without it");
         }
@@ -51,7 +51,7 @@ public final class KeptScales {
         Files.deleteIfExists(output.resolve(FOLDER).resolve(FILE));
     }
 
-    /** Writes the scales of all quantised weights of {@code source} beside the checkpoint in {@code output}. */
+    /** Writes the scales of all quantised weights of {@code source} into the subfolder of the checkpoint in {@code output}. */
     public static void write(Checkpoint source, StoredCheckpoint stored, Path output) throws IOException {
         List<TensorSpec> specs = new ArrayList<>();
         stored.weights()

@@ -15,14 +15,14 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 
-/** Which recipes a layout has a way to say. */
+/** The recipes that a layout can express. */
 final class LayoutRecipes {
     private LayoutRecipes() {}
 
     /**
-     * How a recipe's weights lie in a layout.
+     * The scheme of a recipe's weights in a layout.
      *
-     * @throws InvalidOptionException when the layout cannot say it; names what it takes, and which layouts can
+     * @throws InvalidOptionException when the layout cannot express the recipe; names the recipes it can, and the layouts that can
      */
     static WeightScheme scheme(Layout layout, Recipe recipe, LayoutOptions options) {
         return layout.scheme(recipe, options)
@@ -34,7 +34,7 @@ final class LayoutRecipes {
                                 + String.join(", ", layoutsOf(recipe, options))));
     }
 
-    /** Names of the recipes that a layout takes. */
+    /** Names of the recipes that a layout can express. */
     static List<String> recipesOf(Layout layout, LayoutOptions options) {
         return Recipes.CHECKPOINT.stream()
                 .filter(r -> layout.scheme(r, options).isPresent())
@@ -58,15 +58,15 @@ final class LayoutRecipes {
     }
 
     /**
-     * Recipes that say in {@code layout} what the codes of a weight are. First those that cut every weight as this one is cut, then those
-     * that cut one of this shape alike: a weight of one block has one scale, as one that is not cut.
+     * Recipes of {@code layout} that describe the codes of a weight. Recipes with the weight's granularity come first, then those that cut
+     * this shape into the same blocks: a weight of a single block has one scale, like a per-tensor weight.
      *
-     * @param recipe the only one to look at; empty for all
+     * @param recipe the only recipe to consider; empty for all
      */
     static List<Recipe> alike(Optional<Recipe> recipe, Layout layout, LayoutOptions options, StoredWeight weight) {
         Shape matrix = Shape.of(Blocks.rows(weight.shape()), Blocks.cols(weight.shape()));
         QuantType codes =
-                weight.codes() == QuantType.E4M3FNUZ ? QuantType.E4M3FN : weight.codes(); // transcoded on the way
+                weight.codes() == QuantType.E4M3FNUZ ? QuantType.E4M3FN : weight.codes(); // the run transcodes it
         return recipe.map(List::of).orElse(Recipes.CHECKPOINT).stream()
                 .filter(r -> layout.scheme(r, options)
                         .filter(s -> s.codes() == codes

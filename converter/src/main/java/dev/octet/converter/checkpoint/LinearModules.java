@@ -22,19 +22,20 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The Linear modules of a class of transformers that a checkpoint has under another name, or not at all: a tied head has no tensor of its own, some
- * classes give modules other names than their files, and a base model's file lacks the prefix that its modules have below a head.
+ * The Linear modules of a transformers class whose names differ from the checkpoint's tensors or that have no tensor: a tied head shares
+ * the embedding's, some classes name modules differently from their files, and a base model's file lacks the prefix that its modules have
+ * in a model with a head.
  *
- * <p>Consumers quantise by the class of a module ({@code targets: ["Linear"]}), so a configuration has to name every Linear that is not
- * quantised as the consumer calls it: of one that it does not name, the scale is missing and every output is NaN.
+ * <p>Consumers quantise by the class of a module ({@code targets: ["Linear"]}), so a configuration has to list every unquantised Linear by
+ * the consumer's name. If one is missing, the consumer expects a scale that does not exist, and every output is NaN.
  *
- * <p>Source: {@code linear-modules.tsv} beside this class, made from transformers 5.18 by {@code testdata/make/linear_modules.py}.
+ * <p>Source: {@code linear-modules.tsv} next to this class, made from transformers 5.18 by {@code testdata/make/linear_modules.py}.
  */
 public final class LinearModules {
     private static final String RESOURCE = "linear-modules.tsv";
     private static final String TIED = "= ";
 
-    /** Of a class that transformers 5.18 does not have: most decoders call their head so. */
+    /** For classes unknown to transformers 5.18: most decoders name their head this way. */
     private static final LinearModules UNKNOWN =
             new LinearModules("", List.of(new Tie("lm_head", "model.embed_tokens")), List.of(), Set.of());
 
@@ -43,10 +44,10 @@ public final class LinearModules {
     private final List<Renaming> renamings;
     private final Set<String> others;
 
-    /** A module whose weight is another's; both may have {@code *} for numbers. */
+    /** A module that shares the weight of {@code source}; both may have {@code *} for numbers. */
     private record Tie(String module, String source) {}
 
-    /** A module and what files call it; {@code *} stands for the same number in both. */
+    /** A module and its name in files; {@code *} stands for the same number in both. */
     private record Renaming(String module, String stored, List<String> storedParts) {
         Renaming(String module, String stored) {
             this(module, stored, List.of(stored.split("\\.", -1)));
@@ -61,7 +62,7 @@ public final class LinearModules {
     }
 
     /**
-     * Those of the class that a configuration names in {@code architectures}.
+     * The modules of the class that a configuration names in {@code architectures}.
      *
      * @param config {@code config.json}; null without one
      */
@@ -72,10 +73,10 @@ public final class LinearModules {
     }
 
     /**
-     * Linear modules whose weight is another's and that a checkpoint has no tensor of, in the order of the class. Where there is one for each
-     * layer or expert, {@code *} stands for the number, as in {@link LayoutContents#keptLinears}.
+     * Linear modules that share another module's weight and have no tensor in the checkpoint, in the order of the class. {@code *} stands
+     * for the number of a layer or expert, as in {@link LayoutContents#keptLinears}.
      *
-     * @param stored paths of the modules that the checkpoint has a tensor of
+     * @param stored paths of the modules that have a tensor in the checkpoint
      */
     public List<String> unstored(Collection<String> stored) {
         Set<String> all = stored instanceof Set<String> set ? set : Set.copyOf(stored);
@@ -90,7 +91,8 @@ public final class LinearModules {
     }
 
     /**
-     * Whether other Linear modules of the class have this one's weight as theirs. Files hold it once; its scale would be missing for the others.
+     * Whether other Linear modules of the class share this module's weight. Files hold the weight once; its scale would be missing for the
+     * others.
      *
      * @param module path of a module
      */
@@ -100,7 +102,8 @@ public final class LinearModules {
     }
 
     /**
-     * Whether a matrix is known to be no Linear in transformers: a Conv1D, a router's own parameter, a class that quantises by itself.
+     * Whether transformers is known not to use a Linear for a matrix, but a Conv1D, a router's own parameter or a class with its own
+     * quantisation.
      *
      * @param module path of its module as the checkpoint has it
      */
@@ -109,8 +112,8 @@ public final class LinearModules {
     }
 
     /**
-     * What consumers may call a module of a checkpoint, its own path left out: as transformers renames it while loading, with the base model's
-     * prefix where the checkpoint has none, and without it, as in a model without its head.
+     * Names that consumers may give a module of a checkpoint other than its own path: the name after transformers' renaming during loading,
+     * with the base model's prefix where the checkpoint has none, and without it as in a model without its head.
      *
      * @param module path of a module as the checkpoint has it
      * @param stored paths of all modules of the checkpoint
@@ -120,7 +123,7 @@ public final class LinearModules {
     }
 
     /**
-     * As {@link #otherNames(String, Collection)} for each of several modules, one after the other.
+     * The {@link #otherNames(String, Collection)} of several modules, in order.
      *
      * @param modules paths as the checkpoint has them
      * @param stored paths of all modules of the checkpoint
@@ -158,7 +161,7 @@ public final class LinearModules {
     }
 
     /**
-     * What transformers calls a module of a checkpoint, where not as the checkpoint does; empty where it does.
+     * The names that transformers gives a module of a checkpoint; empty if they equal the checkpoint's.
      *
      * @param module path of a module as the checkpoint has it
      */
@@ -173,7 +176,7 @@ public final class LinearModules {
                 .toList();
     }
 
-    /** The path of these parts as the module is called, where it is the stored name of {@code renaming}. */
+    /** The module's name for the path of these parts, if the path is the stored name of {@code renaming}. */
     private static Optional<String> rename(Renaming renaming, String[] parts) {
         List<String> pattern = renaming.storedParts();
         if (pattern.size() != parts.length) {
@@ -207,7 +210,7 @@ public final class LinearModules {
         return !part.isEmpty() && part.chars().allMatch(c -> c >= '0' && c <= '9');
     }
 
-    /** Read when it is first asked for. */
+    /** Read at first use. */
     private static final class Table {
         private static final Map<String, LinearModules> BY_CLASS = read();
 

@@ -11,9 +11,9 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the weights of Hugging Face checkpoints are for, by name and rank. Names are those of the architectures in transformers (Llama,
- * Mistral, Qwen, DeepSeek, Mixtral, Gemma, Phi, GPT-2, OPT, BERT, ViT, ...); a matrix of an unknown name is taken for a Linear,
- * because that is what most matrices are.
+ * The roles of the weights in Hugging Face checkpoints, by name and rank. Knows the names of transformers' architectures (Llama, Mistral,
+ * Qwen, DeepSeek, Mixtral, Gemma, Phi, GPT-2, OPT, BERT, ViT, ...); a matrix of an unknown name counts as a Linear, because most matrices
+ * are.
  */
 public final class LinearNames {
     private static final Set<String> EMBEDDINGS = Set.of(
@@ -36,7 +36,10 @@ public final class LinearNames {
             "word_embedding",
             "tokens_embed",
             "positions_embed");
-    /** Other names of tables, as {@code rel_embeddings}, {@code pos_emb}, {@code mask_tokens}: the last part that is no number. */
+    /**
+     * Other names of tables, for example {@code rel_embeddings}, {@code pos_emb}, {@code mask_tokens}: matches the last part that is not a
+     * number.
+     */
     private static final Pattern TABLE = Pattern.compile(
             "(^|_)emb(ed(s|der)?)?(_|$)|embedd|Embedder|_tokens?$|_table$|^(query_feat|queries_features|bias_values)$");
 
@@ -54,16 +57,16 @@ public final class LinearNames {
             "seq_relationship",
             "pooler",
             "output_projection");
-    /** The last part of a module's path; a gate of an MLP (gate_proj) is none. */
+    /** Last parts of the module paths of routers; the gate of an MLP (gate_proj) is not a router. */
     private static final List<String> ROUTERS =
             List.of("gate", "router", "shared_expert_gate", "gate_weight", "e_score_correction_bias", "switch");
 
     private static final List<String> NORM_PARTS = List.of("norm", "ln_", "_ln", "layernorm", "ln1", "ln2");
-    /** State-space and convolution weights that are matrices but no Linear. */
+    /** State-space and convolution weights: matrices, but not Linears. */
     private static final List<String> OTHERS =
             List.of("conv1d", "conv", "A_log", "lora_A", "lora_B", "rotary_emb", "objective");
 
-    /** Roles by one part of a path, whichever it is; the earlier in {@link TensorRole} wins. */
+    /** Roles by any part of a path; the earliest in {@link TensorRole} wins. */
     private static final Map<String, TensorRole> PARTS = parts();
 
     /** Last parts of module paths that inference engines fuse into one product, and the name of the product. */
@@ -81,7 +84,7 @@ public final class LinearNames {
             Map.entry("q_a_proj", "fused_qkv_a_proj"),
             Map.entry("kv_a_proj_with_mqa", "fused_qkv_a_proj"));
 
-    /** Last parts of the paths of modules that make keys, alone or with queries and values. */
+    /** Last parts of the paths of modules that make keys, alone or together with queries and values. */
     private static final Set<String> KEY_MAKERS =
             Set.of("k_proj", "qkv_proj", "query_key_value", "Wqkv", "c_attn", "kv_b_proj", "kv_a_proj_with_mqa", "key");
 
@@ -93,7 +96,7 @@ public final class LinearNames {
     private LinearNames() {}
 
     /**
-     * What a tensor is for.
+     * The role of a tensor.
      *
      * @param name as in the checkpoint
      * @param shape its own shape, not that of its codes
@@ -131,8 +134,9 @@ public final class LinearNames {
     }
 
     /**
-     * Whether consumers may have a Linear for a tensor: any matrix that is a module's weight, but for tables whose name leaves no doubt. Where it is
-     * not quantised, a configuration had better name it: a name too many is harmless, one too few makes every output NaN.
+     * Whether consumers may use a Linear for a tensor: true of every matrix that is a module's weight, except tables with an unambiguous
+     * name. The configuration lists such a tensor if it is not quantised: a superfluous name is harmless, a missing name makes every output
+     * NaN.
      *
      * @param name as in the checkpoint
      * @param shape its own shape
@@ -142,8 +146,8 @@ public final class LinearNames {
     }
 
     /**
-     * The product that inference engines fuse this weight into with its siblings: the path of the fused module, the same for all of them.
-     * Empty for a weight that stands alone.
+     * The path of the fused module into which inference engines merge this weight and its siblings; the same for all siblings. Empty for a
+     * weight that is not fused.
      *
      * @param name of a weight, {@code model.layers.0.self_attn.q_proj.weight}; gives {@code model.layers.0.self_attn.qkv_proj}
      */
@@ -159,7 +163,7 @@ public final class LinearNames {
                 : Optional.of(module.substring(0, module.length() - last.length()) + fused);
     }
 
-    /** The last parts of the paths of those that are fused with {@code name}, itself included; itself alone where it stands alone. */
+    /** The last path parts of all weights that are fused with {@code name}, including its own; only its own if it is not fused. */
     public static List<String> siblings(String name) {
         String module = module(name);
         String last = last(module);
@@ -175,7 +179,7 @@ public final class LinearNames {
     }
 
     /**
-     * The attention layer whose keys a weight makes: the path of its parent. Empty for any other weight.
+     * The path of the attention layer whose keys a weight makes: the weight's parent module. Empty for any other weight.
      *
      * @param name of a weight, {@code model.layers.0.self_attn.k_proj.weight}; gives {@code model.layers.0.self_attn}
      */
@@ -209,7 +213,7 @@ public final class LinearNames {
         return module.substring(module.lastIndexOf('.') + 1);
     }
 
-    /** The last part of a module's path that is no number: {@code layers} of {@code layers.0}. */
+    /** The last part of a module's path that is not a number: {@code layers} of {@code layers.0}. */
     private static String lastWord(String module) {
         String path = module;
         while (path.contains(".") && last(path).chars().allMatch(Character::isDigit)) {
@@ -236,7 +240,7 @@ public final class LinearNames {
         return Map.copyOf(parts);
     }
 
-    /** What the parts of a path say: embedding before router before head; null when they say none of these. */
+    /** The role by the parts of a path: embedding before router before head; null if no part names a role. */
     private static @Nullable TensorRole roleOfParts(String module) {
         TensorRole found = null;
         for (int from = 0, dot; from <= module.length(); from = dot + 1) {
@@ -251,7 +255,7 @@ public final class LinearNames {
         return found;
     }
 
-    /** Asked of every matrix of a model, and true of one: the expression is tried only on names with one of its words in them. */
+    /** Called for every matrix of a model but rarely true, so the expression is tried only on names that contain one of its words. */
     private static boolean isTable(String word) {
         return TABLE_WORDS.stream().anyMatch(word::contains)
                 && TABLE.matcher(word).find();

@@ -11,13 +11,14 @@ import java.util.TreeSet;
 import java.util.stream.Stream;
 
 /**
- * Where an export makes what takes the name of the output when it is complete, and keeps the masters meanwhile: {@code .octet-export-NAME}
- * beside the output NAME, on the same disk as that, as they are large. It goes when it is closed; what killed processes left is removed by the next export to the same place.
+ * The working folder of an export: {@code .octet-export-NAME} next to the output NAME, on the same disk because the masters are large. It
+ * holds the masters, and the new output until that is complete. {@link #close()} deletes the folder; the next export to the same output
+ * deletes the folders of killed processes.
  */
 public final class MastersFolder implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(MastersFolder.class.getName());
     private static final String PREFIX = ".octet-export-";
-    /** Of the lock, which lies beside the folder and is taken before that is made: without a lock, nobody works in it. */
+    /** Suffix of the lock file next to the folder. A process takes the lock before it makes the folder, so an unlocked folder is unused. */
     private static final String LOCK = ".lock";
 
     private final Path path;
@@ -31,9 +32,9 @@ public final class MastersFolder implements AutoCloseable {
     /**
      * Makes an empty folder.
      *
-     * @param output what is exported to
+     * @param output the output of the export
      * @throws FileSystemException when another process exports to the same output
-     * @throws IOException when the folder of the output is not there or not writable
+     * @throws IOException when the folder of the output is missing or not writable
      */
     public static MastersFolder beside(Path output) throws IOException {
         Path parent = Objects.requireNonNull(output.toAbsolutePath().getParent());
@@ -72,7 +73,7 @@ public final class MastersFolder implements AutoCloseable {
         return path;
     }
 
-    /** Removes the folder with what is in it. */
+    /** Deletes the folder and its contents. */
     @Override
     public void close() throws IOException {
         try (lock) {

@@ -16,18 +16,18 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which matrices of a checkpoint a graph holds the other way round. Shapes say it, but not of square ones. For those it is known how the graph
- * multiplies with them; how the checkpoint holds them is inferred, in this order, from
+ * Decides which matrices of a checkpoint a graph holds transposed. Shapes decide it for all but square matrices. For a square matrix, the
+ * graph's product shows the graph's order; the checkpoint's order is inferred, in this sequence, from
  *
  * <ol>
- *   <li>its layout: quantised weights are [out, in] in all of them;
- *   <li>its matrices that are not square and whose modules have the same last name, when they agree;
- *   <li>all its Linears that are not square, when they agree;
- *   <li>the architecture that its configuration names.
+ *   <li>the layout: quantised weights are [out, in] in all layouts;
+ *   <li>its non-square matrices whose modules have the same last name, if they agree;
+ *   <li>all its non-square Linears, if they agree;
+ *   <li>the architecture named by its configuration.
  * </ol>
  */
 final class MatrixOrders {
-    /** Axes of a matrix that vectors are multiplied with. */
+    /** Order of the axes of a matrix. */
     private enum Order {
         IN_OUT,
         OUT_IN;
@@ -41,7 +41,7 @@ final class MatrixOrders {
     private final Set<String> quantized;
     private final @Nullable ObjectNode config;
 
-    /** Of the matrices that are not square: how the checkpoint holds them. */
+    /** The checkpoint's order of its non-square matrices. */
     private final Map<String, Order> seen = new HashMap<>();
 
     /**
@@ -54,7 +54,7 @@ final class MatrixOrders {
         this.config = config;
     }
 
-    /** Takes note of a matrix that is in both. */
+    /** Records a matrix that is in both. */
     void see(String name, Shape inCheckpoint, Shape inModel) {
         Order held = inGraph.get(name);
         if (held == null || inCheckpoint.rank() != 2 || inCheckpoint.dim(0) == inCheckpoint.dim(1)) {
@@ -66,9 +66,9 @@ final class MatrixOrders {
     }
 
     /**
-     * Whether the graph holds a square matrix the other way round. One that no product reads is as it is.
+     * Whether the graph holds a square matrix transposed; false for a matrix that no product reads.
      *
-     * @throws UnsupportedModelException when nothing says it
+     * @throws UnsupportedModelException when the checkpoint's order is unknown
      */
     boolean isTurned(String name, Shape square) {
         Order held = inGraph.get(name);
@@ -77,7 +77,7 @@ final class MatrixOrders {
         }
         Order inCheckpoint = inCheckpoint(name)
                 .orElseThrow(() -> new UnsupportedModelException(
-                        "nothing tells whether the checkpoint holds a square matrix as [out, in] or as [in, out]",
+                        "Octet cannot determine whether the checkpoint holds a square matrix as [out, in] or as [in, out]",
                         "weight '" + name + "' " + square,
                         "put the config.json of the model beside the checkpoint"));
         return inCheckpoint != held;
@@ -111,7 +111,7 @@ final class MatrixOrders {
         return Optional.of(LinearNames.isConv1d(type, name) ? Order.IN_OUT : Order.OUT_IN);
     }
 
-    /** How products read their constants; not of those that are read in both ways. */
+    /** The order in which products read their constants, without constants that are read in both orders. */
     private static Map<String, Order> orders(Graph graph) {
         Map<String, Node> producers = new HashMap<>();
         graph.nodes().forEach(n -> n.outputs().forEach(o -> producers.put(o, n)));

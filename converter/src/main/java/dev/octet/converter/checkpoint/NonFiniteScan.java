@@ -18,13 +18,13 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
 
-/** Reads all float matrices that are not quantised and finds those with a NaN or an infinity. */
+/** Finds the unquantised float matrices that hold a NaN or an infinity; reads all of them. */
 public final class NonFiniteScan {
     private static final long CHUNK_BYTES = 1L << 20;
 
     private NonFiniteScan() {}
 
-    /** What was found ({@code holds NaN}, {@code holds Infinity}) by name of the tensor. */
+    /** The findings ({@code holds NaN}, {@code holds Infinity}) by tensor name. */
     public static Map<String, String> of(Checkpoint checkpoint, StoredCheckpoint stored, StreamOptions options)
             throws IOException {
         record Piece(TensorSpec spec, long from, long bytes) {}
@@ -60,8 +60,7 @@ public final class NonFiniteScan {
                             bytes);
                     float amax = ElementCast.best().amax(piece.spec().dtype(), bytes);
                     if (!Float.isFinite(amax)) {
-                        // of both kinds in one tensor, NaN is told: the larger in the order of amax, whoever finds it
-                        // first
+                        // a tensor with NaN and infinity is reported as NaN, whichever thread finds its element first
                         found.merge(piece.spec().name(), "holds " + amax, (a, b) -> a.compareTo(b) > 0 ? a : b);
                     }
                 } catch (IOException e) {

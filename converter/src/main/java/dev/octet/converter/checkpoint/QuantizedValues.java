@@ -13,20 +13,19 @@ import java.lang.foreign.Arena;
 import java.util.List;
 
 /**
- * Writes nodes that round a value to E4M3 and back, as kernels for FP8 do before they multiply: what comes out is exactly what they multiply, in
- * F32.
+ * Writes nodes that round a value to E4M3 and back: the result, in F32, is exactly what FP8 kernels multiply.
  */
 public final class QuantizedValues {
     private static final DType CODES = DType.F8_E4M3FN;
 
-    /** Below it a scale would be no normal number; what is rounded there is zero anyway. */
+    /** Below it a scale would be subnormal; the rounded values are zero there anyway. */
     private static final float LEAST_AMAX = 1e-12f;
 
     private final GraphEdit edit;
     private final Arena arena;
 
     /**
-     * Made for one graph.
+     * Quantises values of one graph.
      *
      * @param arena owns new constants
      */
@@ -36,9 +35,9 @@ public final class QuantizedValues {
     }
 
     /**
-     * With a scale that is known.
+     * Quantises with a static scale.
      *
-     * @param anchor the nodes stand before it
+     * @param anchor the new nodes precede it
      * @return the rounded value
      */
     public String statically(Node anchor, String value, float scale) {
@@ -54,18 +53,18 @@ public final class QuantizedValues {
         return values;
     }
 
-    /** With one scale for each token: max(|x|) / 448 over the last axis; x / scale rounded, times scale. */
+    /** Quantises with one scale for each token: max(|x|) / 448 over the last axis; x / scale rounded, times scale. */
     public String perToken(Node anchor, String value) {
         return dynamically(anchor, value, value, List.of(axes(value)));
     }
 
-    /** With one scale for all that comes at once. */
+    /** Quantises with one scale for the whole tensor. */
     public String perTensor(Node anchor, String value) {
         return dynamically(anchor, value, value, List.of());
     }
 
     /**
-     * With one scale for each {@code size} neighbours of a token.
+     * Quantises with one scale for each {@code size} neighbouring elements of a token.
      *
      * @param width elements of the last axis, a multiple of {@code size}
      */

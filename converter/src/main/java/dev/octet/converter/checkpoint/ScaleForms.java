@@ -6,11 +6,11 @@ import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.ScaleNumbers;
 import java.lang.foreign.MemorySegment;
 
-/** Scales between the form they have in a file, number type and direction, and F32 multipliers. */
+/** Converts scales between their form in a file (number type and direction) and F32 multipliers. */
 final class ScaleForms {
     private ScaleForms() {}
 
-    /** Reads {@code count} stored scales as multipliers; what is not positive and finite is passed on as it is. */
+    /** Reads {@code count} stored scales as multipliers; passes on those that are not positive and finite unchanged. */
     static void read(ScaleTensor scale, MemorySegment stored, long count, MemorySegment f32) {
         ScaleNumbers.read(scale.number(), stored, count, f32);
         if (scale.direction() == ScaleTensor.Direction.DIVISOR) {
@@ -21,8 +21,8 @@ final class ScaleForms {
     /**
      * Writes {@code count} multipliers in the form of {@code scale}.
      *
-     * @param f32 the multipliers; of divisors it holds the reciprocals afterwards
-     * @return whether all of them are the same number when read again
+     * @param f32 the multipliers; if {@code scale} stores divisors, it holds the reciprocals afterwards
+     * @return whether reading them again gives the same numbers
      */
     static boolean write(ScaleTensor scale, MemorySegment f32, long count, MemorySegment stored) {
         if (scale.direction() == ScaleTensor.Direction.MULTIPLIER) {
@@ -38,7 +38,7 @@ final class ScaleForms {
     }
 
     /**
-     * Brings the second level into scales: multiplies or divides them, as readers do.
+     * Applies the second-level scale to scales: multiplies or divides them, as readers do.
      *
      * @param stored one F32, {@code global} as it lies in the file
      * @param f32 {@code count} scales of blocks, multipliers afterwards
@@ -50,7 +50,7 @@ final class ScaleForms {
         }
     }
 
-    /** What readers do with a second level. */
+    /** Whether readers multiply or divide by the second-level scale. */
     static GlobalScale.Direction direction(ScaleTensor global) {
         return switch (global.direction()) {
             case MULTIPLIER -> GlobalScale.Direction.MULTIPLIER;

@@ -8,15 +8,15 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * Which weights a user wants quantised; all patterns search in the weight's own name.
+ * The weights that a user wants quantised; all patterns search in the weight's own name.
  *
- * @param keep weights that match one stay as they are
- * @param only when not empty, weights that match none stay as they are
- * @param include heads, routers and embeddings, which are left alone otherwise, that match one are quantised too
- * @param kept weights that stay as they are, by their own name, and why
+ * @param keep weights that match one of these stay as they are
+ * @param only if not empty, weights that match none of these stay as they are
+ * @param include heads, routers and embeddings that match one of these are quantised; otherwise they stay as they are
+ * @param kept weights that stay as they are, by their own name, with the reason
  */
 public record Selection(List<Pattern> keep, List<Pattern> only, List<Pattern> include, Map<String, String> kept) {
-    /** Every Linear, nothing else. */
+    /** All Linears, nothing else. */
     public static final Selection ALL_LINEARS = new Selection(List.of(), List.of(), List.of(), Map.of());
 
     public Selection {
@@ -32,7 +32,7 @@ public record Selection(List<Pattern> keep, List<Pattern> only, List<Pattern> in
     }
 
     /**
-     * Refuses patterns that match nothing: they are misspelt.
+     * Refuses patterns that match nothing, because they are misspelt.
      *
      * @param names own names of all matrices
      * @throws InvalidOptionException naming the pattern

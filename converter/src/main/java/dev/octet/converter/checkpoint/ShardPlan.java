@@ -4,14 +4,14 @@ import dev.octet.formats.safetensors.SafetensorsHeader;
 import java.util.List;
 
 /**
- * One file to be written.
+ * The plan of one tensor file.
  *
  * @param name file name in the target folder
- * @param steps what goes into it
+ * @param steps the steps that write its tensors
  * @param header its header, with every tensor that the steps write
  */
 public record ShardPlan(String name, List<TensorStep> steps, SafetensorsHeader header) {
-    /** Bytes read for it. */
+    /** Bytes that its steps read. */
     public long sourceBytes() {
         return steps.stream().mapToLong(TensorStep::sourceBytes).sum();
     }

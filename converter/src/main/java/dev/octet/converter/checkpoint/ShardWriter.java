@@ -14,8 +14,8 @@ import java.util.List;
 import java.util.Objects;
 
 /**
- * Writes one file of tensors, its tiles shared out among threads. Where each byte goes is known before the first is written, so the file is
- * the same for any number of threads.
+ * Writes one tensor file, with its tiles distributed over threads. The position of each byte is known in advance, so the file is the same
+ * for any number of threads.
  */
 final class ShardWriter {
     private static final long COPY_BYTES = 1L << 20;
@@ -32,11 +32,11 @@ final class ShardWriter {
         this.counter = counter;
     }
 
-    /** One piece of work. */
+    /** One unit of work. */
     private record Piece(long bytes, Runnable work) {}
 
     /**
-     * Writes the file; it has its final name only when it is complete.
+     * Writes the file, which gets its final name only when it is complete.
      *
      * @throws IOException when reading or writing fails; nothing is left then
      */

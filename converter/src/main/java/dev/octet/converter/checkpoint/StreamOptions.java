@@ -1,11 +1,11 @@
 package dev.octet.converter.checkpoint;
 
 /**
- * How a run goes about its work; none of it changes a byte of the result.
+ * Options of a run that do not change a byte of the result.
  *
- * @param threads threads that work at a time
- * @param force what is in the way is overwritten, unfinished work of an earlier run forgotten
- * @param progress hears how far it is
+ * @param threads number of worker threads
+ * @param force overwrite an existing model, discard the unfinished work of an earlier run
+ * @param progress receives the progress
  */
 public record StreamOptions(int threads, boolean force, ByteProgress progress) {
     /** All cores, nothing overwritten, silent. */

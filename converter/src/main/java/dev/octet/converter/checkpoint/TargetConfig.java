@@ -20,7 +20,7 @@ import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/** What the target's configuration has to say of its weights: collected weight by weight, then written down. */
+/** Collects, weight by weight, what the target's configuration must state of its weights, then writes it. */
 final class TargetConfig {
     private final Checkpoint checkpoint;
     private final @Nullable Layout layout;
@@ -31,11 +31,11 @@ final class TargetConfig {
     private LayoutOptions options = LayoutOptions.defaults();
 
     /**
-     * Nothing collected yet.
+     * Starts with nothing collected.
      *
      * @param checkpoint the source, for messages
      * @param layout of the target; null for plain floats
-     * @param plainType of weights that do not stay quantised
+     * @param plainType of dequantised weights
      */
     TargetConfig(Checkpoint checkpoint, @Nullable Layout layout, DType plainType) {
         this.checkpoint = checkpoint;
@@ -44,9 +44,9 @@ final class TargetConfig {
     }
 
     /**
-     * Remembers a quantised weight of the target; one configuration must be true of all of them.
+     * Adds a quantised weight of the target; one configuration must describe all of them.
      *
-     * @throws UnsupportedModelException when an earlier one was quantised in another way
+     * @throws UnsupportedModelException when an earlier weight was quantised differently
      */
     void add(StoredWeight weight, Recipe itsRecipe, LayoutOptions itsOptions) {
         if (recipe != null && !(itsRecipe.equals(recipe) && itsOptions.equals(options))) {
@@ -55,8 +55,8 @@ final class TargetConfig {
                             + quantized.getFirst().name() + " as " + way(recipe, options) + ", " + weight.name()
                             + " as " + way(itsRecipe, itsOptions),
                     checkpoint.path().toString(),
-                    "the configuration that Octet writes describes one way for all; dequantise the checkpoint instead,"
-                            + " or give --recipe to round all weights to one");
+                    "the configuration that Octet writes describes one way for all weights; dequantise the checkpoint,"
+                            + " or give --recipe to round all weights by one recipe");
         }
         quantized.add(weight);
         recipe = itsRecipe;
@@ -67,7 +67,7 @@ final class TargetConfig {
         return recipe.name() + (options.staticInputs() ? " with static inputs" : "");
     }
 
-    /** Remembers a matrix that stays plain, if a consumer may take it for a Linear: the configuration names it as not quantised. */
+    /** Adds a plain matrix if a consumer may take it for a Linear; the configuration then lists it as not quantised. */
     void keep(String name, Shape shape) {
         if (LinearNames.role(name, shape) == TensorRole.FUSED_EXPERTS || LinearNames.mayBeLinear(name, shape)) {
             keptLinears.add(StoredWeight.moduleOf(name));
@@ -75,8 +75,8 @@ final class TargetConfig {
     }
 
     /**
-     * All Linear modules that are not quantised, as consumers may call them: those that the checkpoint has, under their own and other names, then
-     * those that it has no tensor of, as tied heads.
+     * All unquantised Linear modules under the names that consumers may use: first the modules of the checkpoint under their own and other
+     * names, then those without a tensor, for example tied heads.
      */
     private List<String> keptLinears(LinearModules modules) {
         Set<String> stored = new LinkedHashSet<>();
@@ -100,10 +100,10 @@ final class TargetConfig {
     /**
      * Edits {@code config.json} so that it describes the target.
      *
-     * @param config of the source, to be changed; empty where it has none
+     * @param config of the source; changed by this method; empty if the source has none
      * @param cacheScales whether the target has scales of a KV cache
-     * @param notes gets what users must know
-     * @return other files that must lie beside it, by name
+     * @param notes gets notes for the user
+     * @return other files to write next to it, by name
      */
     Map<String, ObjectNode> describe(Optional<ObjectNode> config, boolean cacheScales, List<String> notes) {
         Map<String, ObjectNode> files = new LinkedHashMap<>();
@@ -118,7 +118,7 @@ final class TargetConfig {
             setType(edited);
         }
         if (cacheScales && layout != null && !layout.configuresCache()) {
-            notes.add("nothing in config.json says that the KV cache has scales: start vLLM with --kv-cache-dtype fp8");
+            notes.add("config.json does not show that the KV cache has scales: start vLLM with --kv-cache-dtype fp8");
         }
         if (config.isEmpty()) {
             notes.add("there is no config.json, so none is written: consumers will not know how the weights are"

@@ -11,9 +11,9 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * A file being written, tensor by tensor in any order. For use by several threads at once.
+ * A file being written, tensor by tensor in any order. Thread-safe.
  *
- * @param starts where each tensor starts in it, by name
+ * @param starts start position of each tensor in the file, by name
  */
 record TargetFile(PartFile file, Map<String, Long> starts) {
     /** A file with this header. */
@@ -23,12 +23,12 @@ record TargetFile(PartFile file, Map<String, Long> starts) {
         return new TargetFile(file, starts);
     }
 
-    /** Writes bytes of a tensor, the first of them at byte {@code from} of it. */
+    /** Writes bytes of a tensor, starting at byte {@code from} of the tensor. */
     void write(TensorSpec tensor, long from, MemorySegment bytes) throws IOException {
         file.write(Objects.requireNonNull(starts.get(tensor.name()), tensor.name()) + from, bytes);
     }
 
-    /** Writes stored scales, the first of them as number {@code first} of their tensor. */
+    /** Writes stored scales, starting at element {@code first} of their tensor. */
     void write(ScaleTensor scale, long first, MemorySegment stored) throws IOException {
         write(scale.spec(), first * scale.spec().dtype().bits() / 8, stored);
     }

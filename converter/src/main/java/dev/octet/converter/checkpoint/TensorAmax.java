@@ -10,14 +10,14 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * The largest magnitudes of whole weights, for scales that belong to all of a weight or of a group of fused weights. Each weight is read
- * once for it, when the first of its group is written.
+ * The largest magnitudes of whole weights, for scales of a whole weight or a group of fused weights. Each weight is read once for it,
+ * before the first of its group is written.
  */
 final class TensorAmax {
     private final TileMover mover;
     private final Map<String, List<TensorStep.Quantize>> groups = new HashMap<>();
 
-    /** By weight: one magnitude for each of its scales. */
+    /** One magnitude for each scale of a weight, by weight. */
     private final Map<String, float[]> own = new HashMap<>();
 
     TensorAmax(CheckpointPlan plan, TileMover mover) {
@@ -31,7 +31,7 @@ final class TensorAmax {
         }
     }
 
-    /** Reads what the weights of a shard need. */
+    /** Reads the magnitudes that the weights of a shard need. */
     void prepare(ShardPlan shard, int threads) {
         List<TensorStep.Quantize> unread = new ArrayList<>();
         for (TensorStep step : shard.steps()) {
@@ -53,7 +53,7 @@ final class TensorAmax {
             float amax = mover.amax(piece.step(), piece.tile());
             float[] of = Objects.requireNonNull(own.get(piece.step().name()));
             int index = of.length == 1 ? 0 : (int) piece.tile().matrix();
-            synchronized (of) { // the largest of all, so the order does not matter
+            synchronized (of) { // a maximum, so the order of the tiles does not matter
                 of[index] = Math.max(of[index], amax);
             }
         });
@@ -70,7 +70,7 @@ final class TensorAmax {
         return scale == null || scale.spec().shape().elementCount() == 1 ? 1 : Math.toIntExact(matrices);
     }
 
-    /** The largest magnitude that decides the scale of a weight's matrix: its own, or that of its group. */
+    /** The largest magnitude that determines the scale of a weight's matrix: its own, or its group's. */
     float amax(TensorStep.Quantize step, long matrix) {
         float largest = 0;
         for (TensorStep.Quantize member : groups.getOrDefault(String.valueOf(step.group()), List.of())) {
@@ -88,7 +88,7 @@ final class TensorAmax {
         return of[of.length == 1 ? 0 : (int) matrix];
     }
 
-    /** What sharing costs each group of several weights whose own scales would differ, worst first. */
+    /** The costs of sharing, for each group whose weights would have different scales of their own; worst first. */
     List<SharedScale> costs() {
         List<SharedScale> costs = new ArrayList<>();
         groups.forEach((group, members) -> {
@@ -115,7 +115,7 @@ final class TensorAmax {
             largest = Math.max(largest, alone);
             if (alone != shared) {
                 double lost = mover.lostDb(member, shared, alone);
-                // rows of zeros alone have no ratio of signal to noise
+                // all-zero rows have no signal-to-noise ratio
                 lostDb = Double.isFinite(lost) ? Math.max(lostDb, lost) : lostDb;
             }
         }

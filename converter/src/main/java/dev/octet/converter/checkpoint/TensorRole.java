@@ -1,16 +1,16 @@
 package dev.octet.converter.checkpoint;
 
-/** What a weight is for in a transformer. */
+/** The role of a weight in a transformer. */
 public enum TensorRole {
-    /** A projection whose product with the activations FP8 is for. */
+    /** A projection; FP8 speeds up its product with the activations. */
     LINEAR,
-    /** The matrices of all experts of a layer in one tensor of three axes. */
+    /** The matrices of all experts of a layer in one tensor with three axes. */
     FUSED_EXPERTS,
     /** Token, position or patch embedding: a table, not a product. */
     EMBEDDING,
     /** Weight of a LayerNorm or RMSNorm. */
     NORM,
-    /** Chooses experts; small, and a wrong choice cannot be made good later. */
+    /** Chooses experts; small, and later layers cannot correct a wrong choice. */
     ROUTER,
     /** The last product, onto the vocabulary or the classes. */
     HEAD,

@@ -19,10 +19,10 @@ public sealed interface TensorStep {
     /** Bytes it reads from the source, scales not counted. */
     long sourceBytes();
 
-    /** What it does to the values. */
+    /** How it changes the values. */
     Exactness exactness();
 
-    /** Whether it is of a weight that is quantised in source or target. */
+    /** Whether its weight is quantised in source or target. */
     default boolean isOfWeight() {
         return switch (this) {
             case Copy _, CacheScale _ -> false;
@@ -30,7 +30,7 @@ public sealed interface TensorStep {
         };
     }
 
-    /** Bytes go over as they are. */
+    /** Copies bytes unchanged. */
     record Copy(StoredTensor source, TensorSpec target) implements TensorStep {
         @Override
         public String name() {
@@ -54,7 +54,7 @@ public sealed interface TensorStep {
     }
 
     /**
-     * A scale of a KV cache is written.
+     * Writes a KV cache scale.
      *
      * @param target one F32 element
      * @param value the multiplier
@@ -82,14 +82,14 @@ public sealed interface TensorStep {
     }
 
     /**
-     * Floats become codes.
+     * Quantises floats to codes.
      *
      * @param name own name of the weight; its values come from the source's reader, dequantised where they are quantised
-     * @param type what the values are read as: the source's own type, F32 when dequantised
-     * @param target where codes and scales go
-     * @param group weights of the same group share the scale of the whole tensor; null for a weight on its own
-     * @param keptScales quantised with these scales instead of its own; null as a rule
-     * @param inputScale the static scale of its input, a multiplier; NaN without one
+     * @param type type of the values as read: the source's type, or F32 for dequantised values
+     * @param target the codes and scales to write
+     * @param group weights of the same group share the per-tensor scale; null for a weight on its own
+     * @param keptScales kept scales to use instead of computed ones; usually null
+     * @param inputScale the static scale (multiplier) of its input; NaN without one
      */
     record Quantize(
             String name,
@@ -108,7 +108,7 @@ public sealed interface TensorStep {
         }
     }
 
-    /** Codes become floats. */
+    /** Dequantises codes to floats. */
     record Dequantize(StoredWeight source, TensorSpec target, Exactness exactness) implements TensorStep {
         @Override
         public String name() {
@@ -127,9 +127,9 @@ public sealed interface TensorStep {
     }
 
     /**
-     * Codes stay, scales change name, form or number.
+     * Keeps the codes; changes the name, form or number of the scales.
      *
-     * @param factor what scales are multiplied with: 1, or 0.5 where codes of E4M3FNUZ are read as E4M3FN, which stand for twice the number
+     * @param factor multiplies the scales: 1, or 0.5 for codes of E4M3FNUZ that are read as E4M3FN and then encode twice the number
      */
     record Relayout(StoredWeight source, StoredWeight target, float factor, Exactness exactness) implements TensorStep {
         @Override

@@ -28,8 +28,8 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Rows of any weight of a checkpoint as floats, plain or quantised in any layout: read by position, dequantised tile by tile. For use by
- * several threads at once; memory is what one call needs.
+ * Reads rows of any weight of a checkpoint as floats, plain or quantised in any layout: reads by position, dequantises tile by tile.
+ * Thread-safe; each call allocates only the memory it needs.
  */
 public final class WeightReader {
     private final Checkpoint checkpoint;
@@ -47,7 +47,7 @@ public final class WeightReader {
     }
 
     /**
-     * The own shape of a weight.
+     * The shape of a weight (not of its codes).
      *
      * @throws IllegalArgumentException when there is no such weight
      */
@@ -65,12 +65,12 @@ public final class WeightReader {
     }
 
     /**
-     * Reads rows as F32; matrices of several experts are seen as one, {@code [experts * out, in]}, a vector as one row.
+     * Reads rows as F32; several experts' matrices count as one, {@code [experts * out, in]}, a vector as one row.
      *
-     * @param fromRow first row; of a weight in blocks, one at the border of a block
+     * @param fromRow first row; for a weight in blocks, at the start of a block
      * @param toRow the row after the last
      * @param floats takes {@code (toRow - fromRow) * cols} F32
-     * @throws UnsupportedModelException for an element type that is no real number
+     * @throws UnsupportedModelException for an element type other than the supported floats
      * @throws InvalidDataException when a scale is not positive and finite
      * @throws MalformedModelException when the weight has no scale
      */
@@ -82,7 +82,7 @@ public final class WeightReader {
         }
         Blocks matrix = weight.blocks();
         long row = fromRow;
-        while (row < toRow) { // one matrix after the other, as blocks do not cross from one to the next
+        while (row < toRow) { // matrix by matrix, because blocks do not cross matrices
             long end = Math.min(toRow, (row / matrix.rows() + 1) * matrix.rows());
             long offset = (row - fromRow) * matrix.cols() * Float.BYTES;
             long bytes = (end - row) * matrix.cols() * Float.BYTES;
@@ -93,7 +93,7 @@ public final class WeightReader {
         }
     }
 
-    /** Reads rows of a tensor that is not quantised, as {@code type}: F32, BF16 or F16. */
+    /** Reads rows of an unquantised tensor as {@code type}: F32, BF16 or F16. */
     private void readPlain(TensorSpec spec, long fromRow, long toRow, DType type, MemorySegment floats)
             throws IOException {
         StoredTensor tensor = tensor(spec);
@@ -105,7 +105,7 @@ public final class WeightReader {
         }
         if (spec.dtype() != DType.F32 && spec.dtype() != DType.BF16 && spec.dtype() != DType.F16) {
             throw new UnsupportedModelException(
-                    "elements of type " + spec.dtype() + " are no floats that Octet computes with",
+                    "elements of type " + spec.dtype() + " are not floats that Octet computes with",
                     "tensor '" + spec.name() + "'",
                     "leave the tensor as it is (`octet quantize --keep`), or convert it to F32, BF16 or F16");
         }
@@ -122,7 +122,7 @@ public final class WeightReader {
     /**
      * Reads and dequantises rows of one matrix of a quantised weight.
      *
-     * @param fromRow first of all rows, at the border of a block of its matrix
+     * @param fromRow first row, counted over all matrices, at the start of a block
      * @param type F32, BF16 or F16
      */
     void readQuantized(StoredWeight weight, long fromRow, long toRow, DType type, MemorySegment target, Buffers buffers)
@@ -210,7 +210,7 @@ public final class WeightReader {
         String unread = weight.unread();
         if (unread != null) {
             throw new UnsupportedModelException(
-                    "the quantised weight is not read: " + unread,
+                    "Octet does not read this quantised weight: " + unread,
                     "tensor '" + weight.data().name() + "'",
                     "take the model it was made from, or have the tool that wrote it dequantise it");
         }
@@ -223,7 +223,7 @@ public final class WeightReader {
         return scale;
     }
 
-    /** A second-level scale, whatever readers do with it. */
+    /** A second-level scale as stored, multiplier or divisor. */
     private float readGlobal(ScaleTensor global, long index, Buffers buffers) throws IOException {
         long width = global.spec().dtype().bits() / 8;
         MemorySegment raw = buffers.buffer(Use.READ_STORED, width);
@@ -247,7 +247,7 @@ public final class WeightReader {
             float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
             if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) {
                 if (scale == 0 && stored.number() == DType.F8_E4M3FN) {
-                    continue; // a block whose scale was rounded to zero: all its values are zero
+                    continue; // the scale was rounded to zero: all values of the block are zero
                 }
                 throw new InvalidDataException(
                         "scale " + (firstScale(weight, fromRow) + i) + " is " + scale + ", not positive and finite",
@@ -277,7 +277,7 @@ public final class WeightReader {
     }
 
     /**
-     * Reads, for each element of some rows of a quantised weight, what its code is multiplied with; rows as for {@link #read}.
+     * Reads the multiplier of each element of some rows of a quantised weight; rows as for {@link #read}.
      *
      * @param multipliers takes {@code (toRow - fromRow) * cols} F32
      * @throws InvalidDataException when a scale is not positive and finite
@@ -314,7 +314,7 @@ public final class WeightReader {
     }
 
     /**
-     * Reads scales {@code from .. to - 1} of a quantised weight as multipliers, a second level multiplied in; whatever they are.
+     * Reads scales {@code from .. to - 1} of a quantised weight as multipliers, including the second level, without checking them.
      *
      * @param multipliers takes {@code to - from} F32
      */
@@ -340,7 +340,7 @@ public final class WeightReader {
     }
 
     /**
-     * The static scale (a multiplier) of what the Linear of a weight reads, the largest of several; null without one.
+     * The static input scale (multiplier) of a weight's Linear, the largest if there are several; null without one.
      *
      * @throws InvalidDataException when it is not positive and finite
      */

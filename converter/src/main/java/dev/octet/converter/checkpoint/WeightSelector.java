@@ -17,8 +17,8 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Decides which weights are quantised: by what they are for, by what the layout's consumers can read, by what the user wants, and so
- * that weights which an engine fuses into one product are quantised together or not at all.
+ * Decides which weights are quantised: by their role, by what the layout's consumers can read, and by the user's choice. Weights that an
+ * engine fuses into one product are quantised together or not at all.
  */
 final class WeightSelector {
     private final Layout layout;
@@ -34,7 +34,7 @@ final class WeightSelector {
 
     /**
      * @param config the model's, null without one
-     * @param nonFinite weights with a NaN or an infinity that stay as they are, and what was found
+     * @param nonFinite weights that stay as they are because they hold a NaN or an infinity, with what was found
      */
     WeightSelector(
             Layout layout,
@@ -96,7 +96,7 @@ final class WeightSelector {
         return refusal.isPresent() ? refusal : fusedBlocks(c);
     }
 
-    /** Engines put fused weights on top of each other, blocks and all; one that ends within a block would shift the next one's. */
+    /** Engines stack the blocks of fused weights; a weight that ends within a block would shift the blocks of the next. */
     private Optional<String> fusedBlocks(Candidate c) {
         boolean ends = scheme.granularity() instanceof Granularity.PerBlock(int rows, int _)
                 && LinearNames.fusedGroup(c.name()).isPresent()
@@ -113,7 +113,7 @@ final class WeightSelector {
                     yield Optional.of("stored as [in, out] (Conv1D), which no FP8 consumer reads");
                 }
                 if (modules.isNoLinear(StoredWeight.moduleOf(c.name()))) {
-                    yield Optional.of("no Linear in transformers, which would read its codes as values");
+                    yield Optional.of("not a Linear in transformers, which would read its codes as values");
                 }
                 yield modules.isShared(StoredWeight.moduleOf(c.name()))
                         ? Optional.of("shared with other modules, which would lack its scale")
@@ -129,7 +129,7 @@ final class WeightSelector {
             case ROUTER -> included ? Optional.empty() : Optional.of("router");
             case EMBEDDING -> included ? Optional.empty() : Optional.of("embedding");
             case NORM -> Optional.of("norm");
-            case OTHER -> Optional.of("no Linear weight");
+            case OTHER -> Optional.of("not a Linear weight");
         };
     }
 

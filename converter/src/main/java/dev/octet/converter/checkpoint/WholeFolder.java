@@ -15,18 +15,18 @@ import java.util.Objects;
 import java.util.stream.Stream;
 
 /**
- * A checkpoint's folder that appears whole. It is made under another name and takes its own when it is complete; whatever fails before that
- * leaves what was there.
+ * Writes a checkpoint's folder all or nothing: the folder is made under another name and renamed when complete; a failure before that
+ * leaves the existing output unchanged.
  */
 public final class WholeFolder {
-    /** Within a folder that is there: the new model, until it is complete. */
+    /** Subfolder of an existing output that holds the new model until it is complete. */
     static final String NEW = ".octet-new";
 
     private static final String EXTENSION = ".safetensors";
 
     private WholeFolder() {}
 
-    /** Fills a folder. */
+    /** Writes the contents of a folder. */
     @FunctionalInterface
     public interface Content {
         /** Writes all files into an empty folder. */
@@ -34,13 +34,13 @@ public final class WholeFolder {
     }
 
     /**
-     * Makes a folder. In one that is there, the files of its model (tensors, index, configuration) give way, all else stays unless the new
-     * folder has a file of that name.
+     * Makes a folder. In an existing folder the new files replace those of the old model (tensors, index, configuration); other files stay
+     * unless the new folder has a file of the same name.
      *
-     * @param output its parent must be there
-     * @throws InvalidOptionException when it is a file
+     * @param output its parent must exist
+     * @throws InvalidOptionException when the output is a file
      * @throws java.nio.file.FileSystemException when another process writes to the same output
-     * @throws IOException when writing fails; then nothing is left of what was written
+     * @throws IOException when writing fails; nothing that was written is left then
      */
     public static void write(Path output, Content content) throws IOException {
         requireFolder(output);
@@ -50,18 +50,18 @@ public final class WholeFolder {
         }
     }
 
-    /** Refuses an output that is there and no folder. */
+    /** Refuses an output that exists and is not a folder. */
     static void requireFolder(Path output) {
         if (Files.exists(output, LinkOption.NOFOLLOW_LINKS) && !Files.isDirectory(output)) {
             throw new InvalidOptionException(
-                    "'" + output + "' is a file, and a folder is written", "--output", "give the name of a folder");
+                    "'" + output + "' is a file, but the output is a folder", "--output", "give the name of a folder");
         }
     }
 
     /**
-     * Refuses to overwrite what nobody allowed to be overwritten.
+     * Refuses to overwrite an existing output without permission.
      *
-     * @param force whether somebody did
+     * @param force whether the user permits it
      */
     public static void requireFree(Path output, boolean force) {
         if (Files.exists(output, LinkOption.NOFOLLOW_LINKS) && !force) {
@@ -71,9 +71,9 @@ public final class WholeFolder {
     }
 
     /**
-     * Gives what was made its final name, in one step where nothing is there. A file replaces a file. Into a folder that is there the files
-     * go one by one, by renaming, once all of them are on its disk: the old model's go first, the new configuration comes last. Hidden files
-     * stay where they are.
+     * Moves the result to its final name, in one step if nothing exists there. A file replaces a file. In an existing folder, first all new
+     * files are brought to its disk; then the old model is deleted and the new files are renamed into place one by one, the configuration
+     * last. Hidden files stay where they are.
      *
      * @param made a folder or a file
      */
@@ -92,7 +92,7 @@ public final class WholeFolder {
             brought(made, inside);
         }
         List<Path> files = filesOf(inside);
-        for (Path file : files) { // whatever is in the way is in the way before anything is removed
+        for (Path file : files) { // finds obstacles before anything is removed
             Path to = output.resolve(inside.relativize(file).toString());
             Files.createDirectories(Objects.requireNonNull(to.getParent()));
             if (Files.isDirectory(to, LinkOption.NOFOLLOW_LINKS)) {
@@ -107,7 +107,7 @@ public final class WholeFolder {
         delete(inside);
     }
 
-    /** All but hidden ones; the configuration last. */
+    /** All files but hidden ones; the configuration last. */
     private static List<Path> filesOf(Path folder) throws IOException {
         try (Stream<Path> all = Files.walk(folder)) {
             return all.filter(f -> Files.isRegularFile(f)
@@ -117,7 +117,7 @@ public final class WholeFolder {
         }
     }
 
-    /** The new folder may lie on another disk: the output is a link, or a disk of its own. */
+    /** Copies the new folder if it lies on another disk, because the output is a link or a mount point. */
     private static void brought(Path made, Path inside) throws IOException {
         try {
             Files.move(made, inside, StandardCopyOption.ATOMIC_MOVE);
@@ -138,7 +138,7 @@ public final class WholeFolder {
         }
     }
 
-    /** Removes the model in a folder: tensors, also unfinished ones, index, configuration, kept scales. */
+    /** Removes the model in a folder: tensors (unfinished ones too), index, configuration, kept scales. */
     static void removeModel(Path folder) throws IOException {
         List<Path> earlier;
         try (Stream<Path> files = Files.list(folder)) {
@@ -159,7 +159,7 @@ public final class WholeFolder {
                 || name.equals("hf_quant_config.json");
     }
 
-    /** Removes a folder with all that is in it. A link is removed, what it leads to is not. */
+    /** Removes a folder and its contents; removes links, but not their targets. */
     static void delete(Path folder) throws IOException {
         if (Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS)) {
             List<Path> all;
