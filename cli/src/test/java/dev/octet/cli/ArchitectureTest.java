@@ -34,7 +34,7 @@ class ArchitectureTest {
             List.of("safetensors", "onnx", "npy"),
             List.of("checkpoint"));
 
-    private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer");
+    private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "pipeline");
     private static final List<String> BANNED_ENDINGS =
             List.of("Util", "Utils", "Helper", "Manager", "Impl", "Common", "Base");
 
@@ -65,16 +65,20 @@ class ArchitectureTest {
                 .definedBy("dev.octet.converter..")
                 .layer("trainer")
                 .definedBy("dev.octet.trainer..")
+                .layer("pipeline")
+                .definedBy("dev.octet.pipeline..")
                 .layer("cli")
                 .definedBy("dev.octet.cli..")
                 .whereLayer("cli")
                 .mayNotBeAccessedByAnyLayer()
+                .whereLayer("pipeline")
+                .mayOnlyBeAccessedByLayers("cli")
                 .whereLayer("converter")
-                .mayOnlyBeAccessedByLayers("cli")
+                .mayOnlyBeAccessedByLayers("pipeline", "cli")
                 .whereLayer("trainer")
-                .mayOnlyBeAccessedByLayers("cli")
+                .mayOnlyBeAccessedByLayers("pipeline", "cli")
                 .whereLayer("quant")
-                .mayOnlyBeAccessedByLayers("converter", "trainer", "cli")
+                .mayOnlyBeAccessedByLayers("converter", "trainer", "pipeline", "cli")
                 .check(octet);
     }
 

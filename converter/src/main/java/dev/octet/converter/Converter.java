@@ -309,30 +309,6 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * The whole of {@code octet quantize} in one call: plan, calibrate, take second moments, round with compensation, rewrite, lower,
-     * measure the layers. The steps are public as well, for callers that keep statistics or choose rounding to nearest.
-     *
-     * @param data calibration samples; unused but for the moments and the measurement where the recipe needs no statistics
-     * @param modelDigest SHA-256 of the model's file
-     * @param options target, calibrator and threads; its moments are replaced by those of {@code data}
-     * @return ready to be saved
-     * @throws IOException when data cannot be read
-     */
-    public Conversion quantize(
-            Recipe recipe,
-            List<Pattern> keep,
-            Dataset data,
-            String modelDigest,
-            ConversionOptions options,
-            CalibrationOptions calibration)
-            throws IOException {
-        Plan plan = plan(recipe, keep);
-        Statistics statistics = recipe.needsStatistics() ? calibrate(plan, data, modelDigest, calibration) : null;
-        Conversion conversion = convert(plan, statistics, options.withMoments(moments(plan, data, calibration)));
-        return measure(conversion, data, EvaluationOptions.defaults().withThreads(options.threads()));
-    }
-
-    /**
      * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's,
      * both fed the same samples, so the error of all layers up to there. Written into the file's metadata.
      *

@@ -21,14 +21,8 @@ final class LayerErrors {
 
     private LayerErrors() {}
 
-    /** One comparison for each Linear whose output the candidate has under the same name, in graph order. */
-    static List<LayerComparison> compare(
-            Converter reference, GraphModel candidate, Dataset samples, EvaluationOptions options) throws IOException {
-        return compare(reference, reference.runnable(), candidate, samples, options);
-    }
-
     /**
-     * The same where the reference runs in another form than at its own opset.
+     * One comparison for each Linear whose output the candidate has under the same name, in graph order.
      *
      * @param runnable the reference in standard ONNX, its Linears' outputs under their names
      */

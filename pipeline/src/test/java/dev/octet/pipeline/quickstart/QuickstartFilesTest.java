@@ -1,4 +1,4 @@
-package dev.octet.cli;
+package dev.octet.pipeline.quickstart;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -63,9 +63,9 @@ class QuickstartFilesTest {
             DownloadException e = assertThrows(
                     DownloadException.class,
                     () -> QuickstartFiles.extract(zip, "model.onnx", "00".repeat(32), folder.resolve("copy.onnx")));
-            Failure failure = Failure.of(e);
-            assertEquals(ExitCode.IO, failure.code());
-            assertTrue(failure.what().contains("SHA-256"), failure.what());
+            assertTrue(String.valueOf(e.getMessage()).contains("SHA-256"), e.getMessage());
+            assertTrue(e.where().endsWith("artifact.jar"), e.where());
+            assertTrue(e.fix().startsWith("remove the artifact"), e.fix());
         }
         assertEquals(List.of(), filesLeft());
     }
