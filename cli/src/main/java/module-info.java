@@ -3,6 +3,7 @@ module dev.octet.cli {
     requires transitive org.jspecify;
     requires transitive dev.octet.converter;
     requires transitive dev.octet.trainer;
+    requires transitive dev.octet.pipeline;
     requires org.apache.commons.cli;
     requires me.tongfei.progressbar;
     requires com.fasterxml.jackson.annotation;

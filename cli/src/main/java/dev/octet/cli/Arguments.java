@@ -5,10 +5,12 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.onnx.OnnxWriteOptions;
+import dev.octet.pipeline.Job;
+import dev.octet.pipeline.TaskListener;
+import dev.octet.pipeline.run.RunFolder;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
-import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
@@ -105,7 +107,7 @@ final class Arguments {
 
     /** An exception about this command line. */
     InvalidOptionException usage(String what, String fix) {
-        return new InvalidOptionException(what, "octet " + command.name(), fix);
+        return new InvalidOptionException(what, where(), fix);
     }
 
     /** Refuses options that have no meaning here: "--name", a blank and {@code why}. */
@@ -220,14 +222,7 @@ final class Arguments {
 
     /** Refuses to overwrite without {@code --force}, before any work is done. */
     void refuseExisting(Path output) {
-        if (has(Flags.FORCE) || has(Flags.DRY_RUN)) {
-            return;
-        }
-        for (Path path : isOnnx(output) ? List.of(output, dataOf(output)) : List.of(output)) {
-            if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
-                throw usage("'" + path + "' exists", "choose another name, or overwrite it with --force");
-            }
-        }
+        job(TaskListener.NONE).refuseExisting(output);
     }
 
     /** Number of operands given. */
@@ -245,7 +240,7 @@ final class Arguments {
                             ? "the locale of this process has no letters for the name '" + text + "', only "
                                     + System.getProperty("sun.jnu.encoding")
                             : "not a path: " + text,
-                    "octet " + command.name(),
+                    where(),
                     locale ? "set LC_ALL=C.UTF-8 and run again" : "use a name this system allows",
                     e);
         }
@@ -265,7 +260,7 @@ final class Arguments {
         } catch (NumberFormatException e) {
             throw new InvalidOptionException(
                     typed(option) + " needs a whole number, got '" + value + "'",
-                    "octet " + command.name(),
+                    where(),
                     "give one from " + min + " to " + max,
                     e);
         }
@@ -286,7 +281,7 @@ final class Arguments {
         } catch (NumberFormatException e) {
             throw new InvalidOptionException(
                     typed(option) + " needs a number, got '" + value + "'",
-                    "octet " + command.name(),
+                    where(),
                     String.format(Locale.ROOT, "give one from %s to %s", min, max),
                     e);
         }
@@ -312,6 +307,15 @@ final class Arguments {
     int threads() {
         int cores = Runtime.getRuntime().availableProcessors();
         return integer(Flags.THREADS, cores, 1, 4096);
+    }
+
+    /** How the verb goes about its work: {@code --threads}, {@code --force}, {@code --dry-run}. */
+    Job job(TaskListener listener) {
+        return new Job(where(), threads(), has(Flags.FORCE), has(Flags.DRY_RUN), listener);
+    }
+
+    private String where() {
+        return "octet " + command.name();
     }
 
     /** Progress in the style asked for. */

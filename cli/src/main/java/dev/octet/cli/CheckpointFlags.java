@@ -1,12 +1,10 @@
 package dev.octet.cli;
 
 import dev.octet.converter.checkpoint.Selection;
-import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.layout.Layout;
+import dev.octet.pipeline.Target;
 import dev.octet.quant.layout.LayoutOptions;
-import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.util.ArrayList;
@@ -20,7 +18,7 @@ import org.apache.commons.cli.Option;
 /** Options of the verbs that work on checkpoints of tensors, spelled once. */
 final class CheckpointFlags {
     static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.CHECKPOINT, Recipe::name);
-    static final Map<String, Layout> LAYOUTS = Flags.byName(Layouts.ALL, Layout::name);
+    static final Map<String, Target.Checkpoint> TARGETS = Flags.byName(Target.CHECKPOINTS, Target::label);
     static final Map<String, DType> FLOAT_TYPES = types();
 
     private static final Map<String, Boolean> SCALE_FORMATS = Map.of("f32", false, "ue8m0", true);
@@ -77,17 +75,10 @@ final class CheckpointFlags {
         return patterns;
     }
 
-    static LayoutOptions layoutOptions(Arguments arguments, boolean staticInputs) {
+    static LayoutOptions layoutOptions(Arguments arguments) {
         return new LayoutOptions(
                 arguments.has(SCALE_TYPE) ? arguments.choice(SCALE_TYPE, FLOAT_TYPES, DType.F32) : null,
                 arguments.choice(SCALE_FORMAT, SCALE_FORMATS, false),
-                staticInputs);
-    }
-
-    static StreamOptions runOptions(Arguments arguments, String task, Progress progress) {
-        return new StreamOptions(
-                arguments.threads(),
-                arguments.has(Flags.FORCE),
-                (done, total) -> progress.update(task, done, total, "bytes"));
+                false);
     }
 }

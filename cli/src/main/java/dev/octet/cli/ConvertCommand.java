@@ -1,19 +1,15 @@
 package dev.octet.cli;
 
-import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.ConversionRequest;
-import dev.octet.converter.checkpoint.GraphWeights;
-import dev.octet.formats.ModelFile;
+import dev.octet.converter.Converter;
+import dev.octet.pipeline.CheckpointOutcome;
+import dev.octet.pipeline.Convert;
+import dev.octet.pipeline.Job;
+import dev.octet.pipeline.Target;
+import dev.octet.pipeline.TaskListener;
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.graph.GraphModel;
-import dev.octet.formats.model.Model;
-import dev.octet.quant.layout.Layout;
-import dev.octet.quant.recipe.Recipe;
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -21,15 +17,15 @@ import org.apache.commons.cli.Option;
 
 /** {@code octet convert MODEL -o OUT --target T}: a quantised checkpoint to another layout, a model to ONNX and back. */
 final class ConvertCommand implements Command {
-    private static final String ONNX = "onnx";
-    /** Layouts of checkpoints; none for ONNX and back. */
-    private static final Map<String, Optional<Layout>> TARGETS = targets();
+    private static final Map<String, Target> TARGETS = Flags.byName(Target.CONVERTED, Target::label);
+    private static final Map<String, Integer> OPSETS = Flags.byName(Converter.OPSETS, String::valueOf);
+    private static final int USUAL_OPSET = Converter.OPSETS.getFirst();
 
     private static final Option TARGET = Flags.value(
             "target",
             "NAME",
             "onnx; huggingface: an ONNX model back to its checkpoint; checkpoints: "
-                    + String.join(", ", CheckpointFlags.LAYOUTS.keySet()) + " (must be given unless --into is)");
+                    + String.join(", ", CheckpointFlags.TARGETS.keySet()) + " (must be given unless --into is)");
     private static final PathOption INTO = PathOption.read(
             "into",
             "FILE.onnx",
@@ -39,6 +35,17 @@ final class ConvertCommand implements Command {
             "NAME",
             "round weights once more that the target cannot hold as they are: "
                     + String.join(", ", CheckpointFlags.RECIPES.keySet()) + " (default: refuse them)");
+
+    private static final Option OPSET = Flags.value(
+            "opset",
+            String.join("|", OPSETS.keySet()),
+            "target onnx: version of the operators; attention is one operator in 23, several in 21 (default: "
+                    + USUAL_OPSET + ")");
+    private static final PathOption CONFIG = PathOption.read(
+            "config",
+            "FILE",
+            "target huggingface: config.json of the model (default: what the graph tells; the rest is left to"
+                    + " transformers' defaults)");
 
     @Override
     public String name() {
@@ -62,8 +69,8 @@ final class ConvertCommand implements Command {
                 TARGET,
                 RECIPE,
                 INTO,
-                ConvertToOnnx.OPSET,
-                ConvertToHuggingFace.CONFIG,
+                OPSET,
+                CONFIG,
                 CheckpointFlags.SCALE_FORMAT,
                 CheckpointFlags.SCALE_TYPE,
                 CheckpointFlags.EXACT_ONLY,
@@ -85,16 +92,16 @@ final class ConvertCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        CheckpointJob job = CheckpointJob.of(arguments, screen);
-        Optional<Layout> layout = arguments.choice(TARGET, TARGETS, Optional.empty());
-        boolean back = arguments.text(TARGET).equals(Optional.of(ConvertToHuggingFace.TARGET));
+        Path output = arguments.requiredPath(Flags.OUTPUT);
+        Optional<Target> target = arguments.has(TARGET)
+                ? Optional.of(arguments.choice(TARGET, TARGETS, Target.Floats.ONNX))
+                : Optional.empty();
+        boolean back = target.equals(Optional.of(Target.Floats.HUGGINGFACE));
         if (!back) {
             arguments.refuse(
-                    List.of(ConvertToHuggingFace.CONFIG),
-                    "is for --target huggingface",
-                    "leave it out, or add --target huggingface");
+                    List.of(CONFIG), "is for --target huggingface", "leave it out, or add --target huggingface");
         }
-        if (arguments.has(TARGET) && layout.isEmpty()) {
+        if (target.isPresent() && target.get() instanceof Target.Floats) {
             arguments.refuse(
                     List.of(
                             RECIPE,
@@ -105,115 +112,110 @@ final class ConvertCommand implements Command {
                     "has no meaning for --target onnx and huggingface",
                     "leave it out: they have the weights of the model as they are");
             if (back) {
-                arguments.refuse(List.of(ConvertToOnnx.OPSET), "is for --target onnx", "leave it out");
-                return ConvertToHuggingFace.run(arguments, screen);
+                arguments.refuse(List.of(OPSET), "is for --target onnx", "leave it out");
+                return toHuggingFace(arguments, screen, output);
             }
-            return ConvertToOnnx.run(arguments, screen);
+            return toOnnx(arguments, screen, output);
         }
-        arguments.refuse(List.of(ConvertToOnnx.OPSET), "is for --target onnx", "leave it out, or add --target onnx");
+        arguments.refuse(List.of(OPSET), "is for --target onnx", "leave it out, or add --target onnx");
         Path model = arguments.operand(0);
         if (Files.exists(model) && !Checkpoint.isCheckpoint(model)) {
-            return weightsOfGraph(arguments, screen, model);
+            arguments.refuse(
+                    List.of(TARGET, RECIPE, INTO),
+                    "is for safetensors checkpoints",
+                    "leave it out: the constants of " + model
+                            + " are written as they are; --target onnx writes the graph");
+            print(arguments, screen, Convert.run(new Convert.ToTensors(model, output), job(arguments)));
+            return ExitCode.OK;
         }
-        if (arguments.path(INTO).isPresent()) {
-            return intoGraph(arguments, screen, arguments.path(INTO).get());
+        Optional<Path> into = arguments.path(INTO);
+        if (into.isPresent()) {
+            if (arguments.has(TARGET) || arguments.has(RECIPE)) {
+                throw arguments.usage("--into writes floats", "leave out --target and --recipe");
+            }
+            print(arguments, screen, Convert.run(new Convert.IntoGraph(model, into.get(), output), job(arguments)));
+            return ExitCode.OK;
         }
-        if (layout.isEmpty()) {
+        if (!(target.orElse(null) instanceof Target.Checkpoint layout)) {
             throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
         }
-        Optional<Recipe> recipe = arguments.text(RECIPE).isEmpty()
-                ? Optional.empty()
-                : Optional.of(arguments.choice(
-                        RECIPE,
-                        CheckpointFlags.RECIPES,
-                        CheckpointFlags.RECIPES.values().iterator().next()));
-        ConversionRequest goal =
-                new ConversionRequest.Convert(layout.get(), CheckpointFlags.layoutOptions(arguments, false), recipe);
-        try (CheckpointConverter converter = CheckpointConverter.open(model)) {
-            return job.run(converter, goal);
-        }
+        return toLayout(arguments, screen, Convert.ToLayout.of(model, output, layout));
     }
 
-    private static Map<String, Optional<Layout>> targets() {
-        Map<String, Optional<Layout>> targets = new LinkedHashMap<>();
-        targets.put(ONNX, Optional.empty());
-        targets.put(ConvertToHuggingFace.TARGET, Optional.empty());
-        CheckpointFlags.LAYOUTS.forEach((name, layout) -> targets.put(name, Optional.of(layout)));
-        return targets;
+    private static Job job(Arguments arguments) {
+        return arguments.job(TaskListener.NONE);
     }
 
-    /** The constants of an ONNX model as a safetensors file, bytes and names as they are. */
-    private static ExitCode weightsOfGraph(Arguments arguments, Screen screen, Path model) throws IOException {
-        arguments.refuse(
-                List.of(TARGET, RECIPE, INTO),
-                "is for safetensors checkpoints",
-                "leave it out: the constants of " + model + " are written as they are; --target onnx writes the graph");
-        Path output = arguments.outputFile();
-        if (!output.toString().endsWith(".safetensors")) {
-            throw arguments.usage(
-                    "the constants of an ONNX model are written to a safetensors file",
-                    "end the name of --output in .safetensors");
+    private static ExitCode toLayout(Arguments arguments, Screen screen, Convert.ToLayout of) throws IOException {
+        Convert.ToLayout request = of.withLayout(CheckpointFlags.layoutOptions(arguments));
+        if (arguments.has(RECIPE)) {
+            request = request.withRecipe(arguments.choice(
+                    RECIPE,
+                    CheckpointFlags.RECIPES,
+                    CheckpointFlags.RECIPES.values().iterator().next()));
         }
-        try (ModelFile file = ModelFile.open(model)) {
-            if (!arguments.has(Flags.DRY_RUN)) {
-                ModelFile.save(Model.of(file.model().tensors(), Map.of("format", "pt")), output);
-            }
-            print(
-                    arguments,
-                    screen,
-                    new GraphAnswer(
-                            model.toString(),
-                            output.toString(),
-                            file.model().tensors().size(),
-                            List.of()));
+        if (arguments.has(CheckpointFlags.EXACT_ONLY)) {
+            request = request.exactly();
+        }
+        try (Progress progress = arguments.progress(screen)) {
+            CheckpointOutcome outcome = Convert.run(request, arguments.job(progress));
+            progress.end();
+            new CheckpointPage(outcome).print(arguments, screen);
         }
         return ExitCode.OK;
     }
 
-    /** What is printed when weights go in or out of a graph. */
-    record GraphAnswer(String model, String output, int tensors, List<String> unmatched) {}
-
-    private static ExitCode intoGraph(Arguments arguments, Screen screen, Path graph) throws IOException {
-        if (arguments.has(TARGET) || arguments.has(RECIPE)) {
-            throw arguments.usage("--into writes floats", "leave out --target and --recipe");
-        }
-        Path output = arguments.outputFile();
-        try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0));
-                ModelFile file = ModelFile.open(graph);
-                Arena arena = Arena.ofShared()) {
-            GraphModel model = file.model()
-                    .graph()
-                    .orElseThrow(() -> arguments.usage("--into has no graph: " + graph, "give an .onnx file"));
-            GraphWeights weights = converter.into(model, arena);
-            if (!arguments.has(Flags.DRY_RUN)) {
-                ModelFile.save(Model.of(weights.model()), output);
-            }
-            print(
-                    arguments,
-                    screen,
-                    new GraphAnswer(
-                            arguments.operand(0).toString(),
-                            output.toString(),
-                            weights.replaced().size(),
-                            weights.unmatched()));
-        }
+    private static ExitCode toOnnx(Arguments arguments, Screen screen, Path output) throws IOException {
+        int opset = arguments.choice(OPSET, OPSETS, USUAL_OPSET);
+        Convert.OnnxResult result =
+                Convert.run(new Convert.ToOnnx(arguments.operand(0), output, opset), job(arguments));
+        screen.answer(
+                arguments,
+                result,
+                () -> written(arguments, result.model(), String.join(", ", result.files()))
+                        .row("opset", result.opset())
+                        .row("nodes", result.nodes())
+                        .row("constants", result.constants() + ", " + result.constantBytes() + " bytes")
+                        .text(0));
         return ExitCode.OK;
     }
 
-    private static void print(Arguments arguments, Screen screen, GraphAnswer answer) {
-        screen.answer(arguments, answer, () -> page(arguments, answer));
+    private static ExitCode toHuggingFace(Arguments arguments, Screen screen, Path output) throws IOException {
+        Convert.HuggingFaceResult result = Convert.run(
+                new Convert.ToHuggingFace(arguments.operand(0), output, arguments.path(CONFIG)), job(arguments));
+        screen.answer(arguments, result, () -> page(arguments, result));
+        return ExitCode.OK;
     }
 
-    private static String page(Arguments arguments, GraphAnswer answer) {
-        Table table = new Table()
-                .row("model", answer.model())
-                .row(arguments.has(Flags.DRY_RUN) ? "would write" : "written", answer.output())
-                .row("tensors", answer.tensors());
-        if (!answer.unmatched().isEmpty()) {
-            table.row(
-                    "without a match",
-                    answer.unmatched().size() + ", as " + answer.unmatched().getFirst());
+    private static String page(Arguments arguments, Convert.HuggingFaceResult result) {
+        Table table = written(arguments, result.model(), result.output())
+                .row("architecture", result.architecture())
+                .row("tensors", result.tensors() + ", " + result.bytes() + " bytes")
+                .row("proof", String.format("outputs differ by %.1e of the largest number", result.error()));
+        if (!result.notInFile().isEmpty()) {
+            table.row("not in the file", String.join(", ", result.notInFile()) + " (transformers' defaults)");
+        }
+        if (!result.absentTensors().isEmpty()) {
+            table.row("without", String.join(", ", result.absentTensors()) + " (transformers makes them anew)");
         }
         return table.text(0);
+    }
+
+    private static void print(Arguments arguments, Screen screen, Convert.WeightsResult result) {
+        screen.answer(arguments, result, () -> page(arguments, result));
+    }
+
+    private static String page(Arguments arguments, Convert.WeightsResult result) {
+        Table table = written(arguments, result.model(), result.output()).row("tensors", result.tensors());
+        if (!result.unmatched().isEmpty()) {
+            table.row(
+                    "without a match",
+                    result.unmatched().size() + ", as " + result.unmatched().getFirst());
+        }
+        return table.text(0);
+    }
+
+    private static Table written(Arguments arguments, String model, String output) {
+        return new Table().row("model", model).row(arguments.has(Flags.DRY_RUN) ? "would write" : "written", output);
     }
 }

@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
-import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.ConversionRequest;
+import dev.octet.pipeline.CheckpointOutcome;
+import dev.octet.pipeline.Dequantize;
 import dev.octet.formats.tensor.DType;
 import java.io.IOException;
 import java.util.List;
@@ -51,10 +51,20 @@ final class DequantizeCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        CheckpointJob job = CheckpointJob.of(arguments, screen);
-        DType type = arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16);
-        try (CheckpointConverter converter = CheckpointConverter.open(arguments.operand(0))) {
-            return job.run(converter, new ConversionRequest.Dequantize(type, arguments.has(KEEP_SCALES)));
+        Dequantize.Request request = Dequantize.Request.of(
+                        arguments.operand(0), arguments.requiredPath(Flags.OUTPUT))
+                .withType(arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16));
+        if (arguments.has(KEEP_SCALES)) {
+            request = request.with(Dequantize.Choice.KEEP_SCALES);
         }
+        if (arguments.has(CheckpointFlags.EXACT_ONLY)) {
+            request = request.with(Dequantize.Choice.EXACT_ONLY);
+        }
+        try (Progress progress = arguments.progress(screen)) {
+            CheckpointOutcome outcome = Dequantize.run(request, arguments.job(progress));
+            progress.end();
+            new CheckpointPage(outcome).print(arguments, screen);
+        }
+        return ExitCode.OK;
     }
 }

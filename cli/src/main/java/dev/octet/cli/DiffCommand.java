@@ -6,6 +6,7 @@ import dev.octet.converter.compare.DiffReport;
 import dev.octet.converter.compare.ModelComparison;
 import dev.octet.converter.compare.ModelDiff;
 import dev.octet.converter.compare.TensorDiff;
+import dev.octet.pipeline.Gates;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -68,7 +69,7 @@ final class DiffCommand implements Command {
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         long start = System.nanoTime();
         int top = arguments.integer(TOP, SHOWN, 0, Integer.MAX_VALUE);
-        Gates gates = Gates.of(arguments, GATE, GATES, "sqnr=30");
+        Gates gates = GateFlags.of(arguments, GATE, GATES, "sqnr=30");
         Optional<Path> report = arguments.outputFile(REPORT);
         CompareOptions options = CompareOptions.defaults().withThreads(arguments.threads());
         for (Pattern only : CheckpointFlags.patterns(arguments, ONLY)) {
@@ -79,7 +80,7 @@ final class DiffCommand implements Command {
             diff = ModelComparison.compare(
                     arguments.operand(0),
                     arguments.operand(1),
-                    options.withProgress((done, total) -> progress.update("comparing", done, total, "elements")));
+                    options.withProgress((done, total) -> progress.progress("comparing", done, total, "elements")));
         }
         if (report.isPresent()) {
             DiffReport.write(diff, report.get());
@@ -90,7 +91,7 @@ final class DiffCommand implements Command {
                 arguments,
                 new Answer(diff, diff.identical(), diff.sameValues(), results, seconds),
                 () -> page(diff, top, results, seconds));
-        return Gates.exitCode(results);
+        return GateFlags.exitCode(results);
     }
 
     /** A tensor that could not be compared passes no gate on the worst tensor. */
@@ -130,7 +131,7 @@ final class DiffCommand implements Command {
         appendNames(page, "only in B", diff.onlyB());
         diff.notes().forEach(n -> page.append("note: ").append(Printable.of(n)).append('\n'));
         appendVerdict(page, diff);
-        gates.forEach(g -> page.append(g.line()));
+        gates.forEach(g -> page.append(GateFlags.line(g)));
         return page.toString();
     }
 

@@ -1,24 +1,18 @@
 package dev.octet.cli;
 
-import dev.octet.converter.Converter;
-import dev.octet.converter.ModelSource;
-import dev.octet.converter.data.Dataset;
-import dev.octet.converter.data.InputSpec;
+import dev.octet.pipeline.Evaluate;
+import dev.octet.pipeline.Gates;
+import dev.octet.pipeline.Measures;
 import dev.octet.converter.evaluate.EmbeddingComparison;
-import dev.octet.converter.evaluate.Evaluation;
-import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.evaluate.OutputComparison;
 import dev.octet.converter.evaluate.PerplexityComparison;
-import dev.octet.converter.runtime.OnnxRuntimeSession;
-import dev.octet.formats.graph.GraphModel;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.Optional;
 import org.apache.commons.cli.Option;
 
 /** {@code octet evaluate REFERENCE CANDIDATE --data D}: both models over the same samples. */
@@ -40,17 +34,6 @@ final class EvaluateCommand implements Command {
             "compare perplexities, too, of causal language models (default: for Hugging Face folders of such models,"
                     + " and where a gate asks for it)");
     private static final Option NO_LAYERS = Flags.flag("no-layers", "leave out the comparison layer by layer");
-
-    /** What {@code --json} prints. */
-    record Answer(
-            String reference,
-            String candidate,
-            String data,
-            ModelComparison comparison,
-            List<LayerComparison> layers,
-            List<Gates.Result> gates,
-            List<String> notes,
-            double seconds) {}
 
     @Override
     public String name() {
@@ -85,100 +68,28 @@ final class EvaluateCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        long start = System.nanoTime();
-        Path reference = arguments.operand(0);
-        Path candidate = arguments.operand(1);
         Path data = arguments
                 .path(DATA)
                 .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
-        Gates gates = Gates.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
-        try (ModelSource first = ModelSource.open(reference, ModelSource.Activations.AS_CONSUMERS);
-                ModelSource second = ModelSource.open(candidate, ModelSource.Activations.AS_CONSUMERS);
-                Converter converter = first.converter();
-                Dataset samples = DataFlags.open(arguments, data, reference, InputSpec.of(converter.source()));
-                Progress progress = arguments.progress(screen)) {
-            EvaluationOptions options = EvaluationOptions.defaults()
-                    .withThreads(arguments.threads())
-                    .withPerplexity(arguments.has(PERPLEXITY)
-                            || gates.limits().containsKey(Measures.PERPLEXITY_CHANGE)
-                            || (isCausal(first) && isCausal(second)));
-            ModelComparison comparison = compare(
-                    first,
-                    second,
-                    samples,
-                    options.withProgress((done, total) -> progress.update("evaluating", done, total, "samples")));
-            List<LayerComparison> layers = arguments.has(NO_LAYERS)
-                    ? List.of()
-                    : layers(
-                            converter,
-                            first,
-                            second,
-                            samples,
-                            options.withProgress(
-                                    (done, total) -> progress.update("comparing layers", done, total, "samples")));
+        Gates gates = GateFlags.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
+        Evaluate.Request request = Evaluate.Request.of(
+                        arguments.operand(0), arguments.operand(1), DataFlags.source(arguments, data))
+                .withGates(gates);
+        if (arguments.has(PERPLEXITY)) {
+            request = request.with(Evaluate.Part.PERPLEXITY);
+        }
+        if (arguments.has(NO_LAYERS)) {
+            request = request.without(Evaluate.Part.LAYERS);
+        }
+        try (Progress progress = arguments.progress(screen)) {
+            Evaluate.Result result = Evaluate.run(request, arguments.job(progress));
             progress.end();
-            List<Gates.Result> results = gates.check(new Measures(comparison)::value);
-            Answer answer = new Answer(
-                    reference.toString(),
-                    candidate.toString(),
-                    samples.name(),
-                    comparison,
-                    layers,
-                    results,
-                    notes(first, second),
-                    (System.nanoTime() - start) / 1e9);
-            screen.answer(arguments, answer, () -> page(answer));
-            return Gates.exitCode(results);
+            screen.answer(arguments, result, () -> page(result));
+            return GateFlags.exitCode(result.gates());
         }
     }
 
-    /** What consumers of quantised checkpoints would quantise and these graphs do not. */
-    private static List<String> notes(ModelSource... sources) {
-        List<String> notes = new ArrayList<>();
-        for (ModelSource source : sources) {
-            source.huggingFace()
-                    .ifPresent(h -> h.notes().forEach(n -> notes.add(h.folder().getFileName() + ": " + n)));
-        }
-        return notes;
-    }
-
-    private static boolean isCausal(ModelSource source) {
-        return source.huggingFace()
-                .map(ModelSource.HuggingFace::modelClass)
-                .filter(c -> c.endsWith("ForCausalLM") || c.endsWith("LMHeadModel"))
-                .isPresent();
-    }
-
-    private static ModelComparison compare(
-            ModelSource reference, ModelSource candidate, Dataset samples, EvaluationOptions options)
-            throws IOException {
-        try (OnnxRuntimeSession a = reference.load(options.threads());
-                OnnxRuntimeSession b = candidate.load(options.threads())) {
-            return Evaluation.compare(a, b, samples, options);
-        }
-    }
-
-    private static List<LayerComparison> layers(
-            Converter converter,
-            ModelSource reference,
-            ModelSource candidate,
-            Dataset samples,
-            EvaluationOptions options)
-            throws IOException {
-        Optional<GraphModel> graph = candidate.model().graph();
-        if (graph.isEmpty()) {
-            return List.of();
-        }
-        GraphModel runnable = reference.runnable(converter);
-        if (candidate.huggingFace().isEmpty()) {
-            return LayerErrors.compare(converter, runnable, graph.get(), samples, options);
-        }
-        try (Converter second = candidate.converter()) {
-            return LayerErrors.compare(converter, runnable, candidate.runnable(second), samples, options);
-        }
-    }
-
-    private static String page(Answer answer) {
+    private static String page(Evaluate.Result answer) {
         ModelComparison comparison = answer.comparison();
         StringBuilder page = new StringBuilder();
         page.append(new Table()
@@ -228,7 +139,7 @@ final class EvaluateCommand implements Command {
         if (!answer.gates().isEmpty()) {
             page.append('\n');
         }
-        answer.gates().forEach(g -> page.append(g.line()));
+        answer.gates().forEach(g -> page.append(GateFlags.line(g)));
         return page.toString();
     }
 

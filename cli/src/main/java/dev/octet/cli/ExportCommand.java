@@ -1,11 +1,13 @@
 package dev.octet.cli;
 
-import dev.octet.converter.evaluate.EvaluationOptions;
-import dev.octet.converter.runtime.OnnxRuntime;
+import dev.octet.pipeline.Export;
+import dev.octet.pipeline.Job;
+import dev.octet.pipeline.Prove;
+import dev.octet.pipeline.Target;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.converter.verify.Finding;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.recipe.Recipe;
-import dev.octet.trainer.device.Device;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
@@ -22,7 +24,7 @@ final class ExportCommand implements Command {
     private static final int MAX_SAMPLES = 1 << 20;
     private static final double MAX_GATE = 1e9;
     private static final Map<String, DType> TYPES = types();
-    private static final Map<String, ExportTarget> TARGETS = Flags.byName(ExportTarget.ALL, ExportTarget::label);
+    private static final Map<String, Target> TARGETS = Flags.byName(Target.ALL, Target::label);
 
     private static final Option TARGET =
             Flags.value("target", "NAME", "who reads it: " + String.join(", ", TARGETS.keySet()) + " (must be given)");
@@ -49,22 +51,6 @@ final class ExportCommand implements Command {
 
     private static final Option NO_PROOF =
             Flags.flag("no-proof", "write without the proof, which needs ONNX Runtime; --prove-only does it later");
-
-    /**
-     * What {@code --json} prints.
-     *
-     * @param proof null with {@code --no-proof}
-     */
-    record Answer(
-            String run,
-            long step,
-            String target,
-            String output,
-            @Nullable String recipe,
-            int fp8Layers,
-            List<Exported.Kept> kept,
-            List<String> notes,
-            ExportProof.@Nullable Result proof) {}
 
     private static Map<String, DType> types() {
         Map<String, DType> types = new LinkedHashMap<>();
@@ -123,38 +109,38 @@ final class ExportCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        Export.Request request = request(arguments);
+        try (Progress progress = arguments.progress(screen)) {
+            Job job = arguments.job(progress);
+            Export.Result result =
+                    arguments.has(PROVE_ONLY) ? Prove.run(request, job) : Export.run(request, job);
+            progress.end();
+            screen.answer(arguments, result, () -> page(result, arguments.has(PROVE_ONLY) ? "read" : "written"));
+            return result.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
+        }
+    }
+
+    private static Export.Request request(Arguments arguments) {
         Path output = arguments.requiredPath(Flags.OUTPUT);
-        if (writes(arguments)) {
-            arguments.refuseExisting(output);
+        if (!arguments.has(TARGET)) {
+            throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
         }
-        ExportTarget target = target(arguments, output);
-        ExportOptions options = options(arguments, target);
-        boolean proves = proves(arguments);
-        if (proves) {
-            OnnxRuntime.require();
+        Target target = arguments.choice(TARGET, TARGETS, Target.Floats.ONNX);
+        Export.Request request = Export.Request.of(arguments.operand(0), output, target)
+                .withStep(arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));
+        if (arguments.has(DTYPE)) {
+            request = request.withType(arguments.choice(DTYPE, TYPES, DType.F32));
         }
-        int step = arguments.integer(STEP, 0, 1, Integer.MAX_VALUE);
-        try (Progress progress = arguments.progress(screen);
-                Device device = TrainCommand.device(arguments)) {
-            ExportProof.Options proving = proving(arguments, progress);
-            try (TrainedRun run = TrainedRun.open(arguments.operand(0), arguments.path(MODEL), step)) {
-                Exported exported = run.export(target, output, options);
-                ExportProof.@Nullable Result proof = proves ? run.prove(exported, device, proving) : null;
-                progress.end();
-                Answer answer = new Answer(
-                        run.folder().toString(),
-                        run.step(),
-                        target.label(),
-                        output.toString(),
-                        exported.recipe() == null ? null : exported.recipe().name(),
-                        exported.fp8Layers(),
-                        exported.kept(),
-                        exported.notes(),
-                        proof);
-                screen.out().print(arguments.has(Flags.JSON) ? Json.page(answer) + "\n" : page(answer, arguments));
-                return proof == null || proof.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
-            }
+        if (arguments.has(RECIPE)) {
+            List<Recipe> recipes = target.recipes().isEmpty() ? Recipes.GRAPH : target.recipes();
+            request = request.withRecipe(
+                    arguments.choice(RECIPE, Flags.byName(recipes, Recipe::name), recipes.getFirst()));
         }
+        Optional<Path> model = arguments.path(MODEL);
+        if (model.isPresent()) {
+            request = request.withModel(model.get());
+        }
+        return proves(arguments) ? request.withProof(proof(arguments)) : request;
     }
 
     private static boolean proves(Arguments arguments) {
@@ -170,58 +156,31 @@ final class ExportCommand implements Command {
         return false;
     }
 
-    private static ExportTarget target(Arguments arguments, Path output) {
-        if (!arguments.has(TARGET)) {
-            throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
-        }
-        ExportTarget target = arguments.choice(TARGET, TARGETS, ExportTarget.Floats.ONNX);
-        if (!output.toString().endsWith(target.extension())) {
-            throw arguments.usage(
-                    "--target " + target.label() + " writes one file",
-                    "end the name of --output in " + target.extension());
-        }
-        return target;
-    }
-
-    private static ExportOptions options(Arguments arguments, ExportTarget target) {
-        if (target instanceof ExportTarget.Onnx && arguments.has(DTYPE)) {
-            throw arguments.usage("--dtype is for unquantised targets and checkpoints", "leave it out");
-        }
-        if (target.recipes().isEmpty() && arguments.has(RECIPE)) {
-            throw arguments.usage("--recipe is for quantised targets", "leave it out");
-        }
-        Map<String, Optional<Recipe>> recipes = new LinkedHashMap<>();
-        target.recipes().forEach(r -> recipes.put(r.name(), Optional.of(r)));
-        return new ExportOptions(
-                arguments.has(DTYPE) ? Optional.of(arguments.choice(DTYPE, TYPES, DType.F32)) : Optional.empty(),
-                arguments.choice(RECIPE, recipes, Optional.empty()),
-                arguments.threads(),
-                arguments.has(Flags.FORCE),
-                !arguments.has(PROVE_ONLY));
-    }
-
-    private static ExportProof.Options proving(Arguments arguments, Progress progress) {
-        return new ExportProof.Options(
+    private static Prove.Options proof(Arguments arguments) {
+        return new Prove.Options(
                 arguments.path(DATA),
-                arguments.integer(SAMPLES, ExportProof.Options.SAMPLES, 1, MAX_SAMPLES),
+                arguments.integer(SAMPLES, Prove.Options.SAMPLES, 1, MAX_SAMPLES),
                 arguments.number(GATE, 0, MAX_GATE),
-                EvaluationOptions.defaults()
-                        .withThreads(arguments.threads())
-                        .withProgress((done, total) -> progress.update("proving", done, total, "samples")));
+                TrainCommand.device(arguments));
     }
 
-    private static String page(Answer answer, Arguments arguments) {
+    /**
+     * What is printed of an export.
+     *
+     * @param verb what was done with the output: written, or read
+     */
+    static String page(Export.Result answer, String verb) {
         Table table = new Table()
                 .row("run", answer.run() + ", step " + answer.step())
                 .row("target", answer.target() + (answer.recipe() == null ? "" : ", " + answer.recipe()))
-                .row(arguments.has(PROVE_ONLY) ? "read" : "written", answer.output());
+                .row(verb, answer.output());
         if (answer.fp8Layers() > 0) {
             table.row("FP8", answer.fp8Layers() + " Linear");
         }
         answer.kept().forEach(k -> table.row("kept", k.layer() + ": " + k.reason()));
         answer.notes().forEach(n -> table.row("note", n));
         StringBuilder page = new StringBuilder(table.text(0));
-        ExportProof.@Nullable Result proof = answer.proof();
+        Prove.@Nullable Result proof = answer.proof();
         if (proof == null) {
             return page.append("\nnot proved; with the full archive: octet export ")
                     .append(answer.run())
@@ -233,7 +192,7 @@ final class ExportCommand implements Command {
                     .toString();
         }
         Table gaps = new Table().row("beside the trainer", "largest difference", "cosine", "relative");
-        for (ExportProof.Gap gap : proof.gaps()) {
+        for (Prove.Gap gap : proof.gaps()) {
             gaps.row(
                     gap.output(),
                     String.format(Locale.ROOT, "%.3g", gap.maxAbs()),

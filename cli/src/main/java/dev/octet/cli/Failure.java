@@ -9,6 +9,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.file.ShortenedFileException;
+import dev.octet.pipeline.quickstart.DownloadException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;

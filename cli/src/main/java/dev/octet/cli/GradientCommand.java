@@ -1,32 +1,13 @@
 package dev.octet.cli;
 
-import dev.octet.converter.Converter;
-import dev.octet.converter.ModelSource;
-import dev.octet.converter.TrainingGraph;
-import dev.octet.converter.pass.PassLog;
-import dev.octet.formats.ModelFile;
-import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.graph.GraphModel;
-import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
-import dev.octet.trainer.autodiff.Programs;
-import dev.octet.trainer.autodiff.Ties;
+import dev.octet.pipeline.DeviceName;
+import dev.octet.pipeline.Gradient;
+import dev.octet.pipeline.TaskListener;
 import dev.octet.trainer.autodiff.Ties.Tie;
-import dev.octet.trainer.check.Golden;
 import dev.octet.trainer.check.GoldenDifference;
-import dev.octet.trainer.check.GradientCheck;
 import dev.octet.trainer.config.LossConfig;
-import dev.octet.trainer.data.Feed;
-import dev.octet.trainer.device.Device;
-import dev.octet.trainer.device.cpu.CpuDevice;
-import dev.octet.trainer.device.reference.ReferenceDevice;
-import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.loss.LossGraph;
-import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Program;
 import java.io.IOException;
-import java.nio.file.Path;
-import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -34,14 +15,11 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import org.apache.commons.cli.Option;
-import org.jspecify.annotations.Nullable;
 
 /** {@code octet gradient MODEL --golden FILE}: outputs and gradients of a graph beside expected ones. */
 final class GradientCommand implements Command {
-    private static final double USUAL_TOLERANCE = 1e-5;
-    private static final String LABELS = "labels";
-    /** Label of positions that do not count, in torch and transformers. */
-    private static final long IGNORED = -100;
+    private static final Map<String, DeviceName> DEVICES =
+            Map.of("cpu", DeviceName.CPU, "reference", new DeviceName("reference"));
 
     private static final PathOption GOLDEN = PathOption.read(
             "golden",
@@ -113,74 +91,42 @@ final class GradientCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        double tolerance = arguments.number(TOLERANCE, 0, 1e6).orElse(USUAL_TOLERANCE);
-        Optional<LossConfig> loss = loss(arguments);
+        double tolerance = arguments.number(TOLERANCE, 0, 1e6).orElse(Gradient.Request.TOLERANCE);
+        Optional<Gradient.Loss> loss = loss(arguments);
         Map<String, String> renamed = renamed(arguments);
-        Path goldenPath = arguments.requiredPath(GOLDEN);
-        try (Device device = device(arguments);
-                ModelSource model = ModelSource.open(arguments.operand(0));
-                ModelFile file = ModelFile.open(goldenPath)) {
-            Golden read = Golden.of(file.model().tensors(), goldenPath.toString());
-            try (Converter converter = model.converter()) {
-                GraphModel canonical = converter.canonical();
-                Golden golden = read.withInputs(
-                        Feed.withTokenTypes(read.inputs(), canonical.graph().inputs()));
-                List<Tie> ties = Ties.find(canonical.graph());
-                boolean tie = arguments.has(TIE);
-                GradientCheck check = check(tie ? Ties.restore(canonical, ties) : canonical, golden, loss, renamed);
-                List<GoldenDifference> all = check.run(device).stream()
-                        .sorted(Comparator.comparingDouble(GoldenDifference::error)
-                                .reversed()
-                                .thenComparing(GoldenDifference::tensor))
-                        .toList();
-                Program program = check.program();
-                Answer answer = new Answer(
-                        model.path().toString(),
-                        goldenPath.toString(),
-                        device.name(),
-                        tolerance,
-                        all.getFirst().error() <= tolerance,
-                        program.steps().size(),
-                        MemoryPlan.of(program).arenaBytes(),
-                        program.digest(),
-                        tie ? List.of() : ties,
-                        all);
-                print(answer, arguments, screen, program);
-                return answer.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
-            }
-        }
+        Gradient.Request request = new Gradient.Request(
+                arguments.operand(0),
+                arguments.requiredPath(GOLDEN),
+                tolerance,
+                loss,
+                renamed,
+                arguments.has(TIE) ? Gradient.Twins.TIED : Gradient.Twins.APART,
+                arguments.choice(DEVICE, DEVICES, DeviceName.CPU));
+        Gradient.Result result = Gradient.run(request, arguments.job(TaskListener.NONE));
+        Answer answer = new Answer(
+                result.model(),
+                result.golden(),
+                result.device(),
+                tolerance,
+                result.passed(),
+                result.program().steps().size(),
+                result.arenaBytes(),
+                result.program().digest(),
+                result.untied(),
+                result.differences());
+        print(answer, arguments, screen, result.program());
+        return answer.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
     }
 
-    private static GradientCheck check(
-            GraphModel model, Golden golden, Optional<LossConfig> loss, Map<String, String> renamed) {
-        Map<String, Shape> shapes = new TreeMap<>();
-        golden.inputs().forEach((name, t) -> shapes.put(name, t.shape()));
-        GraphModel concrete = TrainingGraph.of(model, Programs.sizes(model.graph(), shapes), new PassLog());
-        if (loss.isEmpty()) {
-            return new GradientCheck(concrete, null, golden, renamed);
-        }
-        LossGraph graph = LossGraph.of(concrete, loss.get(), labels(golden));
-        return new GradientCheck(graph.model(), graph.loss(), golden, renamed);
-    }
-
-    private static OperandType labels(Golden golden) {
-        Tensor labels = golden.inputs().get(LABELS);
-        if (labels == null) {
-            throw new InvalidOptionException(
-                    "--loss needs in." + LABELS, "the golden file", "add the labels, or leave --loss out");
-        }
-        return new OperandType(labels.dtype(), labels.shape());
-    }
-
-    private static Optional<LossConfig> loss(Arguments arguments) {
+    private static Optional<Gradient.Loss> loss(Arguments arguments) {
         Map<String, LossConfig.Type> types = new LinkedHashMap<>();
         for (LossConfig.Type t : LossConfig.Type.values()) {
             types.put(t.name().toLowerCase(Locale.ROOT).replace('_', '-'), t);
         }
-        LossConfig.@Nullable Type type =
-                arguments.has(LOSS) ? arguments.choice(LOSS, types, LossConfig.Type.CROSS_ENTROPY) : null;
-        return Optional.ofNullable(type)
-                .map(t -> new LossConfig(t, arguments.text(OUTPUT), LABELS, IGNORED, Optional.empty()));
+        return arguments.has(LOSS)
+                ? Optional.of(new Gradient.Loss(
+                        arguments.choice(LOSS, types, LossConfig.Type.CROSS_ENTROPY), arguments.text(OUTPUT)))
+                : Optional.empty();
     }
 
     private static Map<String, String> renamed(Arguments arguments) {
@@ -193,13 +139,6 @@ final class GradientCommand implements Command {
             renamed.put(pair.substring(0, equals), pair.substring(equals + 1));
         }
         return renamed;
-    }
-
-    private static Device device(Arguments arguments) {
-        return switch (arguments.choice(DEVICE, Map.of("cpu", "cpu", "reference", "reference"), "cpu")) {
-            case "reference" -> new ReferenceDevice();
-            default -> CpuDevice.of(arguments.threads());
-        };
     }
 
     private static void print(Answer answer, Arguments arguments, Screen screen, Program program) {

@@ -1,28 +1,15 @@
 package dev.octet.cli;
 
+import dev.octet.pipeline.Inspect;
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
-import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.Converter;
-import dev.octet.converter.ModelSource;
 import dev.octet.converter.inspect.Inspection;
-import dev.octet.formats.ModelFile;
-import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.error.MalformedModelException;
-import dev.octet.formats.error.UnsupportedModelException;
-import dev.octet.formats.graph.GraphModel;
-import dev.octet.formats.tensor.Tensor;
-import dev.octet.trainer.autodiff.Parameter;
-import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.device.cuda.GpuReport;
 import dev.octet.trainer.device.cuda.Gpus;
 import java.io.IOException;
-import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
 import org.apache.commons.cli.Option;
 import org.jspecify.annotations.Nullable;
 
@@ -34,31 +21,15 @@ final class InspectCommand implements Command {
     private static final Option DEVICE =
             Flags.flag("device", "instead of a model: the GPUs and what was found of CUDA, for train --device cuda");
 
-    /**
-     * What {@code --json} prints: the facts, and what training may change.
-     *
-     * @param architecture class of transformers whose graph it is; null unless it follows from a configuration
-     * @param withoutGraph why no graph was made of it; null when one was
-     * @param parameters of the canonical graph; empty without a graph
-     * @param ties those of them that have the same elements
-     */
+    /** What {@code --json} prints: the facts, and what training may change. */
     record Answer(
             @JsonUnwrapped Inspection facts,
             @Nullable String architecture,
             @Nullable String withoutGraph,
-            List<ParameterFact> parameters,
-            List<Ties.Tie> ties) {}
-
-    /** One parameter: {@code use} is weight, bias, embedding, norm or token. */
-    record ParameterFact(String name, String dtype, List<Long> shape, long elements, String use) {
-        static ParameterFact of(Parameter p) {
-            Tensor t = p.tensor();
-            return new ParameterFact(
-                    p.name(),
-                    t.dtype().name(),
-                    Arrays.stream(t.shape().toArray()).boxed().toList(),
-                    t.shape().elementCount(),
-                    p.use().text());
+            List<Inspect.ParameterFact> parameters,
+            List<Ties.Tie> ties) {
+        static Answer of(Inspect.Result r) {
+            return new Answer(r.facts(), r.architecture(), r.withoutGraph(), r.parameters(), r.ties());
         }
     }
 
@@ -107,57 +78,8 @@ final class InspectCommand implements Command {
             screen.out().print(arguments.has(Flags.JSON) ? GpuPage.json(report) : GpuPage.text(report));
             return ExitCode.OK;
         }
-        Path path = arguments.operand(0);
-        try (ModelFile file = ModelFile.open(path)) {
-            print(answer(path, file), arguments, screen);
-        }
+        print(Answer.of(Inspect.run(arguments.operand(0))), arguments, screen);
         return ExitCode.OK;
-    }
-
-    /** A model that cannot be imported is still worth looking at. */
-    private static Answer answer(Path path, ModelFile file) throws IOException {
-        Optional<GraphModel> own = file.model().graph();
-        if (own.isEmpty() && !Checkpoint.isCheckpoint(path)) {
-            return new Answer(Inspection.of(file, own, Optional.empty()), null, null, List.of(), List.of());
-        }
-        if (isQuantized(path, own)) {
-            return withoutGraph(file, "the weights are quantised; they are dequantised where the graph is needed");
-        }
-        try (ModelSource source = ModelSource.open(path)) {
-            Optional<GraphModel> graph = source.model().graph();
-            if (graph.isEmpty()) {
-                return withoutGraph(file, "there is no config.json beside the tensors");
-            }
-            try (Converter converter = source.converter()) {
-                GraphModel canonical = converter.canonical();
-                return new Answer(
-                        Inspection.of(file, graph, Optional.of(canonical)),
-                        source.huggingFace()
-                                .map(ModelSource.HuggingFace::modelClass)
-                                .orElse(null),
-                        null,
-                        Parameters.of(canonical.graph()).all().stream()
-                                .map(ParameterFact::of)
-                                .toList(),
-                        Ties.find(canonical.graph()));
-            }
-        } catch (UnsupportedModelException | MalformedModelException e) {
-            return withoutGraph(file, e.what());
-        }
-    }
-
-    private static boolean isQuantized(Path path, Optional<GraphModel> own) throws IOException {
-        if (own.isPresent()) {
-            return false;
-        }
-        try (CheckpointConverter checkpoint = CheckpointConverter.open(path)) {
-            return !checkpoint.stored().weights().isEmpty();
-        }
-    }
-
-    private static Answer withoutGraph(ModelFile file, String reason) throws IOException {
-        return new Answer(
-                Inspection.of(file, file.model().graph(), Optional.empty()), null, reason, List.of(), List.of());
     }
 
     private static void print(Answer answer, Arguments arguments, Screen screen) {
@@ -166,11 +88,11 @@ final class InspectCommand implements Command {
 
     /** Their number, and the list when it is asked for. */
     private static String parameters(Answer answer, boolean listed) {
-        List<ParameterFact> all = answer.parameters();
+        List<Inspect.ParameterFact> all = answer.parameters();
         if (all.isEmpty()) {
             return "";
         }
-        long elements = all.stream().mapToLong(ParameterFact::elements).sum();
+        long elements = all.stream().mapToLong(Inspect.ParameterFact::elements).sum();
         StringBuilder text = new StringBuilder("\nparameters\n  ")
                 .append(all.size())
                 .append(" that training may change, ")

@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.pipeline.TaskListener;
 import java.io.PrintStream;
 import java.util.Locale;
 import java.util.Map;
@@ -11,7 +12,7 @@ import me.tongfei.progressbar.ProgressBarStyle;
 import org.jspecify.annotations.Nullable;
 
 /** Shows on standard error how far long work is. Not for use by several threads at once; closing ends what is on screen. */
-final class Progress implements AutoCloseable {
+final class Progress implements TaskListener, AutoCloseable {
     private static final long PLAIN_EVERY_NANOS = TimeUnit.SECONDS.toNanos(3);
     private static final long JSON_EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
@@ -38,7 +39,8 @@ final class Progress implements AutoCloseable {
      * @param total all steps; 0 or less when not known
      * @param unit what a step is, as "samples"
      */
-    void update(String name, long done, long total, String unit) {
+    @Override
+    public void progress(String name, long done, long total, String unit) {
         if (style == ProgressStyle.NONE) {
             return;
         }

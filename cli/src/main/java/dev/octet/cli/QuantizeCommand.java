@@ -1,48 +1,32 @@
 package dev.octet.cli;
 
-import dev.octet.converter.Conversion;
-import dev.octet.converter.ConversionOptions;
-import dev.octet.converter.ConversionReport;
-import dev.octet.converter.Converter;
-import dev.octet.converter.ModelSource;
-import dev.octet.converter.data.Dataset;
-import dev.octet.converter.data.InputSpec;
-import dev.octet.converter.evaluate.EvaluationOptions;
-import dev.octet.converter.inspect.Inspection;
-import dev.octet.converter.lower.OnnxTarget;
-import dev.octet.converter.plan.LayerResult;
-import dev.octet.converter.plan.Plan;
-import dev.octet.converter.report.HtmlReport;
-import dev.octet.converter.report.ReportData;
-import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.pipeline.CheckpointOutcome;
+import dev.octet.pipeline.LayerCount;
+import dev.octet.pipeline.Quantize;
+import dev.octet.pipeline.Target;
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
-import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
-import dev.octet.quant.statistics.Statistics;
-import dev.octet.quant.statistics.StatisticsFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.commons.cli.Option;
-import org.jspecify.annotations.Nullable;
 
 /** {@code octet quantize MODEL -o OUT}: the main job. */
 final class QuantizeCommand implements Command {
     private static final int KEPT_SHOWN = 20;
 
     private static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.GRAPH, Recipe::name);
-    private static final Map<String, OnnxTarget> TARGETS =
-            Flags.byName(Arrays.asList(OnnxTarget.values()), OnnxTarget::label);
+    private static final Map<String, Target.Graph> TARGETS = Flags.byName(Target.GRAPHS, Target::label);
+    private static final Map<String, Quantize.Rounding> ROUNDINGS =
+            Map.of("gptq", Quantize.Rounding.GPTQ, "nearest", Quantize.Rounding.NEAREST);
+    private static final Map<String, Boolean> KV_CACHES = Map.of("none", false, "fp8", true);
 
     private static final Option RECIPE = Flags.value(
             "recipe",
@@ -57,8 +41,8 @@ final class QuantizeCommand implements Command {
     private static final Option TARGET = Flags.value(
             "target",
             "NAME",
-            "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: " + OnnxTarget.ONNXRUNTIME.label()
-                    + "); checkpoints: " + String.join(", ", CheckpointFlags.LAYOUTS.keySet())
+            "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: " + Target.GRAPHS.getFirst().label()
+                    + "); checkpoints: " + String.join(", ", CheckpointFlags.TARGETS.keySet())
                     + " (default: compressed-tensors, for fp8-block fp8)");
     private static final Option ROUNDING = Flags.value(
             "rounding",
@@ -68,22 +52,28 @@ final class QuantizeCommand implements Command {
     private static final PathOption REPORT =
             PathOption.written("report", "FILE.html", "write a report (default: none)");
 
-    /** What {@code --json} prints. */
-    record Answer(
-            String model,
-            String output,
-            @Nullable String report,
-            String recipe,
-            String target,
-            @Nullable String calibrator,
-            long samples,
-            List<LayerCount> layers,
-            List<LayerCount.Kept> kept,
-            long originalBytes,
-            long convertedBytes,
-            double weightSqnrDbMin,
-            double seconds,
-            boolean dryRun) {}
+    private static final Option KEEP_SCALES = Flags.flag(
+            "keep-scales",
+            "checkpoints: use the scales again that 'octet dequantize --keep-scales' kept beside the model");
+    private static final Option KV_CACHE = Flags.value(
+            "kv-cache",
+            "none|fp8",
+            "checkpoints, with --statistics: write scales of the KV cache, which engines then keep in FP8 (default:"
+                    + " none)");
+
+    /** Those that only checkpoints have a use for. */
+    private static final List<Option> CHECKPOINT_ONLY = List.of(
+            CheckpointFlags.ONLY,
+            CheckpointFlags.INCLUDE,
+            CheckpointFlags.SCALE_FORMAT,
+            CheckpointFlags.SCALE_TYPE,
+            CheckpointFlags.ALLOW_NONFINITE,
+            CheckpointFlags.EXACT_ONLY,
+            KEEP_SCALES,
+            KV_CACHE);
+
+    /** Those that only graphs have a use for. */
+    private static final List<Option> GRAPH_ONLY = List.of(DataFlags.CALIBRATION, ROUNDING, REPORT);
 
     @Override
     public String name() {
@@ -105,7 +95,7 @@ final class QuantizeCommand implements Command {
         List<Option> options = new ArrayList<>(List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
         options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, CheckpointFlags.KEEP, REPORT));
-        options.addAll(QuantizeCheckpoint.OPTIONS);
+        options.addAll(CHECKPOINT_ONLY);
         options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
         return options;
     }
@@ -125,180 +115,80 @@ final class QuantizeCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        long start = System.nanoTime();
         Path model = arguments.operand(0);
         boolean graph = TARGETS.containsKey(arguments.text(TARGET).orElse(""));
-        if (Files.exists(model) && !graph && Checkpoint.isCheckpoint(model)) {
-            return QuantizeCheckpoint.run(
-                    arguments,
-                    screen,
-                    new Choices(
-                            RECIPE, TARGET, STATISTICS, CALIBRATOR, List.of(DataFlags.CALIBRATION, ROUNDING, REPORT)));
-        }
-        arguments.refuse(
-                QuantizeCheckpoint.OPTIONS, "is for checkpoint layouts", "leave it out: an ONNX model is written");
-        Path output = arguments.outputFile();
-        Optional<Path> report = arguments.outputFile(REPORT);
-        Recipe recipe = arguments.choice(RECIPE, RECIPES, Recipes.FP8);
-        ConversionOptions options = ConversionOptions.defaults()
-                .withTarget(arguments.choice(TARGET, TARGETS, OnnxTarget.ONNXRUNTIME))
-                .withCalibrator(
-                        arguments.text(CALIBRATOR).map(Calibrator::parse).orElse(new Absmax()))
-                .withThreads(arguments.threads());
-        List<Pattern> keep = CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP);
-        boolean compensated = compensated(arguments);
-        try (ModelSource source = ModelSource.open(model);
-                Converter converter = source.converter()) {
-            Plan plan = converter.plan(recipe, keep);
-            long originalBytes = Inspection.fileBytes(model);
-            if (arguments.has(Flags.DRY_RUN)) {
-                print(answer(arguments, plan, options, null, List.of(), originalBytes, 0, start), arguments, screen);
-                return ExitCode.OK;
+        try (Progress progress = arguments.progress(screen)) {
+            if (Files.exists(model) && !graph && Checkpoint.isCheckpoint(model)) {
+                arguments.refuse(
+                        GRAPH_ONLY,
+                        "needs a model with a graph; a checkpoint has only tensors",
+                        "leave it out, or give an .onnx file");
+                CheckpointOutcome outcome = Quantize.run(ofCheckpoint(arguments), arguments.job(progress));
+                progress.end();
+                new CheckpointPage(outcome).print(arguments, screen);
+            } else {
+                arguments.refuse(
+                        CHECKPOINT_ONLY, "is for checkpoint layouts", "leave it out: an ONNX model is written");
+                Quantize.GraphResult result = Quantize.run(ofGraph(arguments), arguments.job(progress));
+                progress.end();
+                print(result, arguments, screen);
             }
-            List<ReportData.Timing> timings = new ArrayList<>();
-            timings.add(new ReportData.Timing("import", seconds(start)));
-            long calibrating = System.nanoTime();
-            Statistics statistics =
-                    recipe.needsStatistics() ? statistics(arguments, converter, plan, model, screen) : null;
-            timings.add(new ReportData.Timing("calibrate", seconds(calibrating)));
-            long converting = System.nanoTime();
-            Conversion converted = converter.convert(
-                    plan,
-                    statistics,
-                    compensated ? options.withMoments(moments(arguments, converter, plan, model, screen)) : options);
-            timings.add(new ReportData.Timing("convert", seconds(converting)));
-            long comparing = System.nanoTime();
-            Conversion conversion = measured(arguments, converter, converted, model, screen);
-            timings.add(new ReportData.Timing("compare layers", seconds(comparing)));
-            long writing = System.nanoTime();
-            conversion.save(output);
-            timings.add(new ReportData.Timing("write", seconds(writing)));
-            long convertedBytes = Files.size(output);
-            if (report.isPresent()) {
-                HtmlReport.write(
-                        ConversionReport.of(
-                                conversion,
-                                String.valueOf(model.getFileName()),
-                                options.calibrator().text(),
-                                originalBytes,
-                                convertedBytes,
-                                statistics,
-                                timings),
-                        report.get());
-            }
-            print(
-                    answer(
-                            arguments,
-                            conversion.plan(),
-                            options,
-                            statistics,
-                            conversion.layers(),
-                            originalBytes,
-                            convertedBytes,
-                            start),
-                    arguments,
-                    screen);
         }
         return ExitCode.OK;
     }
 
-    /**
-     * Options whose meaning depends on the kind of model.
-     *
-     * @param graphOnly those that a checkpoint has no use for
-     */
-    record Choices(Option recipe, Option target, PathOption statistics, Option calibrator, List<Option> graphOnly) {}
-
-    private static @Nullable Statistics statistics(
-            Arguments arguments, Converter converter, Plan plan, Path model, Screen screen) throws IOException {
-        Optional<Path> file = arguments.path(STATISTICS);
+    private static Quantize.GraphRequest ofGraph(Arguments arguments) {
+        Quantize.GraphRequest request = Quantize.GraphRequest.of(arguments.operand(0), arguments.outputFile());
+        Optional<Path> report = arguments.outputFile(REPORT);
+        if (report.isPresent()) {
+            request = request.withReport(report.get());
+        }
+        request = request.withRecipe(arguments.choice(RECIPE, RECIPES, request.recipe()))
+                .withTarget(arguments.choice(TARGET, TARGETS, request.target()))
+                .withCalibrator(calibrator(arguments, request.calibrator()))
+                .keeping(CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP));
         Optional<Path> data = arguments.path(DataFlags.CALIBRATION);
-        if (file.isPresent() && data.isPresent()) {
-            throw arguments.usage("--statistics and --calibration are both given", "give one of them");
+        if (data.isPresent()) {
+            request = request.withSamples(DataFlags.source(arguments, data.get()));
         }
-        if (file.isPresent()) {
-            return StatisticsFile.read(file.get());
+        Optional<Path> statistics = arguments.path(STATISTICS);
+        if (statistics.isPresent()) {
+            request = request.withStatistics(statistics.get());
         }
-        if (data.isEmpty()) {
-            throw arguments.usage(
-                    "recipe " + plan.recipe().name() + " needs the activations' statistics",
-                    "give --calibration FILE or --statistics FILE, or --recipe fp8-weight-only, which needs neither");
-        }
-        try (Dataset samples = DataFlags.open(arguments, data.get(), model, InputSpec.of(converter.source()));
-                Progress progress = arguments.progress(screen)) {
-            CalibrationOptions options = CalibrationOptions.defaults()
-                    .withThreads(arguments.threads())
-                    .withProgress((done, total) -> progress.update("calibrating", done, total, "samples"));
-            return converter.calibrate(plan, samples, OpenedModel.digest(model), options);
-        }
+        return arguments.has(ROUNDING)
+                ? request.withRounding(arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST))
+                : request;
     }
 
-    private static boolean compensated(Arguments arguments) {
-        boolean data = arguments.path(DataFlags.CALIBRATION).isPresent();
-        boolean asked = arguments.choice(ROUNDING, Map.of("gptq", true, "nearest", false), data);
-        if (asked && !data) {
-            throw arguments.usage(
-                    "--rounding gptq needs samples", "give --calibration FILE, or take --rounding nearest");
+    private static Quantize.CheckpointRequest ofCheckpoint(Arguments arguments) {
+        Path output = arguments.requiredPath(Flags.OUTPUT);
+        Recipe recipe = arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC);
+        Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(arguments.operand(0), output, recipe);
+        request = request.withTarget(arguments.choice(TARGET, CheckpointFlags.TARGETS, request.target()))
+                .withSelection(CheckpointFlags.selection(arguments))
+                .withLayout(CheckpointFlags.layoutOptions(arguments))
+                .withCalibrator(calibrator(arguments, request.calibrator()));
+        Optional<Path> statistics = arguments.path(STATISTICS);
+        if (statistics.isPresent()) {
+            request = request.withStatistics(statistics.get());
         }
-        return asked;
+        if (arguments.choice(KV_CACHE, KV_CACHES, false)) {
+            request = request.with(Quantize.Choice.KV_CACHE);
+        }
+        if (arguments.has(CheckpointFlags.ALLOW_NONFINITE)) {
+            request = request.with(Quantize.Choice.ALLOW_NONFINITE);
+        }
+        if (arguments.has(KEEP_SCALES)) {
+            request = request.with(Quantize.Choice.KEEP_SCALES);
+        }
+        return arguments.has(CheckpointFlags.EXACT_ONLY) ? request.with(Quantize.Choice.EXACT_ONLY) : request;
     }
 
-    private static Map<String, SecondMoment> moments(
-            Arguments arguments, Converter converter, Plan plan, Path model, Screen screen) throws IOException {
-        Path data = arguments.requiredPath(DataFlags.CALIBRATION);
-        try (Dataset samples = DataFlags.open(arguments, data, model, InputSpec.of(converter.source()));
-                Progress progress = arguments.progress(screen)) {
-            CalibrationOptions options = CalibrationOptions.defaults()
-                    .withThreads(arguments.threads())
-                    .withProgress((done, total) -> progress.update("measuring for rounding", done, total, "samples"));
-            return converter.moments(plan, samples, options);
-        }
+    private static Calibrator calibrator(Arguments arguments, Calibrator usual) {
+        return arguments.text(CALIBRATOR).map(Calibrator::parse).orElse(usual);
     }
 
-    /** The conversion with its layers compared on some of the calibration data; as it was when there is none. */
-    private static Conversion measured(
-            Arguments arguments, Converter converter, Conversion conversion, Path model, Screen screen)
-            throws IOException {
-        Optional<Path> data = arguments.path(DataFlags.CALIBRATION);
-        if (data.isEmpty()) {
-            return conversion;
-        }
-        try (Dataset samples = DataFlags.open(arguments, data.get(), model, InputSpec.of(converter.source()));
-                Progress progress = arguments.progress(screen)) {
-            EvaluationOptions options = EvaluationOptions.defaults()
-                    .withThreads(arguments.threads())
-                    .withProgress((done, total) -> progress.update("comparing layers", done, total, "samples"));
-            return converter.measure(conversion, samples, options);
-        }
-    }
-
-    private static Answer answer(
-            Arguments arguments,
-            Plan plan,
-            ConversionOptions options,
-            @Nullable Statistics statistics,
-            List<LayerResult> layers,
-            long originalBytes,
-            long convertedBytes,
-            long start) {
-        return new Answer(
-                arguments.operand(0).toString(),
-                arguments.requiredPath(Flags.OUTPUT).toString(),
-                arguments.text(REPORT).orElse(null),
-                plan.recipe().name(),
-                options.target().label(),
-                plan.recipe().needsStatistics() ? options.calibrator().text() : null,
-                statistics == null ? 0 : statistics.samplesDone(),
-                LayerCount.of(plan),
-                LayerCount.kept(plan),
-                originalBytes,
-                convertedBytes,
-                layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
-                seconds(start),
-                arguments.has(Flags.DRY_RUN));
-    }
-
-    private static void print(Answer answer, Arguments arguments, Screen screen) {
+    private static void print(Quantize.GraphResult answer, Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
             screen.out().println(Json.page(answer));
             return;
@@ -335,9 +225,5 @@ final class QuantizeCommand implements Command {
         if (kept.size() > KEPT_SHOWN) {
             screen.out().println("  and " + (kept.size() - KEPT_SHOWN) + " more (--json lists all)");
         }
-    }
-
-    private static double seconds(long startNanos) {
-        return (System.nanoTime() - startNanos) / 1e9;
     }
 }

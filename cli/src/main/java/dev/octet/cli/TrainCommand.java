@@ -1,31 +1,14 @@
 package dev.octet.cli;
 
-import dev.octet.formats.graph.GraphModel;
-import dev.octet.trainer.RunOptions;
-import dev.octet.trainer.Trainer;
-import dev.octet.trainer.TrainingParts;
-import dev.octet.trainer.config.LossConfig;
-import dev.octet.trainer.config.TrainingConfig;
-import dev.octet.trainer.data.Feed;
-import dev.octet.trainer.data.Samples;
-import dev.octet.trainer.device.Device;
-import dev.octet.trainer.device.cpu.CpuDevice;
-import dev.octet.trainer.device.cuda.CudaDevice;
-import dev.octet.trainer.device.cuda.Gpus;
-import dev.octet.trainer.device.reference.ReferenceDevice;
-import dev.octet.trainer.hook.Interruption;
-import dev.octet.trainer.hook.RunEnd;
-import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.pipeline.DeviceName;
+import dev.octet.pipeline.Job;
+import dev.octet.pipeline.TaskListener;
+import dev.octet.pipeline.Train;
+import dev.octet.pipeline.run.RunFolder;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
-import java.util.Optional;
-import java.util.TreeMap;
-import java.util.concurrent.CountDownLatch;
 import org.apache.commons.cli.Option;
-import org.jspecify.annotations.Nullable;
 
 /** {@code octet train MODEL --config C.yaml -o RUN}: continues training. */
 final class TrainCommand implements Command {
@@ -69,8 +52,7 @@ final class TrainCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        Path model = arguments.operand(0);
-        Path configFile = arguments
+        Path config = arguments
                 .path(CONFIG)
                 .orElseThrow(
                         () -> arguments.usage("missing --config FILE", "docs/training.md shows one to start from"));
@@ -78,124 +60,29 @@ final class TrainCommand implements Command {
         if (arguments.has(FROM_STEP) && !arguments.has(RESUME)) {
             throw arguments.usage("--from-step without --resume", "add --resume");
         }
-        TrainingConfig config = TrainingConfig.read(configFile);
-        RunFolder.requireApart(arguments.paths(), folder, configFile, config, arguments.has(RESUME));
-        try (OpenedModel student = OpenedModel.of(model);
-                Device device = device(arguments);
-                @Nullable OpenedModel teacher = openTeacher(config);
-                Samples train = samples(config.data().train(), config, student.canonical(), model);
-                @Nullable
-                        Samples eval = config.data().eval().isPresent()
-                                ? samples(config.data().eval().get(), config, student.canonical(), model)
-                                : null) {
-            TrainingParts parts = new TrainingParts(
-                    config,
-                    student.source(),
-                    Optional.ofNullable(teacher).map(OpenedModel::source),
-                    train,
-                    Optional.ofNullable(eval),
-                    digests(model, config));
-            try (Trainer trainer = Trainer.of(parts, device)) {
-                TrainPage page = new TrainPage(arguments, screen, model, configFile, folder, config);
-                page.data(train, eval);
-                RunOptions options = options(arguments, page, configFile);
-                return arguments.has(Flags.DRY_RUN)
-                        ? dryRun(trainer, page, folder, options)
-                        : run(trainer, page, folder, options);
-            }
+        Train.Request request = Train.Request.of(arguments.operand(0), config, folder)
+                .withSteps(arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE))
+                .withDevice(device(arguments));
+        if (arguments.has(RESUME)) {
+            request = request.resumingFrom(arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE));
+        }
+        Job job = arguments.job(TaskListener.NONE);
+        if (arguments.has(Flags.DRY_RUN)) {
+            Train.Planned planned = Train.plan(request, job);
+            TrainPage.of(planned.setup(), arguments, screen).plan(planned.plan(), planned.firstStep());
+            return ExitCode.OK;
+        }
+        try (TrainSession session = new TrainSession(setup -> TrainPage.of(setup, arguments, screen))) {
+            return session.end(Train.run(request, session, job));
         }
     }
 
-    private static ExitCode dryRun(Trainer trainer, TrainPage page, Path folder, RunOptions options)
-            throws IOException {
-        long first = trainer.firstStep(folder, options);
-        page.plan(trainer.plan(), first);
-        return ExitCode.OK;
-    }
-
-    private static RunOptions options(Arguments arguments, TrainPage page, Path configFile) {
-        return new RunOptions(
-                arguments.has(RESUME),
-                arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE),
-                arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE),
-                List.of(page, new RunFolder.SavedConfig(configFile)),
-                Map.of(
-                        "command",
-                        page.command(),
-                        "threads",
-                        String.valueOf(arguments.threads()),
-                        RunFolder.MODEL,
-                        arguments.operand(0).toAbsolutePath().toString(),
-                        RunFolder.CONFIG_FOLDER,
-                        RunFolder.parent(configFile).toString()));
-    }
-
-    private static ExitCode run(Trainer trainer, TrainPage page, Path folder, RunOptions options) throws IOException {
-        InterruptibleRun run = new InterruptibleRun(new Interruption(), new CountDownLatch(1));
-        Ending.begin(run);
-        try {
-            List<TrainingHook> hooks = new ArrayList<>(options.hooks());
-            hooks.addFirst(run.interruption());
-            RunEnd end = trainer.run(folder, options.withHooks(hooks));
-            page.end(end);
-            return switch (end.reason()) {
-                case COMPLETED, INTERRUPTED -> ExitCode.OK;
-                case DIVERGED, NON_FINITE, FAILED -> ExitCode.CHECK_FAILED;
-            };
-        } finally {
-            run.ended().countDown();
-            Ending.end(run);
+    /** The device that a command line names. */
+    static DeviceName device(Arguments arguments) {
+        String name = arguments.text(DEVICE).orElse(DeviceName.CPU.text());
+        if (!DeviceName.isValid(name)) {
+            throw arguments.usage("unknown device '" + name + "'", "valid: cpu, cuda, cuda:N, reference");
         }
-    }
-
-    static Device device(Arguments arguments) {
-        String name = arguments.text(DEVICE).orElse("cpu");
-        return switch (name) {
-            case "cpu" -> CpuDevice.of(arguments.threads());
-            case "reference" -> new ReferenceDevice();
-            default -> {
-                if (name.matches("cuda(:\\d{1,4})?")) {
-                    int ordinal = name.contains(":") ? Integer.parseInt(name.substring(name.indexOf(':') + 1)) : 0;
-                    yield new CudaDevice(Gpus.find(ordinal).orThrow());
-                }
-                throw arguments.usage("unknown device '" + name + "'", "valid: cpu, cuda, cuda:N, reference");
-            }
-        };
-    }
-
-    private static @Nullable OpenedModel openTeacher(TrainingConfig config) throws IOException {
-        Optional<LossConfig.Distillation> distillation = config.loss().distillation();
-        return distillation.isPresent() ? OpenedModel.of(distillation.get().teacher()) : null;
-    }
-
-    private static Samples samples(Path file, TrainingConfig config, GraphModel model, Path modelFile)
-            throws IOException {
-        LossConfig loss = config.loss();
-        Optional<String> labels = loss.readsLabels() ? Optional.of(loss.labels()) : Optional.empty();
-        return DatasetTexts.samples(file, config.data(), Feed.of(model, labels, loss.ignoreIndex()), modelFile);
-    }
-
-    private static Map<String, String> digests(Path model, TrainingConfig config) throws IOException {
-        Map<String, String> digests = new TreeMap<>();
-        digests.put("model", OpenedModel.digest(model));
-        if (config.loss().distillation().isPresent()) {
-            digests.put(
-                    "teacher",
-                    OpenedModel.digest(config.loss().distillation().get().teacher()));
-        }
-        return digests;
-    }
-
-    /** A run that ends after the step that is being done, or at once when it has not begun. */
-    private record InterruptibleRun(Interruption interruption, CountDownLatch ended) implements Ending.Work {
-        @Override
-        public String ask() {
-            return interruption.ask() ? "the run ends after this step, with a checkpoint" : "";
-        }
-
-        @Override
-        public void await() throws InterruptedException {
-            ended.await();
-        }
+        return new DeviceName(name);
     }
 }

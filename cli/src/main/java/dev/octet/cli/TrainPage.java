@@ -1,7 +1,8 @@
 package dev.octet.cli;
 
+import dev.octet.pipeline.Train;
+import dev.octet.pipeline.run.ShellWord;
 import dev.octet.trainer.config.TrainingConfig;
-import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Fp8Warning;
@@ -33,15 +34,15 @@ final class TrainPage implements TrainingHook {
     /** Tensors in the table of FP8 health. */
     private static final int WORST_TENSORS = 5;
 
-    private final Arguments arguments;
     private final Screen screen;
     private final ProgressStyle style;
+    private final Form form;
+    private final int threads;
+    private final Train.Request request;
     private final Path model;
-    private final Path configFile;
     private final Path folder;
     private final TrainingConfig config;
-
-    private String data = "";
+    private final String data;
     private long firstStep = 1;
     private long lastStep = 1;
     private long startNanos;
@@ -132,43 +133,58 @@ final class TrainPage implements TrainingHook {
             long firstStep,
             List<String> notes) {}
 
-    TrainPage(Arguments arguments, Screen screen, Path model, Path configFile, Path folder, TrainingConfig config) {
-        this.arguments = arguments;
+    /** How answers look. */
+    enum Form {
+        /** For people. */
+        TEXT,
+        /** For programs. */
+        JSON
+    }
+
+    private TrainPage(Train.Setup setup, Screen screen, ProgressStyle style, Form form, int threads) {
         this.screen = screen;
-        this.style = arguments.progressStyle(screen);
-        this.model = model;
-        this.configFile = configFile;
-        this.folder = folder;
-        this.config = config;
+        this.style = style;
+        this.form = form;
+        this.threads = threads;
+        this.request = setup.request();
+        this.model = request.model();
+        this.folder = request.folder();
+        this.config = setup.config();
+        this.data = data(setup);
     }
 
-    void data(Samples train, @Nullable Samples eval) {
-        long perEpoch = train.count() / config.batchSize();
-        data = train.name() + ", " + train.count() + " samples, " + perEpoch + " batches of " + config.batchSize()
-                + " an epoch" + (eval == null ? "" : "; evaluated on " + eval.name() + ", " + eval.count());
+    /** The page of a command line. */
+    static TrainPage of(Train.Setup setup, Arguments arguments, Screen screen) {
+        Form form = arguments.has(Flags.JSON) ? Form.JSON : Form.TEXT;
+        return new TrainPage(setup, screen, arguments.progressStyle(screen), form, arguments.threads());
     }
 
-    /** The command line that was typed, or one that does the same. */
-    String command() {
-        String device =
-                arguments.text(TrainCommand.DEVICE).map(d -> " --device " + d).orElse("");
-        return "octet train " + word(model) + " --config " + word(configFile) + " -o " + word(folder) + device;
+    /** The page of a run that is part of something bigger: for people, on this screen. */
+    static TrainPage within(Train.Setup setup, Arguments arguments, Screen screen) {
+        ProgressStyle style = arguments.has(Flags.QUIET)
+                ? ProgressStyle.NONE
+                : screen.terminal() ? ProgressStyle.BAR : ProgressStyle.PLAIN;
+        return new TrainPage(setup, screen, style, Form.TEXT, arguments.threads());
     }
 
-    /** A path as a shell reads it back. */
-    private static String word(Path path) {
-        String text = path.toString();
-        return text.matches("[\\w./:+@%=,~\\\\-]+") ? text : "'" + text.replace("'", "'\\''") + "'";
+    private static String data(Train.Setup setup) {
+        int batch = setup.config().batchSize();
+        Train.Data train = setup.train();
+        return train.name() + ", " + train.count() + " samples, " + train.count() / batch + " batches of " + batch
+                + " an epoch"
+                + setup.eval()
+                        .map(e -> "; evaluated on " + e.name() + ", " + e.count())
+                        .orElse("");
     }
 
     private String exportCommand() {
         boolean fromOnnx = model.toString().endsWith(".onnx");
-        return "octet export " + word(folder) + " -o " + word(folder.resolve(fromOnnx ? "model.onnx" : "model"))
+        return "octet export " + ShellWord.of(folder) + " -o " + ShellWord.of(folder.resolve(fromOnnx ? "model.onnx" : "model"))
                 + " --target " + (fromOnnx ? "onnxruntime" : "huggingface");
     }
 
     private String resumeCommand() {
-        return command() + " --resume";
+        return request.commandLine() + " --resume";
     }
 
     private Table table(RunPlan p, long first) {
@@ -200,7 +216,7 @@ final class TrainPage implements TrainingHook {
                         "memory",
                         Table.bytes(p.lastingBytes()) + " weights and their state, " + Table.bytes(p.temporaryBytes())
                                 + " within a step")
-                .row("device", p.device() + ", " + arguments.threads() + " threads, products by " + p.products())
+                .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", goes on after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());
         p.notes().forEach(n -> table.row("note", n));
@@ -253,12 +269,12 @@ final class TrainPage implements TrainingHook {
 
     /** What a run would do, from its first step on. */
     void plan(RunPlan p, long first) {
-        if (arguments.has(Flags.JSON)) {
+        if (form == Form.JSON) {
             screen.out()
                     .println(Json.page(new Planned(
                             model.toString(),
                             p.device(),
-                            arguments.threads(),
+                            threads,
                             p.products(),
                             p.precision(),
                             p.fp8Linears(),
@@ -433,7 +449,7 @@ final class TrainPage implements TrainingHook {
         RunEnd.Totals t = end.totals();
         double seconds = (System.nanoTime() - startNanos) / 1e9;
         boolean goesOn = hasCheckpoint && end.step() < config.steps();
-        if (arguments.has(Flags.JSON)) {
+        if (form == Form.JSON) {
             screen.out()
                     .println(Json.page(new Answer(
                             folder.toString(),

@@ -8,13 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import dev.octet.converter.lower.OnnxTarget;
+import dev.octet.pipeline.Export;
+import dev.octet.pipeline.Job;
+import dev.octet.pipeline.Prove;
+import dev.octet.pipeline.Target;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.trainer.device.Device;
-import dev.octet.trainer.device.cpu.CpuDevice;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -25,7 +26,6 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -150,15 +150,13 @@ class ExportCommandTest {
     @Test
     void a_java_program_exports_and_proves_as_the_verb_does() throws IOException {
         Path output = folder.resolve("m.onnx");
-        try (TrainedRun trained = TrainedRun.open(runs.resolve("delayed"), Optional.empty(), 0);
-                Device device = CpuDevice.of(2)) {
-            Exported file =
-                    trained.export(new ExportTarget.Onnx(OnnxTarget.ONNXRUNTIME), output, ExportOptions.defaults());
-            assertTrue(
-                    trained.prove(file, device, ExportProof.Options.defaults()).passed());
-            assertEquals(3, trained.step());
-            assertEquals(14, file.fp8Layers());
-        }
+        Export.Result exported = Export.run(
+                Export.Request.of(runs.resolve("delayed"), output, Target.GRAPHS.getFirst())
+                        .withProof(Prove.Options.defaults()),
+                Job.defaults().withThreads(2));
+        assertTrue(exported.passed());
+        assertEquals(3, exported.step());
+        assertEquals(14, exported.fp8Layers());
         Path typed = folder.resolve("typed.onnx");
         String run = runs.resolve("delayed").toString();
         CommandLine line = CommandLine.run("export", run, "-o", typed.toString(), "--target", "onnxruntime");

@@ -10,6 +10,7 @@ import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.NoSpaceException;
+import dev.octet.pipeline.quickstart.DownloadException;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -80,6 +81,12 @@ class FailureTest {
         Screen screen = new Screen(broken, new PrintStream(err, true, StandardCharsets.UTF_8), false, 0);
         assertEquals(ExitCode.BUG, Octet.run(List.of("--version"), screen));
         assertTrue(err.toString(StandardCharsets.UTF_8).contains("a bug in Octet"));
+    }
+
+    @Test
+    void what_could_not_be_fetched_says_where_and_what_to_do() {
+        Failure failure = Failure.of(new DownloadException("no such artifact", "maven.log", "check the network"));
+        assertEquals(new Failure(ExitCode.IO, "no such artifact", "maven.log", "check the network"), failure);
     }
 
     @Test

@@ -22,7 +22,8 @@ import org.junit.jupiter.api.Test;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class FormatTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root"));
-    private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "cli", "bench");
+    private static final List<String> MODULES =
+            List.of("formats", "quant", "converter", "trainer", "pipeline", "cli", "bench");
 
     private final Formatter formatter = Formatter.createFormatter(JavaFormatterOptions.builder()
             .style(JavaFormatterOptions.Style.PALANTIR)

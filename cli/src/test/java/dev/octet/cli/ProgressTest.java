@@ -21,9 +21,9 @@ class ProgressTest {
         PrintStream err = new PrintStream(bytes, true, StandardCharsets.UTF_8);
         try (Progress progress = new Progress(style, err)) {
             for (int i = 0; i <= 100; i++) {
-                progress.update("calibrating", i, 100, "samples");
+                progress.progress("calibrating", i, 100, "samples");
             }
-            progress.update("writing", 0, 0, "tensors");
+            progress.progress("writing", 0, 0, "tensors");
         }
         return bytes.toString(StandardCharsets.UTF_8);
     }

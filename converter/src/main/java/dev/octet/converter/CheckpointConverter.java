@@ -49,9 +49,9 @@ import org.jspecify.annotations.Nullable;
  *
  * <pre>{@code
  * try (CheckpointConverter converter = CheckpointConverter.open(path)) {
- *     Goal goal = new Goal.Quantize(Recipes.FP8_DYNAMIC, Layouts.named("compressed-tensors").orElseThrow(), LayoutOptions.defaults());
- *     CheckpointPlan plan = converter.plan(goal, Request.all(), RunOptions.defaults());
- *     converter.run(goal, Request.all(), plan, out, RunOptions.defaults());
+ *     Layout layout = Layouts.named("compressed-tensors").orElseThrow();
+ *     ConversionRequest goal = new ConversionRequest.Quantize(Recipes.FP8_DYNAMIC, layout, LayoutOptions.defaults());
+ *     converter.run(converter.plan(goal, Request.all(), StreamOptions.defaults()), out, StreamOptions.defaults());
  * }
  * }</pre>
  */
@@ -171,11 +171,16 @@ public final class CheckpointConverter implements AutoCloseable {
         Map<String, String> nonFinite =
                 request.allowNonFinite() ? NonFiniteScan.of(checkpoint, stored, options) : Map.of();
         CheckpointPlan plan = CheckpointPlanner.plan(
-                checkpoint,
-                stored,
-                goal,
-                new CheckpointPlanner.Inputs(
-                        request.selection(), request.inputScales(), request.cacheScales(), nonFinite, keptScales));
+                        checkpoint,
+                        stored,
+                        goal,
+                        new CheckpointPlanner.Inputs(
+                                request.selection(),
+                                request.inputScales(),
+                                request.cacheScales(),
+                                nonFinite,
+                                keptScales))
+                .withFingerprint(describe(goal, request));
         if (request.exactOnly()) {
             refuseInexact(plan);
         }
@@ -211,12 +216,8 @@ public final class CheckpointConverter implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
      * @throws IOException when reading or writing fails
      */
-    public CheckpointResult run(
-            ConversionRequest goal, Request request, CheckpointPlan plan, Path output, StreamOptions options)
-            throws IOException {
-        boolean keepScales = goal instanceof ConversionRequest.Dequantize d && d.keepScales();
-        return CheckpointRun.run(
-                checkpoint, stored, plan, output, describe(goal, request), keptScales, keepScales, options);
+    public CheckpointResult run(CheckpointPlan plan, Path output, StreamOptions options) throws IOException {
+        return CheckpointRun.run(checkpoint, stored, plan, output, keptScales, options);
     }
 
     /**

@@ -310,32 +310,8 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * All of {@code octet quantize} in one call: plan, calibrate, take second moments, round with compensation, rewrite, lower, measure the
-     * layers. Each step is public too, for callers that keep statistics or choose rounding to nearest.
-     *
-     * @param data calibration samples; a recipe that needs no statistics uses them only for the moments and the measurement
-     * @param modelDigest SHA-256 of the model's file
-     * @param options target, calibrator and threads; its moments are replaced by the moments of {@code data}
-     * @return ready to be saved
-     * @throws IOException when data cannot be read
-     */
-    public Conversion quantize(
-            Recipe recipe,
-            List<Pattern> keep,
-            Dataset data,
-            String modelDigest,
-            ConversionOptions options,
-            CalibrationOptions calibration)
-            throws IOException {
-        Plan plan = plan(recipe, keep);
-        Statistics statistics = recipe.needsStatistics() ? calibrate(plan, data, modelDigest, calibration) : null;
-        Conversion conversion = convert(plan, statistics, options.withMoments(moments(plan, data, calibration)));
-        return measure(conversion, data, EvaluationOptions.defaults().withThreads(options.threads()));
-    }
-
-    /**
-     * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's on the
-     * same samples. It includes the error of all layers before. Goes into the file's metadata.
+     * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's,
+     * both fed the same samples, so the error of all layers up to there. Written into the file's metadata.
      *
      * @param data only its first 32 samples are used, which is accurate to a tenth of a decibel
      * @return the conversion with the measurements

@@ -259,7 +259,7 @@ public final class TrainedModel implements AutoCloseable {
             SafetensorsWriter.write(masters.resolve("model.safetensors"), mixed, Map.of("format", "pt"));
             try (CheckpointConverter c = CheckpointConverter.open(masters)) {
                 CheckpointPlan plan = c.plan(goal, request, options);
-                Checkpointed done = new Checkpointed(plan, c.run(goal, request, plan, made, options), reasons(plan));
+                Checkpointed done = new Checkpointed(plan, c.run(plan, made, options), reasons(plan));
                 if (Files.isDirectory(made)) {
                     carry(made);
                 }

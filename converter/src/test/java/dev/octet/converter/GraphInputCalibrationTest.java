@@ -197,13 +197,11 @@ final class GraphInputCalibrationTest {
     @MethodSource("nets")
     void every_linear_becomes_fp8_and_the_outputs_stay_close(Net net) throws IOException {
         open(net, (converter, plan, data) -> {
-            Conversion conversion = converter.quantize(
-                    Recipes.FP8,
-                    List.of(),
-                    data,
-                    "net",
-                    ConversionOptions.defaults(),
-                    CalibrationOptions.defaults().withBatchSize(4));
+            CalibrationOptions calibration = CalibrationOptions.defaults().withBatchSize(4);
+            Conversion conversion = converter.convert(
+                    plan,
+                    converter.calibrate(plan, data, "net", calibration),
+                    ConversionOptions.defaults().withMoments(converter.moments(plan, data, calibration)));
             assertEquals(
                     net.linears, conversion.plan().converted(LayerKind.LINEAR).size());
             assertEquals(net.linears, conversion.layers().size());

@@ -1,6 +1,8 @@
 package dev.octet.trainer;
 
 import dev.octet.trainer.hook.TrainingHook;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -11,7 +13,7 @@ import java.util.Map;
  * @param fromStep the checkpoint to resume from; 0 for the newest
  * @param maxSteps at most this many steps in this session; schedules do not depend on it
  * @param hooks called after the run's own hooks
- * @param manifest entries for {@code run.json} about this process: command, versions, threads
+ * @param manifest entries for {@code run.json} about this process, in this order: command, model, threads
  */
 public record RunOptions(
         boolean resume, long fromStep, long maxSteps, List<TrainingHook> hooks, Map<String, String> manifest) {
@@ -20,7 +22,7 @@ public record RunOptions(
 
     public RunOptions {
         hooks = List.copyOf(hooks);
-        manifest = Map.copyOf(manifest);
+        manifest = Collections.unmodifiableMap(new LinkedHashMap<>(manifest)); // a file has its keys in this order
     }
 
     /** These options with other hooks. */

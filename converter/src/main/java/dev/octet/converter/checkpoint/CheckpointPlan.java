@@ -8,6 +8,8 @@ import java.util.Optional;
 /**
  * The plan of a run, made from headers and scales before any weight is read.
  *
+ * @param goal what the checkpoint becomes
+ * @param fingerprint what distinguishes this run from others with the same source, by name: recipe, layout, choices
  * @param shards the tensor files to write, in order
  * @param decisions the decision on each matrix, in the order of the checkpoint
  * @param config the target's {@code config.json}; empty when the source has none
@@ -15,11 +17,18 @@ import java.util.Optional;
  * @param notes notes for the user
  */
 public record CheckpointPlan(
+        ConversionRequest goal,
+        Map<String, String> fingerprint,
         List<ShardPlan> shards,
         List<WeightDecision> decisions,
         Optional<ObjectNode> config,
         Map<String, ObjectNode> files,
         List<String> notes) {
+    /** The same under the fingerprint of a request. */
+    public CheckpointPlan withFingerprint(Map<String, String> newFingerprint) {
+        return new CheckpointPlan(goal, newFingerprint, shards, decisions, config, files, notes);
+    }
+
     /** Bytes read from the source. */
     public long sourceBytes() {
         return shards.stream().mapToLong(ShardPlan::sourceBytes).sum();

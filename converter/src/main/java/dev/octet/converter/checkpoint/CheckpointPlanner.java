@@ -161,7 +161,8 @@ public final class CheckpointPlanner {
         requireSomething(shards);
         Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
         Map<String, ObjectNode> files = targetConfig.describe(config, cache.written(), notes);
-        return new CheckpointPlan(shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes));
+        return new CheckpointPlan(
+                goal, Map.of(), shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes));
     }
 
     private static void requireNew(TensorSpec target, Set<String> names, Shard shard) {

@@ -48,12 +48,12 @@ public final class CheckpointRun {
             Checkpoint source,
             StoredCheckpoint stored,
             CheckpointPlan plan,
-            boolean keepScales,
             StreamOptions options) {
         this.source = source;
         this.stored = stored;
         this.plan = plan;
-        this.keepScales = keepScales;
+        // the scales of the source go into a folder with the weights
+        this.keepScales = plan.goal() instanceof ConversionRequest.Dequantize d && d.keepScales();
         this.options = options;
     }
 
@@ -61,9 +61,7 @@ public final class CheckpointRun {
      * Writes the target of a plan: a single file if the name of {@code output} ends in {@code .safetensors} and the plan has one file,
      * otherwise a folder.
      *
-     * @param what distinguishes this run from others with the same source: recipe, layout, choices
      * @param keptScales the source of kept scales; null without them
-     * @param keepScales keep the scales of the source in a folder inside the output
      * @throws InvalidOptionException when the output is the source, lies in it or contains it, or holds other files or the unfinished work
      *     of another run
      * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
@@ -74,16 +72,13 @@ public final class CheckpointRun {
             StoredCheckpoint stored,
             CheckpointPlan plan,
             Path output,
-            Map<String, String> what,
             @Nullable Checkpoint keptScales,
-            boolean keepScales,
             StreamOptions options)
             throws IOException {
-        return new CheckpointRun(source, stored, plan, keepScales, options).write(output, what, keptScales);
+        return new CheckpointRun(source, stored, plan, options).write(output, keptScales);
     }
 
-    private CheckpointResult write(Path output, Map<String, String> what, @Nullable Checkpoint keptScales)
-            throws IOException {
+    private CheckpointResult write(Path output, @Nullable Checkpoint keptScales) throws IOException {
         long start = System.nanoTime();
         boolean single = isSingle(output);
         requireApart(output, single);
@@ -98,7 +93,7 @@ public final class CheckpointRun {
             if (single) {
                 writeFile(output.toAbsolutePath(), writer);
             } else {
-                resumed = writeFolder(output.toAbsolutePath(), what, writer, counter, carried);
+                resumed = writeFolder(output.toAbsolutePath(), plan.fingerprint(), writer, counter, carried);
             }
             return new CheckpointResult(
                     output,

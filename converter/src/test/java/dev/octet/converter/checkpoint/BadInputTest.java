@@ -425,7 +425,7 @@ class BadInputTest {
                     }
                 }
                 IOException failure =
-                        assertThrows(IOException.class, () -> converter.run(DYNAMIC, request, plan, to, options));
+                        assertThrows(IOException.class, () -> converter.run(plan, to, options));
                 assertTrue(String.valueOf(failure.getMessage()).contains(B), failure.toString());
             }
             List<String> left = List.copyOf(MadeCheckpoint.sums(to).keySet());

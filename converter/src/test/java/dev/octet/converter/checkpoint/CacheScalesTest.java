@@ -117,7 +117,7 @@ class CacheScalesTest {
             ConversionRequest goal = new ConversionRequest.Quantize(
                     recipe, MadeCheckpoint.layout(target), new LayoutOptions(DType.F32, false, staticInputs));
             StreamOptions options = MadeCheckpoint.threads(2);
-            converter.run(goal, request, converter.plan(goal, request, options), out, options);
+            converter.run(converter.plan(goal, request, options), out, options);
         }
     }
 
@@ -363,7 +363,7 @@ class CacheScalesTest {
                     Selection.ALL_LINEARS, Map.of(), converter.cacheScales(statistics(others)), false, false, false);
             ConversionRequest goal = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
             StreamOptions options = MadeCheckpoint.threads(1);
-            converter.run(goal, request, converter.plan(goal, request, options), again, options);
+            converter.run(converter.plan(goal, request, options), again, options);
         }
         assertEquals(10f, MadeCheckpoint.floats(again, LAYER + ".k_scale")[0]);
         try (Checkpoint written = Checkpoint.open(again)) {

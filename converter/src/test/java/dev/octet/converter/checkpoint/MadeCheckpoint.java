@@ -161,7 +161,7 @@ final class MadeCheckpoint {
             StreamOptions options)
             throws IOException {
         try (CheckpointConverter converter = CheckpointConverter.open(source)) {
-            return converter.run(goal, request, converter.plan(goal, request, options), output, options);
+            return converter.run(converter.plan(goal, request, options), output, options);
         }
     }
 

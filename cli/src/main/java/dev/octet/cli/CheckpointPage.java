@@ -1,0 +1,137 @@
+package dev.octet.cli;
+
+import dev.octet.converter.checkpoint.SharedScale;
+import dev.octet.pipeline.CheckpointOutcome;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+
+/** What quantize, dequantize and convert print of a checkpoint. */
+record CheckpointPage(CheckpointOutcome outcome) {
+    private static final int SHOWN = 12;
+    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.(\\d{1,9})\\.");
+
+    /** Roles that are left alone unless asked for. */
+    private static final Set<String> INCLUDABLE = Set.of("head", "router", "embedding");
+
+    void print(Arguments arguments, Screen screen) {
+        if (arguments.has(Flags.JSON)) {
+            screen.out().println(Json.page(outcome));
+            return;
+        }
+        Table table =
+                new Table().row("model", outcome.model() + "  " + Table.bytes(outcome.sourceBytes()) + " of tensors, " + outcome.sourceLayout());
+        if (outcome.recipe() != null) {
+            table.row("recipe", outcome.recipe());
+        }
+        table.row("target", outcome.target());
+        table.row("weights", weightsText());
+        if (outcome.staticInputs() > 0) {
+            table.row("inputs", outcome.staticInputs() + " with a static scale");
+        }
+        if (outcome.kvCacheLayers() > 0) {
+            table.row("KV cache", "scales of " + outcome.kvCacheLayers() + " attention layers");
+        }
+        if (outcome.dryRun()) {
+            table.row("would write", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
+        } else {
+            table.row("written", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
+            table.row(
+                    "time",
+                    String.format(Locale.ROOT, "%s, %.2f GB/s read", Table.seconds(outcome.seconds()), outcome.gigabytesPerSecond()));
+        }
+        if (outcome.resumedFiles() > 0) {
+            table.row("resumed", outcome.resumedFiles() + " files were finished by an earlier run");
+        }
+        screen.out().print(table.text(0));
+        printKept(screen);
+        printShared(screen);
+        printUnreached(screen);
+        printLines("notes", outcome.notes(), screen);
+        printLines("left behind (weights in other files or formats)", outcome.leftBehind(), screen);
+    }
+
+    private String weightsText() {
+        List<String> parts = new ArrayList<>();
+        outcome.exactness().forEach((label, count) -> parts.add(count + " " + label));
+        return parts.isEmpty() ? "none" : String.join(", ", parts);
+    }
+
+    private void printKept(Screen screen) {
+        if (outcome.kept().isEmpty()) {
+            return;
+        }
+        Map<String, List<CheckpointOutcome.Kept>> byReason = new LinkedHashMap<>();
+        outcome.kept().forEach(k ->
+                byReason.computeIfAbsent(k.reason(), _ -> new ArrayList<>()).add(k));
+        Table table = new Table();
+        byReason.entrySet().stream()
+                .limit(SHOWN)
+                .forEach(e -> table.row(
+                        e.getValue().size(),
+                        e.getKey(),
+                        e.getValue().getFirst().name() + (e.getValue().size() > 1 ? ", ..." : "")));
+        screen.out().print("\nkept as they are\n" + table.text(2));
+        if (byReason.size() > SHOWN) {
+            screen.out().println("  and for " + (byReason.size() - SHOWN) + " other reasons (--json lists all)");
+        }
+        if (outcome.kept().stream().anyMatch(k -> INCLUDABLE.contains(k.role()))) {
+            screen.out().println("  --include REGEX quantises heads, routers and embeddings too");
+        }
+    }
+
+    private void printShared(Screen screen) {
+        List<SharedScale> differing =
+                outcome.sharedScales().stream().filter(s -> s.ratio() > 1).toList();
+        if (differing.isEmpty()) {
+            return;
+        }
+        Table table = new Table().row("fused weights with one scale", "own scales differ by", "worst loses");
+        differing.stream()
+                .limit(SHOWN)
+                .forEach(s -> table.row(
+                        s.group(),
+                        String.format(Locale.ROOT, "%.3fx", s.ratio()),
+                        String.format(Locale.ROOT, "%.2f dB", s.lostDb())));
+        screen.out().print("\n" + table.text(0));
+        if (differing.size() > SHOWN) {
+            screen.out().println("and " + (differing.size() - SHOWN) + " more groups (--json lists all)");
+        }
+    }
+
+    /** All of them, those of one layer and kind on one line. */
+    private void printUnreached(Screen screen) {
+        if (outcome.unreachedExperts().isEmpty()) {
+            return;
+        }
+        Map<String, List<Integer>> byKind = new LinkedHashMap<>();
+        for (String module : outcome.unreachedExperts()) {
+            Matcher expert = EXPERT.matcher(module);
+            if (expert.find()) {
+                byKind.computeIfAbsent(expert.replaceFirst(".experts.*."), _ -> new ArrayList<>())
+                        .add(Integer.parseInt(expert.group(1)));
+            }
+        }
+        screen.out().println("\nexperts that no sample reached; each has the largest input scale of its siblings");
+        byKind.forEach((kind, experts) -> screen.out()
+                .println("  " + Printable.of(kind) + "  "
+                        + experts.stream().sorted().map(String::valueOf).collect(Collectors.joining(", "))));
+    }
+
+    private static void printLines(String title, List<String> lines, Screen screen) {
+        if (lines.isEmpty()) {
+            return;
+        }
+        screen.out().println("\n" + title);
+        lines.stream().limit(SHOWN).forEach(l -> screen.out().println("  " + Printable.of(l)));
+        if (lines.size() > SHOWN) {
+            screen.out().println("  and " + (lines.size() - SHOWN) + " more (--json lists all)");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+package dev.octet.pipeline;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.plan.Plan;
+import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.converter.runtime.ModuleTaps;
+import dev.octet.converter.runtime.NewStatistics;
+import dev.octet.converter.runtime.ProgressListener;
+import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.StatisticsFile;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * {@code octet calibrate}: runs samples through a model and writes the statistics of its activations, which {@link Quantize} chooses scales
+ * from. A job that was interrupted is continued by the same call.
+ *
+ * <pre>{@code
+ * Calibrate.run(Calibrate.Request.of(model, Path.of("model.stats"), SampleSource.of(samples)), Job.defaults());
+ * }</pre>
+ */
+public final class Calibrate {
+    /** Often enough that little is lost, seldom enough to cost nothing. */
+    private static final int CHECKPOINT_SAMPLES = 64;
+
+    private Calibrate() {}
+
+    /**
+     * What to do.
+     *
+     * @param model an ONNX file, or a checkpoint whose graph follows from its configuration
+     * @param output a file of statistics
+     * @param memoryBytes for weights: a model with more runs piece by piece, with the same statistics
+     */
+    public record Request(Path model, Path output, SampleSource samples, long memoryBytes) {
+        /** In the usual memory. */
+        public static Request of(Path model, Path output, SampleSource samples) {
+            return new Request(model, output, samples, CalibrationOptions.DEFAULT_MEMORY);
+        }
+
+        /** The same in so much memory. */
+        public Request withMemory(long bytes) {
+            return new Request(model, output, samples, bytes);
+        }
+    }
+
+    /**
+     * What was measured.
+     *
+     * @param output the file of statistics
+     * @param tensors how many were measured
+     * @param nonFinite tensors in which a NaN or an infinity was seen
+     * @param resumed whether an earlier job was continued
+     */
+    public record Result(
+            String output, long samples, int tensors, List<String> nonFinite, boolean resumed, double seconds) {}
+
+    /**
+     * What a job would measure.
+     *
+     * @param data what the samples are called
+     */
+    public record Planned(int tensors, long samples, String data) {}
+
+    /**
+     * Measures a model.
+     *
+     * @throws dev.octet.formats.error.OctetException when model and samples do not fit together, or the output is finished already
+     * @throws IOException when reading or writing fails
+     */
+    public static Result run(Request request, Job job) throws IOException {
+        Stopwatch watch = new Stopwatch();
+        Path output = request.output();
+        boolean resumed = resumes(output, job);
+        try (ModelSource source = ModelSource.open(request.model());
+                Converter converter = source.converter();
+                Dataset samples = samples(request, source, converter, job)) {
+            Optional<NewStatistics> replacing = Files.exists(output) && job.overwrite()
+                    ? Optional.of(NewStatistics.inPlaceOf(output, source.digest(), samples))
+                    : Optional.empty();
+            boolean goesOn = replacing.map(NewStatistics::begun).orElse(resumed);
+            CalibrationOptions options = job.calibration()
+                    .withMemory(request.memoryBytes())
+                    .withCheckpoint(replacing.map(NewStatistics::checkpoint).orElse(output), CHECKPOINT_SAMPLES)
+                    .withProgress(new Pieces(job.listener()));
+            Statistics statistics = source.huggingFace().isPresent()
+                    ? converter.calibrateModules(samples, source.digest(), options)
+                    : converter.calibrate(plan(converter), samples, source.digest(), options);
+            if (replacing.isPresent()) {
+                replacing.get().publish();
+            }
+            return result(output, statistics, goesOn, watch);
+        }
+    }
+
+    /** Says what {@link #run} would measure; reads the model and opens the samples. */
+    public static Planned plan(Request request, Job job) throws IOException {
+        try (ModelSource source = ModelSource.open(request.model());
+                Converter converter = source.converter();
+                Dataset samples = samples(request, source, converter, job)) {
+            int tensors = source.huggingFace().isPresent()
+                    ? ModuleTaps.of(converter.canonical()).size()
+                    : plan(converter).taps().size();
+            return new Planned(tensors, samples.count(), samples.name());
+        }
+    }
+
+    /**
+     * Merges statistics of the same model over different samples.
+     *
+     * @param parts two files or more
+     * @throws dev.octet.formats.error.OctetException when they are not of one model
+     * @throws IOException when reading or writing fails
+     */
+    public static Result merge(List<Path> parts, Path output, Job job) throws IOException {
+        Stopwatch watch = new Stopwatch();
+        job.refuseExisting(output);
+        Statistics merged = StatisticsFile.read(parts.getFirst());
+        for (Path part : parts.subList(1, parts.size())) {
+            merged = merged.merge(StatisticsFile.read(part));
+        }
+        if (!job.dryRun()) {
+            StatisticsFile.write(merged, output);
+        }
+        return result(output, merged, false, watch);
+    }
+
+    private static Dataset samples(Request request, ModelSource source, Converter converter, Job job)
+            throws IOException {
+        Dataset samples = request.samples().open(request.model(), InputSpec.of(converter.source()), job);
+        if (source.huggingFace().isPresent()) {
+            try {
+                source.huggingFace().get().tokenLimits().check(samples);
+            } catch (IOException | RuntimeException e) {
+                samples.close();
+                throw e;
+            }
+        }
+        return samples;
+    }
+
+    private static Plan plan(Converter converter) {
+        Plan plan = converter.plan(Recipes.FP8, List.of());
+        plan.requireTaps();
+        return plan;
+    }
+
+    /** Says which piece runs, and how far it is. */
+    private static final class Pieces implements ProgressListener {
+        private final TaskListener listener;
+        private String task = "calibrating";
+
+        Pieces(TaskListener listener) {
+            this.listener = listener;
+        }
+
+        @Override
+        public void samples(int done, int total) {
+            listener.progress(task, done, total, "samples");
+        }
+
+        @Override
+        public void piece(int piece, int pieces) {
+            task = "calibrating, piece " + piece + " of " + pieces;
+        }
+    }
+
+    /** Whether there is an unfinished file to continue; a finished one is kept unless it may be overwritten. */
+    private static boolean resumes(Path output, Job job) throws IOException {
+        if (job.overwrite() || !Files.exists(output)) {
+            return false;
+        }
+        if (StatisticsFile.read(output).complete()) {
+            job.refuseExisting(output);
+        }
+        return true;
+    }
+
+    private static Result result(Path output, Statistics statistics, boolean resumed, Stopwatch watch) {
+        List<String> nonFinite = new ArrayList<>();
+        statistics.tensors().forEach((name, t) -> {
+            if (t.nans() + t.infinities() > 0) {
+                nonFinite.add(name);
+            }
+        });
+        return new Result(
+                output.toString(),
+                statistics.samplesDone(),
+                statistics.tensors().size(),
+                nonFinite,
+                resumed,
+                watch.seconds());
+    }
+}

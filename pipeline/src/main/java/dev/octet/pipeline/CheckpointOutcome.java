@@ -1,0 +1,130 @@
+package dev.octet.pipeline;
+
+import dev.octet.converter.CheckpointConverter;
+import dev.octet.converter.checkpoint.CheckpointPlan;
+import dev.octet.converter.checkpoint.CheckpointResult;
+import dev.octet.converter.checkpoint.ConversionRequest;
+import dev.octet.converter.checkpoint.Exactness;
+import dev.octet.converter.checkpoint.SharedScale;
+import dev.octet.converter.checkpoint.TensorStep;
+import dev.octet.quant.layout.CacheSide;
+import dev.octet.quant.recipe.Recipe;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What became of a checkpoint that was quantised, dequantised or converted, or would become of it.
+ *
+ * @param weights one entry for each weight whose bytes change, in the order of the checkpoint
+ * @param exactness how many weights were changed how
+ * @param kept matrices that stay as they are, with their reasons
+ * @param staticInputs weights that have the static scale of their input beside them
+ * @param kvCacheLayers attention layers that have scales of a KV cache
+ * @param unreachedExperts modules of experts that no sample of the statistics reached: they have a sibling's input scale
+ */
+public record CheckpointOutcome(
+        String model,
+        String output,
+        String sourceLayout,
+        @Nullable String recipe,
+        String target,
+        boolean dryRun,
+        long sourceBytes,
+        long targetBytes,
+        double seconds,
+        double gigabytesPerSecond,
+        int resumedFiles,
+        Map<String, Long> exactness,
+        List<Weight> weights,
+        List<Kept> kept,
+        List<SharedScale> sharedScales,
+        long staticInputs,
+        long kvCacheLayers,
+        List<String> unreachedExperts,
+        List<String> notes,
+        List<String> carried,
+        List<String> leftBehind) {
+    /** A weight and what happens to its values. */
+    public record Weight(String name, String exactness) {}
+
+    /** A matrix that is not quantised. */
+    public record Kept(String name, String role, String reason) {}
+
+    static CheckpointOutcome of(
+            CheckpointConverter converter,
+            CheckpointPlan plan,
+            String output,
+            @Nullable CheckpointResult result,
+            StaticScales scales) {
+        Map<String, Long> counts = new LinkedHashMap<>();
+        for (Exactness e : Exactness.values()) {
+            if (plan.count(e) > 0) {
+                counts.put(e.label(), plan.count(e));
+            }
+        }
+        List<Weight> weights = plan.shards().stream()
+                .flatMap(s -> s.steps().stream())
+                .filter(TensorStep::isOfWeight)
+                .map(s -> new Weight(s.name(), s.exactness().label()))
+                .toList();
+        List<Kept> kept = plan.decisions().stream()
+                .filter(d -> !d.quantized())
+                .map(d -> new Kept(d.name(), d.role().name().toLowerCase(Locale.ROOT), d.reason()))
+                .toList();
+        List<String> notes = new ArrayList<>(plan.notes());
+        notes.addAll(scales.notes());
+        double seconds = result == null ? 0 : result.seconds();
+        return new CheckpointOutcome(
+                converter.checkpoint().path().toString(),
+                output,
+                converter.stored().layout(),
+                recipe(plan.goal()),
+                target(plan.goal()),
+                result == null,
+                plan.sourceBytes(),
+                plan.targetBytes(),
+                seconds,
+                seconds == 0 ? 0 : plan.sourceBytes() / seconds / 1e9,
+                result == null ? 0 : result.resumedFiles(),
+                counts,
+                weights,
+                kept,
+                result == null ? List.of() : result.sharedScales(),
+                count(
+                        plan,
+                        s -> s instanceof TensorStep.Quantize q && q.target().inputScale() != null),
+                count(plan, TensorStep.CacheScale.class::isInstance) / CacheSide.values().length,
+                scales.unreached(),
+                notes,
+                result == null ? List.of() : result.carried(),
+                result == null ? List.of() : result.leftBehind());
+    }
+
+    private static long count(CheckpointPlan plan, Predicate<TensorStep> which) {
+        return plan.shards().stream()
+                .flatMap(s -> s.steps().stream())
+                .filter(which)
+                .count();
+    }
+
+    private static @Nullable String recipe(ConversionRequest goal) {
+        return switch (goal) {
+            case ConversionRequest.Quantize q -> q.recipe().name();
+            case ConversionRequest.Dequantize _ -> null;
+            case ConversionRequest.Convert c -> c.recipe().map(Recipe::name).orElse(null);
+        };
+    }
+
+    private static String target(ConversionRequest goal) {
+        return switch (goal) {
+            case ConversionRequest.Quantize q -> q.layout().name();
+            case ConversionRequest.Dequantize d -> "plain " + d.type();
+            case ConversionRequest.Convert c -> c.layout().name();
+        };
+    }
+}

@@ -1,0 +1,31 @@
+package dev.octet.pipeline;
+
+import dev.octet.converter.CheckpointConverter;
+import dev.octet.converter.checkpoint.CheckpointPlan;
+import dev.octet.converter.checkpoint.CheckpointResult;
+import dev.octet.converter.checkpoint.ConversionRequest;
+import java.io.IOException;
+import java.nio.file.Path;
+
+/**
+ * What quantize, dequantize and convert do with a checkpoint once its goal is known: plan, and carry out the plan unless nothing is to be
+ * written.
+ *
+ * @param output where to write
+ */
+record CheckpointWork(CheckpointConverter converter, Path output, Job job) {
+    CheckpointOutcome run(ConversionRequest goal, CheckpointConverter.Request request, StaticScales scales)
+            throws IOException {
+        CheckpointPlan plan = converter.plan(goal, request, job.streaming("looking for NaN and infinity"));
+        CheckpointResult result = job.dryRun() ? null : converter.run(plan, output, job.streaming(task(goal)));
+        return CheckpointOutcome.of(converter, plan, output.toString(), result, scales);
+    }
+
+    private static String task(ConversionRequest goal) {
+        return switch (goal) {
+            case ConversionRequest.Quantize _ -> "quantising";
+            case ConversionRequest.Dequantize _ -> "dequantising";
+            case ConversionRequest.Convert _ -> "converting";
+        };
+    }
+}

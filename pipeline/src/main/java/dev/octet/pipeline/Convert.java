@@ -1,0 +1,320 @@
+package dev.octet.pipeline;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.CheckpointConverter;
+import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
+import dev.octet.converter.RestoredCheckpoint;
+import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.checkpoint.ConversionRequest;
+import dev.octet.converter.checkpoint.GraphWeights;
+import dev.octet.converter.checkpoint.Selection;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.onnx.OnnxWriteOptions;
+import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.recipe.Recipe;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+
+/**
+ * {@code octet convert}: a checkpoint in another layout, a model as ONNX, an ONNX model as the checkpoint it was exported from, weights into
+ * a graph and out of it.
+ *
+ * <pre>{@code
+ * Convert.run(Convert.ToOnnx.of(folder, Path.of("model.onnx")), Job.defaults());
+ * }</pre>
+ */
+public final class Convert {
+    private Convert() {}
+
+    /** Whether weights may be rounded. */
+    public enum Exactness {
+        /** They may where the layout has no other way. */
+        ROUNDING,
+        /** Whatever would change a value is refused. */
+        EXACT_ONLY
+    }
+
+    /**
+     * A quantised checkpoint in another layout.
+     *
+     * @param model a safetensors file, an index or a folder
+     * @param output a folder to make, or a file for a checkpoint of one
+     * @param layout choices within the layout
+     * @param recipe how weights are rounded once more that the layout cannot hold as they are; empty to refuse them
+     */
+    public record ToLayout(
+            Path model,
+            Path output,
+            Target.Checkpoint target,
+            LayoutOptions layout,
+            Optional<Recipe> recipe,
+            Exactness exactness) {
+        /** As the layout's readers want it, no weight rounded by another recipe. */
+        public static ToLayout of(Path model, Path output, Target.Checkpoint target) {
+            return new ToLayout(
+                    model, output, target, LayoutOptions.defaults(), Optional.empty(), Exactness.ROUNDING);
+        }
+
+        /** The same with other choices within the layout. */
+        public ToLayout withLayout(LayoutOptions newLayout) {
+            return new ToLayout(model, output, target, newLayout, recipe, exactness);
+        }
+
+        /** The same with a recipe for weights that the layout cannot hold. */
+        public ToLayout withRecipe(Recipe newRecipe) {
+            return new ToLayout(model, output, target, layout, Optional.of(newRecipe), exactness);
+        }
+
+        /** The same, refusing whatever would change a value. */
+        public ToLayout exactly() {
+            return new ToLayout(model, output, target, layout, recipe, Exactness.EXACT_ONLY);
+        }
+    }
+
+    /**
+     * A graph in ONNX's own operators.
+     *
+     * @param model an ONNX file, or a checkpoint whose graph follows from its configuration
+     * @param output an ONNX file; data that do not fit in it are put beside it
+     * @param opset one of {@link Converter#OPSETS}
+     */
+    public record ToOnnx(Path model, Path output, int opset) {
+        /** In the usual opset. */
+        public static ToOnnx of(Path model, Path output) {
+            return new ToOnnx(model, output, Converter.OPSETS.getFirst());
+        }
+    }
+
+    /**
+     * An ONNX model as the Hugging Face checkpoint it was exported from.
+     *
+     * @param output a folder to make
+     * @param config {@code config.json} of the model, or its folder; empty for what the graph says
+     */
+    public record ToHuggingFace(Path model, Path output, Optional<Path> config) {}
+
+    /**
+     * A graph with the weights of a checkpoint, dequantised, in place of its constants of the same names.
+     *
+     * @param model the checkpoint
+     * @param graph an ONNX file
+     * @param output an ONNX file
+     */
+    public record IntoGraph(Path model, Path graph, Path output) {}
+
+    /**
+     * The constants of an ONNX model, bytes and names as they are.
+     *
+     * @param output a safetensors file
+     */
+    public record ToTensors(Path model, Path output) {}
+
+    /**
+     * What became of a graph in ONNX's own operators.
+     *
+     * @param files that were written: the model, and its data where they lie in a file of their own
+     * @param constantBytes of all constants
+     */
+    public record OnnxResult(
+            String model, List<String> files, int opset, int nodes, int constants, long constantBytes) {}
+
+    /**
+     * What became of a checkpoint made from an ONNX model.
+     *
+     * @param architecture class of transformers
+     * @param error largest difference from the ONNX model's outputs, relative to the largest number in them
+     * @param notInFile keys of the configuration that the graph does not tell
+     * @param absentTensors tensors that such checkpoints may have and this one has not
+     */
+    public record HuggingFaceResult(
+            String model,
+            String output,
+            String architecture,
+            int tensors,
+            long bytes,
+            double error,
+            List<String> notInFile,
+            List<String> absentTensors) {}
+
+    /**
+     * What went into a graph or out of it.
+     *
+     * @param unmatched weights that the graph has no constant for
+     */
+    public record WeightsResult(String model, String output, int tensors, List<String> unmatched) {}
+
+    /**
+     * Brings a checkpoint into another layout.
+     *
+     * @throws dev.octet.formats.error.OctetException when the checkpoint is malformed, or the layout cannot hold it
+     * @throws IOException when reading or writing fails; finished files stay and the same call goes on after them
+     */
+    public static CheckpointOutcome run(ToLayout request, Job job) throws IOException {
+        ConversionRequest goal =
+                new ConversionRequest.Convert(request.target().layout(), request.layout(), request.recipe());
+        CheckpointConverter.Request how = new CheckpointConverter.Request(
+                Selection.ALL_LINEARS,
+                Map.of(),
+                CacheScales.NONE,
+                false,
+                false,
+                request.exactness() == Exactness.EXACT_ONLY);
+        try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
+            return new CheckpointWork(converter, request.output(), job).run(goal, how, StaticScales.NONE);
+        }
+    }
+
+    /**
+     * Writes a model as a standard ONNX graph.
+     *
+     * @throws dev.octet.formats.error.OctetException when the model has no graph, or one that cannot be written so
+     * @throws IOException when reading or writing fails
+     */
+    public static OnnxResult run(ToOnnx request, Job job) throws IOException {
+        Path output = request.output();
+        job.refuseExisting(output);
+        if (!output.toString().endsWith(".onnx") || Files.isDirectory(output)) {
+            throw job.invalid(
+                    "'" + output + "' is no name for an ONNX file",
+                    "give a file whose name ends in .onnx; data that do not fit in it are put beside it");
+        }
+        try (ModelSource source = ModelSource.open(request.model());
+                Converter converter = source.converter()) {
+            GraphModel model = converter.standard(request.opset());
+            if (!job.dryRun()) {
+                ModelFile.save(Model.of(model), output);
+            }
+            long bytes = 0;
+            for (Initializer i : model.graph().initializers().values()) {
+                bytes += i.tensor().map(t -> t.bytes().byteSize()).orElse(0L);
+            }
+            List<String> files = new ArrayList<>(List.of(output.toString()));
+            // a model that is smaller than its constants has them beside it
+            if (!job.dryRun() && Files.size(output) < bytes) {
+                files.add(OnnxWriteOptions.DEFAULT.dataFile(output).toString());
+            }
+            return new OnnxResult(
+                    request.model().toString(),
+                    List.copyOf(files),
+                    (int) model.opset(),
+                    model.graph().nodes().size(),
+                    model.graph().initializers().size(),
+                    bytes);
+        }
+    }
+
+    /**
+     * Writes an ONNX model as the checkpoint it was exported from, proved by running both.
+     *
+     * @throws dev.octet.formats.error.OctetException when no known architecture has this graph, or the outputs differ
+     * @throws IOException when reading or writing fails
+     */
+    public static HuggingFaceResult run(ToHuggingFace request, Job job) throws IOException {
+        Path model = request.model();
+        Path output = request.output();
+        job.refuseExisting(output);
+        if (Files.exists(output) && !Files.isDirectory(output)) {
+            throw job.invalid("'" + output + "' is a file", "give the name of a folder");
+        }
+        if (Files.exists(model) && Checkpoint.isCheckpoint(model)) {
+            throw job.invalid("'" + model + "' is a checkpoint already", "give an .onnx file");
+        }
+        Optional<ObjectNode> config =
+                request.config().isPresent() ? config(request.config().get()) : Optional.empty();
+        try (ModelFile file = ModelFile.open(model);
+                RestoredCheckpoint restored = RestoredCheckpoint.of(file, config)) {
+            if (!job.dryRun()) {
+                restored.save(output);
+            }
+            return new HuggingFaceResult(
+                    model.toString(),
+                    output.toString(),
+                    restored.modelClass(),
+                    restored.tensors().size(),
+                    restored.tensors().values().stream()
+                            .mapToLong(t -> t.spec().byteSize())
+                            .sum(),
+                    restored.error(),
+                    restored.unseen(),
+                    restored.absent());
+        }
+    }
+
+    private static Optional<ObjectNode> config(Path given) throws IOException {
+        Path file = given.toAbsolutePath();
+        Optional<ObjectNode> config = Files.isDirectory(file)
+                ? ModelConfig.read(file)
+                : ModelConfig.read(
+                        Objects.requireNonNull(file.getParent()),
+                        Objects.requireNonNull(file.getFileName()).toString());
+        if (config.isEmpty()) {
+            throw new NoSuchFileException(given.toString());
+        }
+        return config;
+    }
+
+    /**
+     * Writes a graph with other weights.
+     *
+     * @throws dev.octet.formats.error.OctetException when there is no graph, no name is in both, or a shape differs
+     * @throws IOException when reading or writing fails
+     */
+    public static WeightsResult run(IntoGraph request, Job job) throws IOException {
+        job.refuseExisting(request.output());
+        try (CheckpointConverter converter = CheckpointConverter.open(request.model());
+                ModelFile file = ModelFile.open(request.graph());
+                Arena arena = Arena.ofShared()) {
+            GraphModel graph = file.model()
+                    .graph()
+                    .orElseThrow(() -> job.invalid("--into has no graph: " + request.graph(), "give an .onnx file"));
+            GraphWeights weights = converter.into(graph, arena);
+            if (!job.dryRun()) {
+                ModelFile.save(Model.of(weights.model()), request.output());
+            }
+            return new WeightsResult(
+                    request.model().toString(),
+                    request.output().toString(),
+                    weights.replaced().size(),
+                    weights.unmatched());
+        }
+    }
+
+    /**
+     * Writes the constants of an ONNX model as a safetensors file.
+     *
+     * @throws dev.octet.formats.error.OctetException when the model is malformed
+     * @throws IOException when reading or writing fails
+     */
+    public static WeightsResult run(ToTensors request, Job job) throws IOException {
+        job.refuseExisting(request.output());
+        if (!request.output().toString().endsWith(".safetensors")) {
+            throw job.invalid(
+                    "the constants of an ONNX model are written to a safetensors file",
+                    "end the name of --output in .safetensors");
+        }
+        try (ModelFile file = ModelFile.open(request.model())) {
+            if (!job.dryRun()) {
+                ModelFile.save(Model.of(file.model().tensors(), Map.of("format", "pt")), request.output());
+            }
+            return new WeightsResult(
+                    request.model().toString(),
+                    request.output().toString(),
+                    file.model().tensors().size(),
+                    List.of());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+package dev.octet.pipeline;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
+import dev.octet.converter.data.Dataset;
+import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.evaluate.Evaluation;
+import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.evaluate.LayerComparison;
+import dev.octet.converter.evaluate.ModelComparison;
+import dev.octet.converter.runtime.OnnxRuntimeSession;
+import dev.octet.formats.graph.GraphModel;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * {@code octet evaluate}: two models over the same samples.
+ *
+ * <pre>{@code
+ * Evaluate.Result result = Evaluate.run(Evaluate.Request.of(model, fp8, SampleSource.of(held)), Job.defaults());
+ * double cosine = new Measures(result.comparison()).value("cosine");
+ * }</pre>
+ */
+public final class Evaluate {
+    private Evaluate() {}
+
+    /** What can be compared, other than the outputs. */
+    public enum Part {
+        /** The output of each Linear. */
+        LAYERS,
+        /** Perplexities of language models; always those of two causal Hugging Face folders, or where a gate asks for them. */
+        PERPLEXITY
+    }
+
+    /**
+     * What to compare.
+     *
+     * @param samples not the ones calibrated on
+     * @param gates what the candidate must reach
+     */
+    public record Request(Path reference, Path candidate, SampleSource samples, Set<Part> parts, Gates gates) {
+        public Request {
+            parts = Set.copyOf(parts);
+        }
+
+        /** Outputs and layers, no gates. */
+        public static Request of(Path reference, Path candidate, SampleSource samples) {
+            return new Request(reference, candidate, samples, Set.of(Part.LAYERS), Gates.NONE);
+        }
+
+        /** The same with one more part. */
+        public Request with(Part part) {
+            Set<Part> more = EnumSet.of(part);
+            more.addAll(parts);
+            return new Request(reference, candidate, samples, more, gates);
+        }
+
+        /** The same without a part. */
+        public Request without(Part part) {
+            List<Part> fewer = parts.stream().filter(p -> p != part).toList();
+            return new Request(reference, candidate, samples, Set.copyOf(fewer), gates);
+        }
+
+        /** The same with gates. */
+        public Request withGates(Gates newGates) {
+            return new Request(reference, candidate, samples, parts, newGates);
+        }
+    }
+
+    /**
+     * What was compared.
+     *
+     * @param data what the samples are called
+     * @param layers in graph order
+     * @param gates one for each that was asked for
+     * @param notes what consumers of quantised checkpoints would quantise and these graphs do not
+     */
+    public record Result(
+            String reference,
+            String candidate,
+            String data,
+            ModelComparison comparison,
+            List<LayerComparison> layers,
+            List<Gates.Result> gates,
+            List<String> notes,
+            double seconds) {}
+
+    /**
+     * Runs both models and compares them.
+     *
+     * @throws dev.octet.formats.error.OctetException when a model cannot be run, or the samples do not fit
+     * @throws IOException when reading fails
+     */
+    public static Result run(Request request, Job job) throws IOException {
+        Stopwatch watch = new Stopwatch();
+        try (ModelSource first = ModelSource.open(request.reference(), ModelSource.Activations.AS_CONSUMERS);
+                ModelSource second = ModelSource.open(request.candidate(), ModelSource.Activations.AS_CONSUMERS);
+                Converter converter = first.converter();
+                Dataset samples =
+                        request.samples().open(request.reference(), InputSpec.of(converter.source()), job)) {
+            boolean perplexity = request.parts().contains(Part.PERPLEXITY)
+                    || request.gates().limits().containsKey(Measures.PERPLEXITY_CHANGE)
+                    || (isCausal(first) && isCausal(second));
+            ModelComparison comparison = compare(
+                    first, second, samples, job.evaluation("evaluating", "samples").withPerplexity(perplexity));
+            List<LayerComparison> layers = request.parts().contains(Part.LAYERS)
+                    ? layers(
+                            converter,
+                            first,
+                            second,
+                            samples,
+                            job.evaluation("comparing layers", "samples").withPerplexity(perplexity))
+                    : List.of();
+            return new Result(
+                    request.reference().toString(),
+                    request.candidate().toString(),
+                    samples.name(),
+                    comparison,
+                    layers,
+                    request.gates().check(new Measures(comparison)::value),
+                    notes(first, second),
+                    watch.seconds());
+        }
+    }
+
+    /** What consumers of quantised checkpoints would quantise and these graphs do not. */
+    private static List<String> notes(ModelSource... sources) {
+        List<String> notes = new ArrayList<>();
+        for (ModelSource source : sources) {
+            source.huggingFace()
+                    .ifPresent(h -> h.notes().forEach(n -> notes.add(h.folder().getFileName() + ": " + n)));
+        }
+        return notes;
+    }
+
+    private static boolean isCausal(ModelSource source) {
+        return source.huggingFace()
+                .map(ModelSource.HuggingFace::modelClass)
+                .filter(c -> c.endsWith("ForCausalLM") || c.endsWith("LMHeadModel"))
+                .isPresent();
+    }
+
+    private static ModelComparison compare(
+            ModelSource reference, ModelSource candidate, Dataset samples, EvaluationOptions options)
+            throws IOException {
+        try (OnnxRuntimeSession a = reference.load(options.threads());
+                OnnxRuntimeSession b = candidate.load(options.threads())) {
+            return Evaluation.compare(a, b, samples, options);
+        }
+    }
+
+    private static List<LayerComparison> layers(
+            Converter converter,
+            ModelSource reference,
+            ModelSource candidate,
+            Dataset samples,
+            EvaluationOptions options)
+            throws IOException {
+        Optional<GraphModel> graph = candidate.model().graph();
+        if (graph.isEmpty()) {
+            return List.of();
+        }
+        GraphModel runnable = reference.runnable(converter);
+        if (candidate.huggingFace().isEmpty()) {
+            return LayerErrors.compare(converter, runnable, graph.get(), samples, options);
+        }
+        try (Converter second = candidate.converter()) {
+            return LayerErrors.compare(converter, runnable, candidate.runnable(second), samples, options);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+package dev.octet.pipeline;
+
+import dev.octet.converter.CheckpointConverter;
+import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.checkpoint.InputScales;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.StatisticsFile;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * What the statistics of a request give: static scales of inputs, of the KV cache, or both.
+ *
+ * @param inputs empty where activations are quantised at run time, or not at all
+ * @param cache none where the KV cache is left alone
+ * @param notes what a user should know
+ */
+record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String> notes) {
+    /** Nothing is static. */
+    static final StaticScales NONE = new StaticScales(Optional.empty(), CacheScales.NONE, List.of());
+
+    /**
+     * The scales that a request asks for.
+     *
+     * @throws dev.octet.formats.error.InvalidDataException when the statistics do not give them, naming the layers
+     * @throws IOException when the statistics cannot be read
+     */
+    static StaticScales of(Quantize.CheckpointRequest request, CheckpointConverter converter, Job job)
+            throws IOException {
+        boolean cache = request.has(Quantize.Choice.KV_CACHE);
+        Optional<Path> file = request.statistics();
+        if (file.isEmpty()) {
+            if (cache) {
+                throw job.invalid(
+                        "--kv-cache fp8 needs the statistics of keys and values",
+                        "give --statistics FILE, made by 'octet calibrate'");
+            }
+            return NONE;
+        }
+        Recipe recipe = request.recipe();
+        Statistics statistics = StatisticsFile.read(file.get());
+        List<String> notes = new ArrayList<>();
+        CacheScales scales = cache ? converter.cacheScales(statistics) : CacheScales.NONE;
+        if (cache) {
+            notes.add("engines keep the KV cache in FP8 with these scales unless they are told otherwise (vLLM:"
+                    + " --kv-cache-dtype)");
+        } else {
+            int known = converter.cachesKnownTo(statistics).size();
+            if (known > 0) {
+                notes.add("the statistics hold keys and values of " + known
+                        + " attention layers; --kv-cache fp8 writes their scales");
+            }
+        }
+        if (cache && !isStatic(recipe, request.target().layout())) {
+            notes.add("activations of " + recipe.name()
+                    + " are quantised at run time: of the statistics only keys and values are used");
+            return new StaticScales(Optional.empty(), scales, notes);
+        }
+        return new StaticScales(Optional.of(converter.inputScales(statistics, request.calibrator(), recipe)), scales, notes);
+    }
+
+    /** Whether the recipe's activations have one scale, and the layout a place for it. */
+    private static boolean isStatic(Recipe recipe, Layout layout) {
+        boolean perToken =
+                recipe.fprop().input() != null && recipe.fprop().input().granularity() instanceof Granularity.PerToken;
+        LayoutOptions defaults = LayoutOptions.defaults();
+        return !perToken
+                && layout.unsupported(recipe, defaults.withInputs(true)).isEmpty();
+    }
+
+    /** Multipliers by module; empty where nothing is static. */
+    Map<String, Float> byModule() {
+        return inputs.map(InputScales::byModule).orElse(Map.of());
+    }
+
+    /** Experts that no sample reached. */
+    List<String> unreached() {
+        return inputs.map(InputScales::unreached).orElse(List.of());
+    }
+}

@@ -1,0 +1,65 @@
+package dev.octet.pipeline.run;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
+import dev.octet.converter.TrainingGraph;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.Shard;
+import dev.octet.formats.file.Sha256;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.trainer.step.GraphSource;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A model file with its graph, canonical and at any sizes: what the converter makes of it, for the trainer. */
+public record OpenedModel(ModelSource file, Converter converter, GraphModel canonical) implements AutoCloseable {
+    /**
+     * Opens a model.
+     *
+     * @throws dev.octet.formats.error.OctetException when it has no graph, or one that is not known
+     */
+    public static OpenedModel of(Path path) throws IOException {
+        ModelSource file = ModelSource.open(path);
+        boolean opened = false;
+        try {
+            Converter converter = file.converter();
+            opened = true;
+            return new OpenedModel(file, converter, converter.canonical());
+        } finally {
+            if (!opened) {
+                file.close();
+            }
+        }
+    }
+
+    /** SHA-256 of a model, by which a run knows it: of a file, or of all that a checkpoint's graph is made of. */
+    public static String digest(Path model) throws IOException {
+        if (!Checkpoint.isCheckpoint(model)) {
+            return Sha256.of(model);
+        }
+        try (Checkpoint checkpoint = Checkpoint.open(model)) {
+            List<String> parts = new ArrayList<>(List.of("checkpoint"));
+            parts.add(String.valueOf(checkpoint.config().orElse(null)));
+            for (Shard shard : checkpoint.shards()) {
+                parts.add(shard.name());
+                parts.add(Sha256.of(shard.path()));
+            }
+            return Sha256.of(parts.toArray(String[]::new));
+        }
+    }
+
+    /** The graph at any sizes, as the trainer asks for it. */
+    public GraphSource source() {
+        return new GraphSource(canonical, (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog()));
+    }
+
+    /** Closes the file; what the converter made goes with it. */
+    @Override
+    public void close() {
+        converter.close();
+        file.close();
+    }
+}

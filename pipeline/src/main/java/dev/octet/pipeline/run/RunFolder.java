@@ -1,0 +1,188 @@
+package dev.octet.pipeline.run;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.file.RunPaths;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.RunControl;
+import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.yaml.YamlFile;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Stream;
+
+/**
+ * The folder that training leaves, for verbs that read it.
+ *
+ * @param model the model the run was started with
+ * @param config the configuration it was started with
+ */
+public record RunFolder(Path folder, Path model, TrainingConfig config) {
+    /** Key of a session in {@code run.json}: the model it was started with. */
+    public static final String MODEL = "model";
+
+    /** The folder that paths in the configuration start from. */
+    public static final String CONFIG_FOLDER = "config_folder";
+
+    /** What a run writes in its folder beside its configuration. */
+    public static final List<String> WRITTEN =
+            List.of("run.json", "metrics.jsonl", "fp8_health.jsonl", "checkpoints", "tensorboard", ".octet-lock");
+
+    /** What a run has in its folder, files and folders by name. */
+    public static final List<String> ENTRIES =
+            Stream.concat(WRITTEN.stream(), Stream.of("config.yaml")).toList();
+
+    private static final String MANIFEST = "run.json";
+    private static final String CONFIG = "config.yaml";
+
+    /** Keeps the configuration in the run's folder, once the run has begun. */
+    public record SavedConfig(Path config) implements TrainingHook {
+        @Override
+        public void runStarted(RunStart start, RunControl control) throws IOException {
+            try (AtomicFile copy = AtomicFile.create(start.folder().resolve(CONFIG))) {
+                copy.write(ByteBuffer.wrap(Files.readAllBytes(config)));
+                copy.commit();
+            }
+        }
+    }
+
+    /**
+     * Refuses to write a run over what its configuration says is read, and over a configuration that is none of its own.
+     *
+     * @param paths what else is read and written
+     * @param resumed whether the run in the folder goes on, so that the configuration there is its own
+     */
+    public static void requireApart(RunPaths paths, Path folder, Path config, TrainingConfig read, boolean resumed)
+            throws IOException {
+        reading(paths, read).requireApart();
+        if (Files.exists(folder) && !Files.isDirectory(folder)) {
+            throw new InvalidOptionException(
+                    "'" + folder + "' is a file, and a run is a folder", "--output", "give the name of a folder");
+        }
+        Path kept = folder.resolve(CONFIG);
+        boolean own = resumed || Files.exists(folder.resolve(MANIFEST));
+        if (!own && Files.exists(kept) && !Files.isSameFile(kept, config)) {
+            throw new InvalidOptionException(
+                    "'" + kept + "' is there already, and the run keeps its configuration under that name",
+                    folder.toString(),
+                    "choose another folder, or train with that file as --config");
+        }
+    }
+
+    /** With what the run's configuration names. */
+    public RunPaths readingData(RunPaths paths) {
+        return reading(paths, config);
+    }
+
+    private static RunPaths reading(RunPaths paths, TrainingConfig config) {
+        Map<String, Optional<Path>> named = new LinkedHashMap<>();
+        named.put("data.train", Optional.of(config.data().train()));
+        named.put("data.eval", config.data().eval());
+        named.put("data.tokenizer", config.data().tokenizer());
+        named.put("teacher", config.loss().distillation().map(LossConfig.Distillation::teacher));
+        RunPaths all = paths;
+        for (Map.Entry<String, Optional<Path>> path : named.entrySet()) {
+            if (path.getValue().isPresent()) {
+                all = all.reading(path.getKey(), path.getValue().get());
+            }
+        }
+        return all;
+    }
+
+    /** The folder that a file lies in. */
+    public static Path parent(Path file) {
+        Path parent = file.toAbsolutePath().getParent();
+        return parent == null ? Path.of("").toAbsolutePath() : parent;
+    }
+
+    /**
+     * Reads what a run says of itself.
+     *
+     * @param model where the model lies now; empty for where it lay then
+     * @throws InvalidOptionException when the folder is no run, or the model is not there
+     * @throws InvalidDataException when the model is not the one that the run was started with
+     */
+    public static RunFolder open(Path folder, Optional<Path> model) throws IOException {
+        Path manifest = folder.resolve(MANIFEST);
+        Path config = folder.resolve(CONFIG);
+        for (Path file : new Path[] {manifest, config}) {
+            if (!Files.isRegularFile(file)) {
+                throw new InvalidOptionException(
+                        "the folder is no run: it has no " + file.getFileName(),
+                        folder.toString(),
+                        "give the folder that `octet train -o` wrote");
+            }
+        }
+        JsonNode run = json(manifest);
+        JsonNode sessions = run.path("sessions");
+        JsonNode session = sessions.path(sessions.size() - 1);
+        Path source = model.orElseGet(() -> path(manifest, session.path(MODEL).asText("")));
+        if (source.toString().isEmpty() || !Files.exists(source)) {
+            throw new InvalidOptionException(
+                    "the model that the run was started with is not there: " + source,
+                    manifest.toString(),
+                    "say where it lies with --model MODEL");
+        }
+        String wanted = run.path("settings").path("sha256.model").asText("");
+        String found = OpenedModel.digest(source);
+        if (!found.equals(wanted)) {
+            throw new InvalidDataException(
+                    "the model has SHA-256 " + found + ", the run was started with " + wanted,
+                    source.toString(),
+                    "say where the original lies with --model MODEL");
+        }
+        TrainingConfig read = TrainingConfig.of(
+                YamlFile.read(config),
+                path(manifest, session.path(CONFIG_FOLDER).asText(folder.toString())));
+        return new RunFolder(folder, source, read);
+    }
+
+    private static Path path(Path manifest, String text) {
+        try {
+            return Path.of(text);
+        } catch (InvalidPathException e) {
+            throw new MalformedModelException(
+                    "not a path: '" + text + "'", manifest.toString(), "resume the run, which writes it anew", e);
+        }
+    }
+
+    private static JsonNode json(Path manifest) throws IOException {
+        try {
+            return new ObjectMapper().readTree(new String(Files.readAllBytes(manifest), StandardCharsets.UTF_8));
+        } catch (JsonProcessingException e) {
+            throw new MalformedModelException(
+                    "run.json is no JSON: " + e.getOriginalMessage(),
+                    manifest.toString(),
+                    "restore it, or resume the run, which writes it anew",
+                    e);
+        }
+    }
+
+    /** The checkpoint of a step; the newest for 0. The caller closes it. */
+    public CheckpointFile checkpoint(long step) throws IOException {
+        CheckpointFolder checkpoints = new CheckpointFolder(folder);
+        if (checkpoints.steps().isEmpty()) {
+            throw new InvalidOptionException(
+                    "the run has no checkpoint",
+                    folder.toString(),
+                    "train on until it has one; checkpoint: {every: N} writes them before the end");
+        }
+        return step == 0 ? checkpoints.openNewest() : checkpoints.open(step);
+    }
+}

@@ -1,0 +1,18 @@
+/** What each verb does, as a library. */
+module dev.octet.pipeline {
+    requires transitive org.jspecify;
+    requires transitive dev.octet.converter;
+    requires transitive dev.octet.trainer;
+    requires com.fasterxml.jackson.databind;
+
+    exports dev.octet.pipeline;
+    // the command line says in three lines what could not be fetched, and guards what a run has in its folder
+    exports dev.octet.pipeline.quickstart to
+            dev.octet.cli;
+    exports dev.octet.pipeline.run to
+            dev.octet.cli;
+
+    // results are records, which the command line prints as JSON
+    opens dev.octet.pipeline to
+            com.fasterxml.jackson.databind;
+}

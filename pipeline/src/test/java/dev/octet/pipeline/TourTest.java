@@ -1,0 +1,224 @@
+package dev.octet.pipeline;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.converter.compare.CompareOptions;
+import dev.octet.converter.compare.ModelComparison;
+import dev.octet.converter.verify.Verifier;
+import dev.octet.converter.verify.VerifyOptions;
+import dev.octet.formats.npy.NpzWriter;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Recipes;
+import dev.octet.trainer.hook.RunEnd;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.SplittableRandom;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The code of docs/library.md, compiled and run. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class TourTest {
+    private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
+    private static final Path ROOT = TESTDATA.toAbsolutePath().normalize().getParent();
+    private static final Path PAGE = ROOT.resolve("docs/library.md");
+    private static final Path SOURCE = ROOT.resolve("pipeline/src/test/java/dev/octet/pipeline/TourTest.java");
+    private static final Path MODELS = TESTDATA.resolve("models");
+    private static final Path BERT = MODELS.resolve("tiny-onnx/bert_eager_script17.onnx");
+    private static final Path LLAMA = MODELS.resolve("tiny-hf/llama");
+    private static final Job JOB = Job.defaults().withThreads(2);
+    private static final int TOKENS = 12;
+    private static final int WORDS = 101;
+
+    @TempDir
+    Path folder;
+
+    // quantize
+    static Quantize.GraphResult quantize(Path model, Path samples, Path output, Job job) throws IOException {
+        return Quantize.run(Quantize.GraphRequest.of(model, output).withSamples(SampleSource.of(samples)), job);
+    }
+
+    static CheckpointOutcome quantize(Path checkpoint, Path output, Job job) throws IOException {
+        return Quantize.run(Quantize.CheckpointRequest.of(checkpoint, output, Recipes.FP8_DYNAMIC), job);
+    }
+    // end
+
+    // calibrate
+    static Calibrate.Result calibrate(Path model, Path samples, Path statistics, Job job) throws IOException {
+        return Calibrate.run(Calibrate.Request.of(model, statistics, SampleSource.of(samples)), job);
+    }
+    // end
+
+    // convert
+    static CheckpointOutcome convert(Path checkpoint, Path output, Job job) throws IOException {
+        Target.Checkpoint modelopt = (Target.Checkpoint) Target.named("modelopt").orElseThrow();
+        return Convert.run(Convert.ToLayout.of(checkpoint, output, modelopt), job);
+    }
+
+    static Convert.OnnxResult toOnnx(Path checkpoint, Path output, Job job) throws IOException {
+        return Convert.run(Convert.ToOnnx.of(checkpoint, output), job);
+    }
+
+    static Convert.HuggingFaceResult toHuggingFace(Path onnx, Path output, Job job) throws IOException {
+        return Convert.run(new Convert.ToHuggingFace(onnx, output, Optional.empty()), job);
+    }
+    // end
+
+    // dequantize
+    static CheckpointOutcome dequantize(Path checkpoint, Path output, Job job) throws IOException {
+        return Dequantize.run(Dequantize.Request.of(checkpoint, output), job);
+    }
+    // end
+
+    // evaluate
+    static double evaluate(Path reference, Path candidate, Path samples, Job job) throws IOException {
+        var request = Evaluate.Request.of(reference, candidate, SampleSource.of(samples));
+        return new Measures(Evaluate.run(request, job).comparison()).value("cosine-min");
+    }
+    // end
+
+    // train
+    static RunEnd train(Path model, Path config, Path run, Job job) throws IOException {
+        return Train.run(Train.Request.of(model, config, run).withSteps(1000), job);
+    }
+    // end
+
+    // export
+    static Export.Result export(Path run, Path output, Job job) throws IOException {
+        Target onnxruntime = Target.named("onnxruntime").orElseThrow();
+        return Export.run(Export.Request.of(run, output, onnxruntime), job);
+    }
+
+    static boolean prove(Path run, Path output, Job job) throws IOException {
+        Target onnxruntime = Target.named("onnxruntime").orElseThrow();
+        return Prove.run(Export.Request.of(run, output, onnxruntime), job).passed();
+    }
+    // end
+
+    // look
+    static boolean look(Path model, Path original, Job job) throws IOException {
+        Inspect.Result facts = Inspect.run(model);
+        boolean readable = Verifier.verify(model, VerifyOptions.defaults()).passed();
+        boolean same = ModelComparison.compare(original, model, CompareOptions.defaults()).sameValues();
+        return readable && !same && facts.withoutGraph() != null;
+    }
+
+    static boolean gradient(Path model, Path golden, Job job) throws IOException {
+        return Gradient.run(Gradient.Request.of(model, golden), job).passed();
+    }
+    // end
+
+    // quickstart
+    static Optional<Quickstart.Result> quickstart(Path output, Path checkout, Quickstart.Watcher watcher)
+            throws IOException {
+        return Quickstart.run(Quickstart.Request.of(output, checkout), watcher, Job.defaults());
+    }
+    // end
+
+    private Path samples(String name, int count, long seed) throws IOException {
+        Path file = folder.resolve(name);
+        try (Arena arena = Arena.ofConfined();
+                NpzWriter writer = NpzWriter.stored(file)) {
+            Shape shape = Shape.of(count, TOKENS);
+            long size = shape.elementCount();
+            long[] ids = new SplittableRandom(seed).longs(size, 1, WORDS).toArray();
+            long[] mask = new long[ids.length];
+            Arrays.fill(mask, 1);
+            writer.add(Tensor.ofLongs(arena, "input_ids", shape, ids));
+            writer.add(Tensor.ofLongs(arena, "attention_mask", shape, mask));
+            writer.commit();
+        }
+        return file;
+    }
+
+    @Test
+    void a_graph_is_calibrated_quantised_and_evaluated() throws IOException {
+        Path samples = samples("samples.npz", 8, 3);
+        Path output = folder.resolve("fp8.onnx");
+        Quantize.GraphResult result = quantize(BERT, samples, output, JOB);
+        assertEquals(8, result.samples());
+        assertTrue(result.convertedBytes() < result.originalBytes());
+        assertTrue(result.layers().stream().anyMatch(l -> l.kind().equals("Linear") && l.converted() == l.total()));
+        assertTrue(evaluate(BERT, output, samples("held-out.npz", 8, 4), JOB) > 0.99);
+
+        Path statistics = folder.resolve("bert.stats");
+        assertEquals(8, calibrate(BERT, samples, statistics, JOB).samples());
+        Path nearest = folder.resolve("nearest.onnx");
+        Quantize.GraphResult again =
+                Quantize.run(Quantize.GraphRequest.of(BERT, nearest).withStatistics(statistics), JOB);
+        assertEquals(result.layers(), again.layers());
+    }
+
+    @Test
+    void a_checkpoint_goes_to_a_layout_to_another_and_back() throws IOException {
+        Path codes = folder.resolve("codes");
+        CheckpointOutcome outcome = quantize(LLAMA, codes, JOB);
+        assertEquals("compressed-tensors", outcome.target());
+        assertTrue(look(codes, LLAMA, JOB));
+        assertTrue(dequantize(codes, folder.resolve("floats"), JOB).target().startsWith("plain"));
+        Path block = folder.resolve("fp8");
+        Quantize.run(Quantize.CheckpointRequest.of(LLAMA, block, Recipes.MXFP8), JOB);
+        assertEquals("modelopt", convert(block, folder.resolve("modelopt"), JOB).target());
+    }
+
+    @Test
+    void a_checkpoint_becomes_a_graph_and_a_graph_a_checkpoint() throws IOException {
+        Path onnx = folder.resolve("llama.onnx");
+        assertTrue(toOnnx(LLAMA, onnx, JOB).nodes() > 0);
+        assertEquals("LlamaForCausalLM", toHuggingFace(onnx, folder.resolve("back"), JOB).architecture());
+    }
+
+    @Test
+    void a_model_is_trained_exported_and_proved() throws IOException {
+        samples("train.npz", 8, 5);
+        Path config = Files.write(
+                folder.resolve("train.yaml"),
+                List.of(
+                        "data: {train: train.npz}",
+                        "loss: {type: mse, output: logits, distillation: {teacher: " + BERT + "}}",
+                        "batch_size: 2",
+                        "precision: {mode: fp8}",
+                        "steps: 3"));
+        Path run = folder.resolve("run");
+        assertEquals(RunEnd.Reason.COMPLETED, train(BERT, config, run, JOB).reason());
+        List<String> session = Files.readAllLines(run.resolve("run.json")).stream()
+                .map(l -> l.strip().split("\"")[l.contains("\"") ? 1 : 0])
+                .filter(List.of("command", "model", "config_folder", "threads")::contains)
+                .toList();
+        assertEquals(List.of("command", "model", "config_folder", "threads"), session);
+        Path output = folder.resolve("trained.onnx");
+        assertEquals(3, export(run, output, JOB).step());
+        assertTrue(prove(run, output, JOB));
+    }
+
+    @Test
+    void the_gradients_of_a_graph_are_the_expected_ones() throws IOException {
+        Path model = MODELS.resolve("op-grad/add_both.onnx");
+        assertTrue(gradient(model, MODELS.resolve("op-grad/add_both.safetensors"), JOB));
+    }
+
+    @Test
+    void the_page_shows_this_code() throws IOException {
+        String source = Files.readString(SOURCE);
+        String page = Files.readString(PAGE);
+        Matcher mark = Pattern.compile("\n    // (\\w+)\n(.*?)    // end\n", Pattern.DOTALL).matcher(source);
+        int shown = 0;
+        while (mark.find()) {
+            String code = mark.group(2).indent(-4);
+            assertTrue(page.contains("```java\n" + code + "```\n"), mark.group(1) + ":\n" + code);
+            shown++;
+        }
+        assertEquals(9, shown);
+    }
+}
