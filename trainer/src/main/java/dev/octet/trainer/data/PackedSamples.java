@@ -13,7 +13,7 @@ import java.util.Map;
  * Texts one after the other, each with the token that ends a text, cut into samples of equal length; what is left at the end is not used.
  * Nothing is padded. A position sees the texts before its own that are in the same sample. All tokens are held in memory, four bytes each.
  */
-public final class PackedSamples implements Samples {
+final class PackedSamples implements Samples {
     private static final int TEXTS_AT_ONCE = 256;
     private static final int CHUNK = 1 << 20;
 

@@ -9,7 +9,7 @@ import java.util.Map;
 /**
  * Texts, each batch padded to its longest rounded up to a multiple: a program is made for each length, so that there are few of them.
  */
-public final class TextSamples implements Samples {
+final class TextSamples implements Samples {
     private static final int TEXTS_AT_ONCE = 256;
 
     private final Texts texts;

@@ -12,7 +12,7 @@ import java.nio.file.Path;
 import java.util.Map;
 
 /** A {@code .bin} file of little-endian token numbers, cut into samples of equal length; what is left at the end is not used. */
-public final class TokenSamples implements Samples {
+final class TokenSamples implements Samples {
     private final Path path;
     private final String digest;
     private final MemorySegment tokens;

@@ -10,7 +10,7 @@ import dev.octet.trainer.kernel.Parallel;
 import java.lang.foreign.MemorySegment;
 
 /** Three loops over F32 sums: what other products are compared with, and what runs where no native library does. */
-public final class PlainGemm implements MatrixProducts {
+final class PlainGemm implements MatrixProducts {
     @Override
     public String name() {
         return "plain Java";
