@@ -100,7 +100,7 @@ class PublicApiTest {
                 && c.getEnclosingClass().map(PublicApiTest::isPublic).orElse(true);
     }
 
-    /** A line for the type and an indented one for each member. */
+    /** A line for the type and an indented one for each member, those of a record's components and of all enums left out. */
     private static Stream<String> lines(Class<?> c) {
         Set<String> members = new TreeSet<>();
         for (Field f : c.getDeclaredFields()) {
@@ -130,7 +130,10 @@ class PublicApiTest {
             supertypes.add(text(c.getGenericSuperclass()));
         }
         Arrays.stream(c.getGenericInterfaces()).map(PublicApiTest::text).forEach(supertypes::add);
-        return kind(c) + " " + c.getName().replace('$', '.') + (supertypes.isEmpty() ? "" : " : " + String.join(", ", supertypes));
+        return c.getName().replace('$', '.')
+                + " "
+                + kind(c)
+                + (supertypes.isEmpty() ? "" : " : " + String.join(", ", supertypes));
     }
 
     private static String kind(Class<?> c) {
