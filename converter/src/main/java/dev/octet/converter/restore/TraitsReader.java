@@ -17,7 +17,7 @@ import java.util.OptionalInt;
 import org.jspecify.annotations.Nullable;
 
 /** Reads {@link GraphTraits} off a graph. */
-public final class TraitsReader {
+final class TraitsReader {
     /** Deeper ones are no transformers that anybody runs, and would make the comparison of graphs too deep. */
     static final int MAX_LAYERS = 256;
 

@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>{@link MalformedModelException#rule()} of a refused file is {@link #id()}.
  */
-public enum SafetensorsRule {
+enum SafetensorsRule {
     /** A file has at least the 8 bytes of the header length. */
     HEADER_TOO_SMALL("HeaderTooSmall", "the file is truncated: download or export it again"),
     /** The header length is at most {@link HeaderLimits#maxHeaderBytes()}. */

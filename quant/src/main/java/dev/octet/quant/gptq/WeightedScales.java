@@ -28,7 +28,7 @@ import java.util.Arrays;
  *
  * <p>Errors are summed in double precision in the order of the weight: the same scales on any number of threads.
  */
-public final class WeightedScales {
+final class WeightedScales {
     private final WeightRows weight;
     private final double[] energies;
     private final CastSpec spec;

@@ -13,7 +13,7 @@ import java.util.Map;
  * Texts joined into one stream, each followed by the end-of-text token, and cut into samples of equal length; the remainder is dropped.
  * There is no padding. A position attends to earlier texts in the same sample. All tokens are held in memory, four bytes each.
  */
-public final class PackedSamples implements Samples {
+final class PackedSamples implements Samples {
     private static final int TEXTS_AT_ONCE = 256;
     private static final int CHUNK = 1 << 20;
 

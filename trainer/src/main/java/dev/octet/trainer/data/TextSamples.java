@@ -10,7 +10,7 @@ import java.util.Map;
  * Texts as samples. Each batch is padded to its longest text, rounded up to a multiple: each length needs a program, so there should be
  * few.
  */
-public final class TextSamples implements Samples {
+final class TextSamples implements Samples {
     private static final int TEXTS_AT_ONCE = 256;
 
     private final Texts texts;

@@ -11,8 +11,8 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 import java.util.Map;
 
-/** A {@code .bin} file of little-endian token numbers, cut into samples of equal length; the remainder is dropped. */
-public final class TokenSamples implements Samples {
+/** A {@code .bin} file of little-endian token numbers, cut into samples of equal length; what is left at the end is not used. */
+final class TokenSamples implements Samples {
     private final Path path;
     private final String digest;
     private final MemorySegment tokens;

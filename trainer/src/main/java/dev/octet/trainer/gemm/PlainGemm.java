@@ -9,8 +9,8 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Parallel;
 import java.lang.foreign.MemorySegment;
 
-/** Three loops with F32 sums: reference for other implementations, and fallback without a native library. */
-public final class PlainGemm implements MatrixProducts {
+/** Three loops over F32 sums: what other products are compared with, and what runs where no native library does. */
+final class PlainGemm implements MatrixProducts {
     @Override
     public String name() {
         return "plain Java";

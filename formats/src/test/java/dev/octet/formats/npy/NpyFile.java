@@ -1,19 +1,19 @@
 package dev.octet.formats.npy;
 
-import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.tensor.Tensor;
 import java.io.BufferedInputStream;
 import java.io.IOException;
-import java.lang.foreign.MemorySegment;
+import java.io.OutputStream;
+import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** {@code .npy}: one array in a file. */
-public final class NpyFile {
+/** {@code .npy}, one array in a file, through the reader and the header that {@code .npz} files are read and written with. */
+final class NpyFile {
     private NpyFile() {}
 
     /** Opens with {@link NpyLimits#DEFAULT}. */
-    public static NpyReader open(Path path) throws IOException {
+    static NpyReader open(Path path) throws IOException {
         return open(path, NpyLimits.DEFAULT);
     }
 
@@ -23,7 +23,7 @@ public final class NpyFile {
      * @throws dev.octet.formats.error.InvalidDataException when it is not of the format
      * @throws IOException when it cannot be read
      */
-    public static NpyReader open(Path path, NpyLimits limits) throws IOException {
+    static NpyReader open(Path path, NpyLimits limits) throws IOException {
         String file = String.valueOf(path.getFileName());
         String name = file.endsWith(".npy") ? file.substring(0, file.length() - 4) : file;
         var in = new BufferedInputStream(Files.newInputStream(path));
@@ -43,13 +43,13 @@ public final class NpyFile {
      * Writes a file as NumPy 2 does, byte for byte.
      *
      * @throws dev.octet.formats.error.UnsupportedModelException when NumPy has no such element type (BF16, FP8, sub-byte)
-     * @throws IOException when it cannot be written; what was there before stays
+     * @throws IOException when it cannot be written
      */
-    public static void write(Path path, Tensor tensor) throws IOException {
-        try (AtomicFile file = AtomicFile.create(path)) {
-            file.write(MemorySegment.ofArray(NpyHeader.toBytes(tensor.spec())));
-            file.write(tensor.bytes());
-            file.commit();
+    static void write(Path path, Tensor tensor) throws IOException {
+        byte[] header = NpyHeader.toBytes(tensor.spec());
+        try (OutputStream file = Files.newOutputStream(path)) {
+            file.write(header);
+            file.write(tensor.bytes().toArray(ValueLayout.JAVA_BYTE));
         }
     }
 }
