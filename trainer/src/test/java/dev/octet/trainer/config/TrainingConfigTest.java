@@ -128,7 +128,7 @@ class TrainingConfigTest {
                 "eval_every: 5                                   | no evaluation data",
                 "divergence: {factor: 1}                         | end the run",
                 "checkpoint: {keep: 0}                           | out of range",
-                "steps: 11                                       | given before, in line 3",
+                "steps: 11                                       | is already given in line 3",
                 "precision: {mode: fp64}                         | unknown value 'fp64'",
                 "precision: {loss_scale: {type: torch}}          | needs no loss scaling",
                 "precision: {mode: O1, master_weights: true}     | has no master_weights",
