@@ -199,7 +199,7 @@ class TrainingConfigTest {
                         + " classes",
                 "causal-lm | teacher: t.onnx, temperature: 0     | distillation.temperature | cannot be divided by 0",
                 "causal-lm | teacher: t.onnx, temperature: -1    | distillation.temperature | out of range",
-                "causal-lm | teacher: t.onnx, weight: 0          | distillation.weight      | the teacher has no effect",
+                "causal-lm | teacher: t.onnx, weight: 0          | distillation.weight      | teacher has no effect",
                 "causal-lm | teacher: t.onnx, weight: 1.01       | distillation.weight      | out of range",
                 "mse       | weight: 1                           | distillation.teacher     | missing",
                 "mse       | teacher: t.onnx, wieght: 1          | distillation.wieght      | unknown key",
