@@ -37,7 +37,8 @@ public final class TokenSamples implements Samples {
      *
      * @param sequence tokens per sample
      * @param tokenType U16 or U32
-     * @throws InvalidDataException when tokens cannot feed the model, a token is outside the model's vocabulary, or there are too few for one sample
+     * @throws InvalidDataException when tokens cannot feed the model, a token is outside the model's vocabulary, or there are too few for
+     *     one sample
      * @throws IOException when the file cannot be read
      */
     public static TokenSamples open(Path path, int sequence, DType tokenType, Feed feed) throws IOException {
