@@ -28,7 +28,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.program;
     exports dev.octet.trainer.step;
     exports dev.octet.trainer.yaml;
-    // a test there holds the list of operators in the documentation against the table
+    // a test of the command line compares the documented list of operators with the table
     exports dev.octet.trainer.op to
             dev.octet.cli;
 

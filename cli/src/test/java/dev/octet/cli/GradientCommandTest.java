@@ -171,7 +171,7 @@ class GradientCommandTest {
     void a_renamed_gradient_that_is_not_in_the_file_is_named() {
         CommandLine run = gradient(MODEL, GOLDEN, "--rename", "nothing=a");
         assertEquals(ExitCode.INPUT, run.code(), run.err());
-        assertTrue(run.err().contains("no 'grad.nothing' is in the file"), run.err());
+        assertTrue(run.err().contains("the file has no 'grad.nothing'"), run.err());
     }
 
     @Test

@@ -142,8 +142,8 @@ public final class Trainer implements AutoCloseable {
             for (Pattern p : all) {
                 if (p.matcher(tie.copy()).find() && !p.matcher(tie.original()).find()) {
                     throw new InvalidOptionException(
-                            "pattern '" + p + "' matches '" + tie.copy() + "', which is tied to '"
-                                    + tie.original() + "'",
+                            "pattern '" + p + "' matches '" + tie.copy() + "', which is tied to '" + tie.original()
+                                    + "'",
                             "ties: " + config.ties().name().toLowerCase(Locale.ROOT),
                             "use '" + tie.original() + "', or set ties: none to train the two separately");
                 }

@@ -199,7 +199,8 @@ final class BackwardPass {
         private Value target(int i, Value v) {
             boolean isParameter = trained.contains(v);
             Value so = isParameter ? sum(v) : gradients.get(v);
-            // One value as two inputs: an operator may write its gradients in any order, so only the first may accumulate in place.
+            // One value as two inputs: an operator may write its gradients in any order, so only the first may
+            // accumulate in place.
             boolean alone = written.add(v);
             if (so == null) {
                 Value first = part(v);

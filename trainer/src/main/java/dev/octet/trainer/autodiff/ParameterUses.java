@@ -22,10 +22,10 @@ import java.util.function.BiPredicate;
  * <ol>
  *   <li>weight and bias of Linear, Gemm, Conv, ConvTranspose; scale and shift of normalisations (of BatchNormalization not the running
  *       mean and variance); the slope of PRelu: always;
- *   <li>a factor of MatMul or Einsum: unless the product becomes an angle (Sin, Cos), as the frequencies of rotary embeddings do;
- *   <li>the table of a Gather: unless what is looked up only multiplies, or becomes an angle: then it is a table of rotations;
- *   <li>a summand of Add: unless it is a mask: 0 and large negative numbers only, or added in front of a Softmax over the last axis with
- *       three axes or more;
+ *   <li>a factor of MatMul or Einsum: unless a sine or cosine is taken of the product, as with the frequencies of rotary embeddings;
+ *   <li>the table of a Gather: unless its rows are used only as factors, or a sine or cosine is taken of them: then it is a rotation table;
+ *   <li>a summand of Add: unless it is a mask, which either holds only 0 and large negative numbers, or has three or more axes and is added
+ *       before a Softmax over the last axis;
  *   <li>a factor of Mul: when it has one axis, as scales of channels have;
  *   <li>a part of Concat with computed values;
  *   <li>q, k and v of Attention, and the bias added to its scores, with the exceptions of cases 2 and 4.

@@ -22,7 +22,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * The parameters of a graph. ONNX does not mark them: {@link ParameterUses} recognizes them by their use. Scalars, rotation tables, masks
+ * The parameters of a graph. ONNX does not mark them: {@link ParameterUses} recognises them by their use. Scalars, rotation tables, masks
  * and running statistics are not parameters.
  */
 public final class Parameters {

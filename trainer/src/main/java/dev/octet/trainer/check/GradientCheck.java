@@ -80,8 +80,7 @@ public final class GradientCheck {
         problems.addAll(outputProblems());
         renamed.keySet().stream()
                 .filter(n -> !golden.gradients().containsKey(n))
-                .forEach(n -> problems.add(
-                        "'" + n + "' is renamed, but the file has no 'grad." + n + "'"));
+                .forEach(n -> problems.add("'" + n + "' is renamed, but the file has no 'grad." + n + "'"));
         golden.gradients().forEach((name, t) -> {
             try {
                 names.put(name, GoldenName.find(model.graph(), parameters, name, renamed.getOrDefault(name, name), t));
@@ -122,8 +121,8 @@ public final class GradientCheck {
         }
         golden.inputs().keySet().stream()
                 .filter(n -> !known.contains(n))
-                .forEach(n -> problems.add("in." + n + " is not an input of the graph; its inputs are " + new TreeSet<>(known)
-                        + (n.equals("labels") ? " (labels need a loss: choose one)" : "")));
+                .forEach(n -> problems.add("in." + n + " is not an input of the graph; its inputs are "
+                        + new TreeSet<>(known) + (n.equals("labels") ? " (labels need a loss: choose one)" : "")));
         return problems;
     }
 

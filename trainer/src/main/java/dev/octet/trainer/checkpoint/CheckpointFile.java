@@ -151,7 +151,8 @@ public final class CheckpointFile implements AutoCloseable {
     private static Metadata metadata(Path folder) throws IOException {
         JsonNode json;
         try {
-            // decoded here: from bytes the parser would guess the encoding, and a wrong guess is not a JsonProcessingException
+            // decoded here: from bytes the parser would guess the encoding, and a wrong guess is not a
+            // JsonProcessingException
             json = MAPPER.readTree(new String(Files.readAllBytes(folder.resolve(JSON)), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
             throw damaged(folder, JSON + " is not JSON: " + e.getOriginalMessage(), e);

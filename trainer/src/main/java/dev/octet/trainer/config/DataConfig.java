@@ -18,7 +18,7 @@ import java.util.stream.Stream;
  * @param tokenType U16 or U32: token type of a {@code .bin} file
  * @param tokenizer {@code tokenizer.json} for texts; empty for the one in the model's folder
  * @param pack whether to join texts and cut them into sequences, instead of one sample per text
- * @param eos the token appended to each packed text; empty for the one in the tokenizer's folder
+ * @param eos the token appended to each packed text; empty for the one that the files next to the tokenizer name
  * @param maxLength tokens to which a text is truncated
  * @param padMultiple batches of texts are padded to a multiple of this many tokens, {@code maxLength} at most: each length needs a program
  */

@@ -58,8 +58,8 @@ final class Fp8Config {
     static List<String> notes(Section s, TrainingRecipe recipe) {
         return recipe.isDelayed() && s.has(INTERVAL)
                 ? List.of("precision.interval = " + s.text(INTERVAL).orElse("")
-                        + " has no effect: Transformer Engine ignored it and later removed it; scales are updated with every"
-                        + " micro-batch")
+                        + " has no effect: Transformer Engine ignored it and later removed it; scales are updated with"
+                        + " every micro-batch")
                 : List.of();
     }
 

@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which number type each operator computes in.
+ * The floating-point type that each operator computes in, and loss scaling.
  *
  * @param mode its name in the configuration
  * @param policy the precision policy of the mode

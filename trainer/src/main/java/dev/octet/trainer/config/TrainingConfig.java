@@ -18,7 +18,7 @@ import java.util.regex.Pattern;
  * @param steps length of the run and of its schedules
  * @param seed for all random numbers
  * @param clipGradNorm largest allowed global gradient norm; empty for no clipping
- * @param precision which number type each operator computes in
+ * @param precision the floating-point type that each operator computes in
  * @param freeze parameters that match one of these patterns (anywhere in the name) are not trained
  * @param trainOnly if not empty, only parameters that match one of these patterns are trained
  * @param ties which parameters that an export wrote twice are restored to one

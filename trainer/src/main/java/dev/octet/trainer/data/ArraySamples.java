@@ -92,8 +92,7 @@ public final class ArraySamples implements Samples {
         long count = -1;
         for (Tensor array : arrays.values()) {
             if (array.shape().rank() == 0) {
-                throw broken(
-                        "the array " + array.spec() + " has no sample axis", path, "give it one row per sample");
+                throw broken("the array " + array.spec() + " has no sample axis", path, "give it one row per sample");
             }
             long rows = array.shape().dim(0);
             if (count >= 0 && rows != count) {

@@ -37,7 +37,8 @@ final class PackedSamples implements Samples {
      * @param texts not truncated
      * @param file for messages
      * @param sequence tokens per sample
-     * @throws InvalidDataException when tokens cannot feed the model, a token is not in its vocabulary, or there are too few for one sample
+     * @throws InvalidDataException when tokens cannot feed the model, a token is outside the model's vocabulary, or there are too few for
+     *     one sample
      * @throws dev.octet.formats.error.InvalidOptionException when the end-of-text token is unknown
      * @throws IOException when the file can no longer be read
      */

@@ -22,7 +22,7 @@ final class TextSamples implements Samples {
      * @param texts truncated to {@code maxLength}
      * @param file for messages
      * @param maxLength limit of the padded length, even if it is not a multiple
-     * @throws dev.octet.formats.error.InvalidDataException when tokens cannot feed the model, or a token is not in its vocabulary
+     * @throws dev.octet.formats.error.InvalidDataException when tokens cannot feed the model, or a token is outside the model's vocabulary
      * @throws IOException when the file can no longer be read
      */
     public TextSamples(Texts texts, String file, Feed feed, int maxLength, int padMultiple) throws IOException {

@@ -37,7 +37,8 @@ final class TokenSamples implements Samples {
      *
      * @param sequence tokens per sample
      * @param tokenType U16 or U32
-     * @throws InvalidDataException when tokens cannot feed the model, a token is not in its vocabulary, or there are too few for one sample
+     * @throws InvalidDataException when tokens cannot feed the model, a token is outside the model's vocabulary, or there are too few for
+     *     one sample
      * @throws IOException when the file cannot be read
      */
     public static TokenSamples open(Path path, int sequence, DType tokenType, Feed feed) throws IOException {
@@ -50,7 +51,8 @@ final class TokenSamples implements Samples {
             int width = tokenType.bits() / 8;
             if (tokens.byteSize() % width != 0) {
                 throw new InvalidDataException(
-                        "the file has " + tokens.byteSize() + " bytes, which is not a multiple of the " + width + " bytes of a token",
+                        "the file has " + tokens.byteSize() + " bytes, which is not a multiple of the " + width
+                                + " bytes of a token",
                         path.toString(),
                         "check token_type, or copy the file again");
             }

@@ -24,7 +24,7 @@ record Cuts(boolean alongRows, int size, int count) {
 
     static Cuts of(Call call) {
         double pieces = Math.min(MOST, 2.0 * call.m() * call.n() * call.k() / WORK);
-        // packing a transposed B is expensive: prefer pieces that each pack a part of B to pieces that each pack all of it
+        // packing a transposed B is expensive: prefer pieces that pack a part of B each to pieces that pack all of B
         boolean rows = call.transposeB() ? call.m() > 4L * call.n() : call.m() >= call.n();
         int side = rows ? call.m() : call.n();
         int size = Math.max(LEAST, (int) Math.ceil(side / Math.max(1, pieces)));

@@ -114,7 +114,7 @@ final class GemmTrial {
         return new UnavailableException("the native library crashes on this processor", where, fix);
     }
 
-    /** The file of the cached rates; empty when it has no usable folder. */
+    /** The file of the cached rates; empty when there is no usable cache folder. */
     private static Optional<Path> place(Path cache, Path library) {
         try {
             StringBuilder caps = new StringBuilder();

@@ -90,7 +90,7 @@ record Rates(Map<DType, Map<Route, Double>> giga) {
     }
 
     /**
-     * The rates that {@link #lines} wrote.
+     * Parses the output of {@link #lines}.
      *
      * @throws UnavailableException when the text is malformed
      */

@@ -37,7 +37,8 @@ public final class Indices {
     public static int resolve(String node, long position, long index, long size) {
         if (index < -size || index >= size) {
             throw new InvalidDataException(
-                    "index " + index + " (number " + position + ") is out of range for an axis of " + size + " elements",
+                    "index " + index + " (number " + position + ") is out of range for an axis of " + size
+                            + " elements",
                     "node '" + node + "'",
                     "check the data: ids must be in 0.." + (size - 1)
                             + "; the tokenizer of another model may give ids outside the embedding");

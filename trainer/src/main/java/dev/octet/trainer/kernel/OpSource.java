@@ -83,8 +83,7 @@ public record OpSource(Node node, List<@Nullable OperandType> inputs, List<@Null
                 IntStream.range(0, n).mapToObj(i -> input(i).shape()).toList();
         return Broadcast.shape(shapes)
                 .orElseThrow(() -> refusal(
-                        "the input shapes " + shapes + " do not broadcast",
-                        "the model is damaged; export it again"));
+                        "the input shapes " + shapes + " do not broadcast", "the model is damaged; export it again"));
     }
 
     /** The exception for a node that cannot be trained, with the reason. */

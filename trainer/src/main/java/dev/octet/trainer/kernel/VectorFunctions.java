@@ -77,8 +77,8 @@ final class VectorFunctions implements ElementaryFunctions {
         FloatVector p4 = FloatVector.broadcast(FLOATS, EXP_4);
         for (int i = to; i < to + n; i += LANES) {
             FloatVector v = FloatVector.fromArray(FLOATS, y, i);
-            // elements that become 0 are skipped: underflow is about a hundred times slower on processors, and half of a causal mask
-            // underflows
+            // elements that become 0 are skipped: underflow is about a hundred times slower on processors, and half of
+            // a causal mask underflows
             VectorMask<Float> zero = v.lt(EXP_LOWEST);
             FloatVector bounded = v.blend(EXP_HIGHEST, v.compare(VectorOperators.GT, EXP_HIGHEST))
                     .blend(0f, zero);

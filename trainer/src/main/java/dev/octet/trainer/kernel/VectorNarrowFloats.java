@@ -45,7 +45,8 @@ final class VectorNarrowFloats implements NarrowFloats {
 
     @Override
     public void readBf16(MemorySegment from, long first, float[] to, int at, int n) {
-        MemorySegment run = from.asSlice(first * 2, n * 2L); // int offsets into the slice let the JIT hoist bounds checks out of the loop
+        // int offsets into the slice let the JIT compiler hoist bounds checks out of the loop
+        MemorySegment run = from.asSlice(first * 2, n * 2L);
         int i = 0;
         for (; i <= n - LANES; i += LANES) {
             ((IntVector) ShortVector.fromMemorySegment(SHORTS, run, i * 2L, LE)

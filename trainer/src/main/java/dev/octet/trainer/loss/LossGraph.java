@@ -275,8 +275,7 @@ public record LossGraph(
                 throw unfit("labels must be class numbers, I64 or I32, one for each row of the output");
             }
             if (config.type() == LossConfig.Type.CAUSAL_LM && s.rank() < 3) {
-                throw unfit(
-                        "causal-lm needs scores for each token, [batch, tokens, classes]; use type: cross-entropy");
+                throw unfit("causal-lm needs scores for each token, [batch, tokens, classes]; use type: cross-entropy");
             }
         }
 

@@ -11,7 +11,7 @@ import java.util.Map;
  * @param lossParts terms of the loss if it is a weighted sum, as in {@link dev.octet.trainer.loss.LossValue}
  * @param gradNorm global gradient norm before clipping, without loss scale
  * @param skipped whether the parameters were left unchanged because something was not finite
- * @param nonFinite what was not finite: {@code loss}, or the gradients' parameters; empty when all was finite
+ * @param nonFinite what was not finite: {@code loss} or parameters with bad gradients; empty when all was finite
  * @param where the program's first step with a non-finite result; empty when it was not searched for
  * @param lossScale scale that the loss was multiplied by
  * @param nextLossScale scale of the next loss

@@ -152,7 +152,8 @@ public final class Section implements Entry {
         }
         List<Scalar> scalars = scalars(key);
         if (scalars.size() != count) {
-            throw broken(key, scalars.size() + " numbers are given", "give " + count + ", for example " + fallback, null);
+            throw broken(
+                    key, scalars.size() + " numbers are given", "give " + count + ", for example " + fallback, null);
         }
         return scalars.stream().map(s -> number(key, s, min, max)).toList();
     }

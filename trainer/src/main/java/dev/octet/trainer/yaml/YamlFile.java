@@ -102,7 +102,7 @@ public final class YamlFile {
             String key = parser.currentName();
             Integer earlier = lines.put(key, line());
             if (earlier != null) {
-                throw refused("key '" + key + "' is a duplicate of line " + earlier, "keep one of them");
+                throw refused("key '" + key + "' is already given in line " + earlier, "keep one of them");
             }
             parser.nextToken();
             entries.put(key, entry(path.isEmpty() ? key : path + "." + key, depth));

@@ -344,8 +344,8 @@ final class CublasLt {
             throw new UnavailableException(
                     call + " failed: " + name(code),
                     library.path() + ", version " + versionText(),
-                    "if other processes use the GPU, wait until they end; compute-sanitizer finds out-of-bounds accesses; or"
-                            + " use --device cpu");
+                    "if other processes use the GPU, wait until they end; compute-sanitizer finds out-of-bounds"
+                            + " accesses; or use --device cpu");
         }
     }
 

@@ -75,7 +75,8 @@ final class DriverErrors {
                 "check nvidia-smi -q and the system's log (Xid); continue with --resume on a working GPU";
             case 702 -> "use a GPU without a display, or lift its time limit; continue with --resume";
             default ->
-                "continue with --resume; if it happens again, find the kernel with compute-sanitizer and report it with the output";
+                "continue with --resume; if it happens again, find the kernel with compute-sanitizer and report it"
+                        + " with the output";
         };
     }
 

@@ -116,8 +116,7 @@ public final class Gpus {
                 .compiler()
                 .map(c -> GpuReport.Part.found("compiler", c.version(), compilers.place()))
                 .or(() -> PrebuiltKernels.version()
-                        .map(v ->
-                                GpuReport.Part.found("compiler", "none", "kernels prebuilt by " + v)))
+                        .map(v -> GpuReport.Part.found("compiler", "none", "kernels prebuilt by " + v)))
                 .orElseGet(() -> GpuReport.Part.absent(
                         "compiler",
                         new UnavailableException(

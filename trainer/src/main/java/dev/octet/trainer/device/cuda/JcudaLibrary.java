@@ -33,8 +33,8 @@ final class JcudaLibrary {
         }
         String file = System.mapLibraryName("JCudaDriver-" + VERSION + "-" + Platform.text());
         Path folder = NativeFiles.unpack(JCudaDriver.class.getClassLoader(), "lib/", List.of(file));
-        // jcuda has no setting for its folder; it reads this property when its class is initialised. The JDK itself read the property at
-        // startup and does not read it again
+        // jcuda has no setting for its folder; it reads this property when its class is initialised. The JDK itself
+        // reads the property only at startup
         String before = System.setProperty(TEMPORARY_FOLDER, folder.toString());
         try {
             JCudaDriver.setExceptionsEnabled(false); // each call checks its code

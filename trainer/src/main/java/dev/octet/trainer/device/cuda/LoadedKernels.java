@@ -47,8 +47,8 @@ final class LoadedKernels implements AutoCloseable {
         if (grid.sharedBytes() > Math.max(PLAIN_SHARED_BYTES, shared.getOrDefault(name, 0))) {
             if (grid.sharedBytes() > mostSharedBytes) {
                 throw new UnavailableException(
-                        kernel + " needs " + grid.sharedBytes() + " bytes of shared memory, but a block of this GPU has "
-                                + mostSharedBytes,
+                        kernel + " needs " + grid.sharedBytes()
+                                + " bytes of shared memory, but a block of this GPU has " + mostSharedBytes,
                         source.toString(),
                         "use a GPU with more shared memory, or --device cpu");
             }

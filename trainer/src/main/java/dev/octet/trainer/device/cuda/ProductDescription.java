@@ -23,7 +23,8 @@ final class ProductDescription implements AutoCloseable {
         this.lt = lt;
         boolean tf32 = allowTf32 && p.a().type() == DType.F32;
         long product = lt.createProduct(tf32 ? LtAttribute.COMPUTE_32F_FAST_TF32 : LtAttribute.COMPUTE_32F);
-        // a transposed b is [n, k] in memory, column-major [k, n]; it must be transposed to give the transpose of op(b), [n, k]
+        // a transposed b is [n, k] in memory, column-major [k, n]; it must be transposed to give the transpose of
+        // op(b), [n, k]
         lt.set(product, LtAttribute.TRANSA, p.transposeB() ? LtAttribute.OP_T : LtAttribute.OP_N);
         lt.set(product, LtAttribute.TRANSB, p.transposeA() ? LtAttribute.OP_T : LtAttribute.OP_N);
         if (p.isFp8()) {

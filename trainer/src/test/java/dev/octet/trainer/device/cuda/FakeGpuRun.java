@@ -389,8 +389,7 @@ final class FakeGpuRun {
         gpu.launch(SOURCE, "lose", Grid.of(1, 32), List.of()).run();
         DeviceLostException e = assertThrows(DeviceLostException.class, gpu::synchronize);
         assertEquals(
-                "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), caused by an earlier kernel",
-                e.what());
+                "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), caused by an earlier kernel", e.what());
         assertEquals("cuda:0, Fake GPU", e.where());
         assertTrue(e.fix().contains("--resume"), e.fix());
         gpu.close(); // nothing more can go wrong
