@@ -90,7 +90,8 @@ public class TileBenchmark {
 
     private final BlockCast cast = BlockCast.best();
     private final Arena arena = Arena.ofShared();
-    private ScaleRuns tile = Blocks.of(Shape.of(ROWS, COLS), scheme.granularity()).runs();
+    private ScaleRuns tile =
+            Blocks.of(Shape.of(ROWS, COLS), scheme.granularity()).runs();
     private MemorySegment floats = MemorySegment.NULL;
     private MemorySegment scales = MemorySegment.NULL;
     private MemorySegment zeroPoints = MemorySegment.NULL;

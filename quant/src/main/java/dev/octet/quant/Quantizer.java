@@ -235,8 +235,7 @@ public final class Quantizer {
         BlockCast blockCast = new BlockCast(cast, overflow);
         stripes(blocks, threadsFor(source.bytes(), codes), (_, stripe) -> {
             MemorySegment to = packed(type, codes, stripe);
-            blockCast.encode(
-                    type, source.dtype(), elements(source, stripe), stripe, floats(scales, stripe), to);
+            blockCast.encode(type, source.dtype(), elements(source, stripe), stripe, floats(scales, stripe), to);
         });
     }
 

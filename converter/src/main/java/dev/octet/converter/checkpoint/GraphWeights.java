@@ -102,7 +102,11 @@ public record GraphWeights(GraphModel model, List<String> replaced, List<String>
         Tensor target = Tensor.allocate(arena, wanted.withName(name));
         try (Arena scratch = Arena.ofConfined()) {
             MemorySegment f32 = scratch.allocate(Math.max(1, shape.elementCount() * Float.BYTES), 64);
-            reader.read(name, 0, shape.elementCount() / Math.max(1, cols), f32.asSlice(0, shape.elementCount() * Float.BYTES));
+            reader.read(
+                    name,
+                    0,
+                    shape.elementCount() / Math.max(1, cols),
+                    f32.asSlice(0, shape.elementCount() * Float.BYTES));
             for (long i = 0; i < shape.elementCount(); i++) {
                 long at = transposed ? i % cols * rows + i / cols : i;
                 Floats.set(wanted.dtype(), target.bytes(), at, f32.get(Tensor.F32_LE, i * Float.BYTES));

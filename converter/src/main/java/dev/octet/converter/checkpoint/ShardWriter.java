@@ -94,7 +94,8 @@ final class ShardWriter {
             case TensorStep.Dequantize d -> {
                 Blocks weight = d.source().blocks();
                 for (Tile tile : Tile.of(weight, d.source().granularity())) {
-                    pieces.add(new Piece(share(d.sourceBytes(), tile, weight), () -> mover.dequantize(d, tile, target)));
+                    pieces.add(
+                            new Piece(share(d.sourceBytes(), tile, weight), () -> mover.dequantize(d, tile, target)));
                 }
             }
             case TensorStep.Relayout r -> {

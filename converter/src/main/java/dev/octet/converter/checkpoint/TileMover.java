@@ -87,8 +87,7 @@ final class TileMover {
         void writeScales() throws IOException {
             ScaleTensor scale = Objects.requireNonNull(weight().scale());
             MemorySegment raw = output.buffer(
-                    Buffers.Use.STORED,
-                    runs.scaleCount() * scale.spec().dtype().bits() / 8);
+                    Buffers.Use.STORED, runs.scaleCount() * scale.spec().dtype().bits() / 8);
             ScaleForms.write(scale, scales, runs.scaleCount(), raw);
             output.file().write(scale, weight().blocks().scaleOfRow(tile.fromRow()), raw);
         }
@@ -205,7 +204,8 @@ final class TileMover {
                     runs,
                     scratch.buffer(Buffers.Use.SCALES, runs.scaleCount() * Float.BYTES),
                     new Output(scratch, target));
-            MemorySegment codes = scratch.buffer(Buffers.Use.CODES, weight.codes().bytes(runs.elements()));
+            MemorySegment codes =
+                    scratch.buffer(Buffers.Use.CODES, weight.codes().bytes(runs.elements()));
             if (weight.codes().hasZeroPoint()) {
                 affine(encoding, codes);
             } else {
@@ -317,7 +317,9 @@ final class TileMover {
         long count = e.runs().scaleCount();
         long width = kept.dtype().bits() / 8;
         MemorySegment raw = e.output().buffer(Buffers.Use.STORED, count * width);
-        long first = kept.shape().elementCount() == 1 ? 0 : e.weight().blocks().scaleOfRow(e.tile().fromRow());
+        long first = kept.shape().elementCount() == 1
+                ? 0
+                : e.weight().blocks().scaleOfRow(e.tile().fromRow());
         scalesFile.read(kept, first * width, raw);
         ScaleForms.read(form, raw, count, e.scales());
         ScaleTensor global = e.weight().globalScale();
@@ -418,7 +420,11 @@ final class TileMover {
                 wholeScale(from.inputScale(), to.inputScale(), output);
             }
             if (from.zeroPoint() != null && to.zeroPoint() != null) {
-                writeZeroPoints(to, tile, reader.readZeroPoints(from, tile.fromRow(), tile.rows(), runs.scaleCount(), scratch), output);
+                writeZeroPoints(
+                        to,
+                        tile,
+                        reader.readZeroPoints(from, tile.fromRow(), tile.rows(), runs.scaleCount(), scratch),
+                        output);
             }
             return 0f;
         });
@@ -468,8 +474,8 @@ final class TileMover {
      * @param own the scale it would have alone
      */
     double lostDb(TensorStep.Quantize step, float shared, float own) {
-        Tile first = Tile.of(step.target().blocks(), sourceGranularity(step.name()))
-                .getFirst();
+        Tile first =
+                Tile.of(step.target().blocks(), sourceGranularity(step.name())).getFirst();
         return with(scratch -> {
             MemorySegment floats = read(step, first, scratch);
             return (float) (sqnr(step, first, floats, own, scratch) - sqnr(step, first, floats, shared, scratch));

@@ -241,8 +241,7 @@ public final class WeightReader {
         ScaleForms.read(scale, raw, count, f32);
     }
 
-    private static void requirePositive(
-            StoredWeight weight, ScaleTensor stored, long fromRow, MemorySegment scales) {
+    private static void requirePositive(StoredWeight weight, ScaleTensor stored, long fromRow, MemorySegment scales) {
         for (long i = 0; i < scales.byteSize() / Float.BYTES; i++) {
             float scale = scales.get(Tensor.F32_LE, i * Float.BYTES);
             if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) {

@@ -229,8 +229,8 @@ final class WeightWalk {
     }
 
     private void visit(ScaleRuns piece, MemorySegment codes, MemorySegment floats, BlockSums sums) {
-        piece.forEachGroup((first, count, scale) ->
-                add(first - piece.from(), count, codes, floats, sums, sums.slot(scale)));
+        piece.forEachGroup(
+                (first, count, scale) -> add(first - piece.from(), count, codes, floats, sums, sums.slot(scale)));
     }
 
     private void add(long first, long count, MemorySegment codes, MemorySegment floats, BlockSums sums, int slot) {

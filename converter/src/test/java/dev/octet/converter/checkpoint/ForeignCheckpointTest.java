@@ -102,7 +102,8 @@ class ForeignCheckpointTest {
         assertNotNull(weight, name + " is not recognised");
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment values = arena.allocate(weight.shape().elementCount() * DType.BF16.bits() / 8);
-            reader.readQuantized(weight, 0, weight.blocks().rows(), DType.BF16, values, (_, bytes) -> arena.allocate(bytes, 64));
+            reader.readQuantized(
+                    weight, 0, weight.blocks().rows(), DType.BF16, values, (_, bytes) -> arena.allocate(bytes, 64));
             MessageDigest sum = MessageDigest.getInstance("SHA-256");
             sum.update(values.asByteBuffer());
             return HexFormat.of().formatHex(sum.digest());

@@ -96,8 +96,7 @@ public final class ScaleRuns {
             }
         }
         int merged = Math.max(1, top + 1);
-        return new ScaleRuns(
-                reversed(dims, merged), reversed(blocks, merged), tensor.elements(), tensor.scaleCount());
+        return new ScaleRuns(reversed(dims, merged), reversed(blocks, merged), tensor.elements(), tensor.scaleCount());
     }
 
     private static long[] reversed(long[] values, int length) {

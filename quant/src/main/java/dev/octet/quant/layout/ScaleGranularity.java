@@ -2,12 +2,12 @@ package dev.octet.quant.layout;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.block.Granularity.Mx;
 import dev.octet.quant.block.Granularity.PerBlock;
 import dev.octet.quant.block.Granularity.PerChannel;
 import dev.octet.quant.block.Granularity.PerGroup;
 import dev.octet.quant.block.Granularity.PerTensor;
-import dev.octet.quant.block.Granularity;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;

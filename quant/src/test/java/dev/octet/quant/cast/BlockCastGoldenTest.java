@@ -5,9 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.ScaleRuns;
-import dev.octet.quant.cast.BlockCast;
-import dev.octet.quant.cast.ElementCast;
-import dev.octet.quant.cast.ElementCastReference;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
@@ -146,7 +143,11 @@ class BlockCastGoldenTest {
             MemorySegment scales = arena.allocate(tile.scaleCount() * Float.BYTES);
             MemorySegment zeros = arena.allocate(tile.scaleCount());
             for (int t = 0; t < golden.tiles(); t++) {
-                AffineScale.of(BlockCast.best().ranges(source.dtype(), golden.part(source.bytes(), t), tile), DType.F32, scales, zeros);
+                AffineScale.of(
+                        BlockCast.best().ranges(source.dtype(), golden.part(source.bytes(), t), tile),
+                        DType.F32,
+                        scales,
+                        zeros);
                 assertEquals(-1, scales.mismatch(golden.part(expectedScales, t)), "scales of matrix " + t);
                 assertEquals(-1, zeros.mismatch(golden.part(expectedZeros, t)), "zero points of matrix " + t);
             }

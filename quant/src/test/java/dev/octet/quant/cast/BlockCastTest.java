@@ -11,11 +11,6 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.Quantizer;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
-import dev.octet.quant.cast.BlockCast;
-import dev.octet.quant.cast.CastArrays;
-import dev.octet.quant.cast.ElementCast;
-import dev.octet.quant.cast.ElementCastScalar;
-import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
@@ -64,8 +59,7 @@ class BlockCastTest {
     }
 
     /** A tile of random elements, among them zeros of both signs, subnormal and very large ones, and scales, one of them zero. */
-    private record Case(
-            Blocks tile, DType type, MemorySegment source, MemorySegment scales, MemorySegment zeroPoints) {
+    private record Case(Blocks tile, DType type, MemorySegment source, MemorySegment scales, MemorySegment zeroPoints) {
         static Case random(Blocks tile, DType type, Arena arena) {
             SplittableRandom random = new SplittableRandom(tile.elements());
             MemorySegment source = arena.allocate(tile.elements() * type.bits() / 8);
@@ -343,7 +337,11 @@ class BlockCastTest {
         floats[4 * 40 + 39] = 255; // the last block
         MemorySegment scales = MemorySegment.ofArray(new float[6]);
         MemorySegment zeroPoints = MemorySegment.ofArray(new byte[6]);
-        AffineScale.of(new BlockCast(cast, Overflow.SATURATE).ranges(DType.F32, MemorySegment.ofArray(floats), tile.runs()), DType.F32, scales, zeroPoints);
+        AffineScale.of(
+                new BlockCast(cast, Overflow.SATURATE).ranges(DType.F32, MemorySegment.ofArray(floats), tile.runs()),
+                DType.F32,
+                scales,
+                zeroPoints);
         assertArrayEquals(new float[] {1, 1, 1, 1, 1, 1}, scales.toArray(ValueLayout.JAVA_FLOAT));
         assertArrayEquals(new byte[] {76, -128, -128, -128, -128, -128}, zeroPoints.toArray(ValueLayout.JAVA_BYTE));
     }

@@ -88,7 +88,8 @@ record BlockGolden(JsonNode facts) {
         long rows = shape.path(rank - 2).asLong();
         Granularity granularity = granularity();
         boolean whole = granularity instanceof Granularity.PerTensor;
-        return Blocks.of(Shape.of(whole ? elements() / cols : rows, cols), granularity).runs();
+        return Blocks.of(Shape.of(whole ? elements() / cols : rows, cols), granularity)
+                .runs();
     }
 
     private Granularity granularity() {

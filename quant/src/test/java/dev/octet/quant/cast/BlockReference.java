@@ -3,8 +3,6 @@ package dev.octet.quant.cast;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
-import dev.octet.quant.cast.BlockCast;
-import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
@@ -96,8 +94,8 @@ final class BlockReference {
         long across = Math.ceilDiv(tile.cols(), tile.blockCols());
         int[] indexes = new int[Math.toIntExact(tile.elements())];
         for (int i = 0; i < indexes.length; i++) {
-            indexes[i] = Math.toIntExact(
-                    i / tile.cols() / tile.blockRows() * across + i % tile.cols() / tile.blockCols());
+            indexes[i] =
+                    Math.toIntExact(i / tile.cols() / tile.blockRows() * across + i % tile.cols() / tile.blockCols());
         }
         return indexes;
     }

@@ -4,8 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.ScaleRuns;
-import dev.octet.quant.cast.BlockCast;
-import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.GlobalScale.Direction;

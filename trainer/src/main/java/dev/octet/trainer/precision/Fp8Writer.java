@@ -228,7 +228,8 @@ final class Fp8Writer implements PrecisionPolicy {
                 case INPUT -> CodedMatrix.blocks(form.span(), rows, in, product == Product.FPROP);
                 case GRAD_OUTPUT -> CodedMatrix.blocks(form.span(), rows, out, product == Product.DGRAD);
                 case WEIGHT ->
-                    CodedMatrix.blocks(form.span(), transB ? out : in, transB ? in : out, (product == Product.FPROP) == transB);
+                    CodedMatrix.blocks(
+                            form.span(), transB ? out : in, transB ? in : out, (product == Product.FPROP) == transB);
             };
         }
 

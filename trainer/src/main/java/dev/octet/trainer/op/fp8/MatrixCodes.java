@@ -180,8 +180,7 @@ final class MatrixCodes {
                 CAST.cast().decode(format, codes(codes, runs), 1, type, to);
                 return;
             }
-            MemorySegment by =
-                    MemorySegment.ofArray(scales).asSlice(runs.firstScale() * 4, runs.scaleCount() * 4);
+            MemorySegment by = MemorySegment.ofArray(scales).asSlice(runs.firstScale() * 4, runs.scaleCount() * 4);
             CAST.decode(codeType, codes(codes, runs), runs, by, type, to);
         });
     }
