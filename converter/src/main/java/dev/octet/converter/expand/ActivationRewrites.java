@@ -5,8 +5,8 @@ import dev.octet.formats.graph.Node;
 import java.util.Map;
 
 /**
- * Elementwise operators, by their definitions in ONNX. Branches are chosen with Where, so that what is not chosen has no gradient; at the
- * border the gradient is PyTorch's.
+ * Elementwise operators, by their definitions in ONNX. Branches are chosen with Where, so that the other branch gets no gradient; at the
+ * boundary the gradient is PyTorch's.
  */
 final class ActivationRewrites {
     /** Defaults of ONNX's Selu, in F32. */

@@ -7,7 +7,8 @@ import dev.octet.formats.tensor.DType;
 import java.util.List;
 
 /**
- * Where the rows of an Attention may look, from ONNX's definition (opset 25): query i stands at position p = i + offset, and looks at key j
+ * Which keys the queries of an Attention attend to, from ONNX's definition (opset 25): query i is at position p = i + offset, and attends
+ * to key j
  *
  * <ol>
  *   <li>where a boolean mask is true;
@@ -16,8 +17,8 @@ import java.util.List;
  *   <li>with {@code nonpad_kv_seqlen}, at j below that number, one for each sample.
  * </ol>
  *
- * <p>The offset is the length of {@code past_key}; else, with {@code nonpad_kv_seqlen}, that number less the count of queries; else 0. A mask
- * of floats is added to the scores besides.
+ * <p>The offset is the length of {@code past_key}; else, with {@code nonpad_kv_seqlen}, that number less the count of queries; else 0. A
+ * mask of floats is added to the scores as well.
  *
  * @param shared between the attentions of a model
  * @param q [batch, heads, queries, size]
@@ -31,10 +32,10 @@ record AttentionMasking(Rewriting r, SharedValues shared, String q, String k, Di
     private static final int NONPAD = 6;
 
     /**
-     * What is added to scores.
+     * The summand of the scores.
      *
      * @param value broadcast to [batch, heads, queries, keys]; minus infinity where nothing is looked at; empty when everything is
-     * @param blind true for rows that look at nothing, with one key; empty when there surely is no such row
+     * @param blind true for rows that attend to no key, with one key; empty when such rows cannot occur
      */
     record Bias(String value, String blind) {
         static final Bias NONE = new Bias("", "");
@@ -165,7 +166,7 @@ record AttentionMasking(Rewriting r, SharedValues shared, String q, String k, Di
         return r.node("Range", e.number(0, DType.I64), end, e.number(1, DType.I64));
     }
 
-    /** A mask with {@code hidden} for the keys that it says nothing of. */
+    /** A mask extended with {@code hidden} for the keys it does not cover. */
     private String padded(String mask, double hidden, DType type) {
         List<Dim> dims = r.analysis().dims(mask);
         if (!pads || (dims != null && !dims.isEmpty() && dims.getLast().sameAs(keys))) {

@@ -9,12 +9,12 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Attention of opsets 23 to 25: {@code y = softmax(softcap(scale·q·kᵀ) + bias)·v} for each head, with ONNX's definition in all that may be
- * asked for: heads as an axis or not, groups of query heads that share a head of k and v, caches, softcap, another type in the softmax,
+ * Attention of opsets 23 to 25: {@code y = softmax(softcap(scale·q·kᵀ) + bias)·v} for each head, with all options of ONNX's definition:
+ * heads as an axis or not, groups of query heads that share a head of k and v, caches, softcap, another type in the softmax,
  * the product of q and k as an output.
  *
- * <p>Where the definition multiplies q and k with the root of the scale each, q is multiplied with all of it: one product less. A row that may
- * look at nothing is zero ({@link AttentionMasking}).
+ * <p>The definition multiplies q and k by the root of the scale each; here q is multiplied by the whole scale, which saves one product. A
+ * row that attends to no key is zero ({@link AttentionMasking}).
  */
 final class AttentionRewrite {
     private static final int PAST_KEY = 4;
@@ -131,7 +131,7 @@ final class AttentionRewrite {
         return r.transpose(apart, List.of(0L, 2L, 1L, 3L));
     }
 
-    /** Keys or values behind those of before; that is the node's output {@code output}, too. */
+    /** Past keys or values followed by the new ones, which is also the node's output {@code output}. */
     private String withPast(String now, int past, int output) {
         String all =
                 n.hasInput(past) ? r.e().node("Concat", List.of(n.input(past), now), Attribute.of("axis", 2L)) : now;

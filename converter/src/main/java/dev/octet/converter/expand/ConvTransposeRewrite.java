@@ -9,7 +9,7 @@ import java.util.stream.LongStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A transposed convolution as a convolution: zeros between the elements of x for strides, zeros around it, and the kernel turned over
+ * A transposed convolution as a convolution: zeros between the elements of x for strides, zeros around it, and the kernel flipped
  * (Dumoulin and Visin, A guide to convolution arithmetic for deep learning, section 4).
  */
 final class ConvTransposeRewrite {
@@ -49,7 +49,7 @@ final class ConvTransposeRewrite {
         long @Nullable [] x = r.shape(0);
         long @Nullable [] w = r.shape(1);
         long @Nullable [] result = r.resultShape();
-        // with output_shape or auto_pad it is the sizes that decide how much is cut, by rules of their own
+        // with output_shape or auto_pad the sizes decide how much is cut, by rules of their own
         boolean plain = n.attribute("output_shape").isEmpty()
                 && n.textAttribute("auto_pad", "NOTSET").equals("NOTSET");
         if (x == null || w == null || result == null || x.length < 3 || !plain || !r.isFloat()) {
@@ -60,7 +60,7 @@ final class ConvTransposeRewrite {
     }
 
     private void write() {
-        List<String> inputs = new ArrayList<>(List.of(padded(spread()), turned()));
+        List<String> inputs = new ArrayList<>(List.of(padded(spread()), flipped()));
         if (r.node().hasInput(2)) {
             inputs.add(r.node().input(2));
         }
@@ -115,8 +115,8 @@ final class ConvTransposeRewrite {
         return Arrays.stream(around).allMatch(n -> n == 0) ? value : r.node("Pad", value, r.e().numbers(around));
     }
 
-    /** w [C, M/groups, ..] as [M, C/groups, ..], the last axes backwards. */
-    private String turned() {
+    /** w [C, M/groups, ..] as [M, C/groups, ..], the spatial axes reversed. */
+    private String flipped() {
         List<Long> split = new ArrayList<>(List.of(groups, x[1] / groups, w[1]));
         List<Long> joined = new ArrayList<>(List.of(groups * w[1], x[1] / groups));
         List<Long> perm = new ArrayList<>(List.of(0L, 2L, 1L));
@@ -131,9 +131,9 @@ final class ConvTransposeRewrite {
             ends[i] = Long.MIN_VALUE;
             which[i] = i + 2L;
         }
-        String turned = r.reshape(r.transpose(r.reshape(r.node().input(1), array(split)), perm), array(joined));
+        String permuted = r.reshape(r.transpose(r.reshape(r.node().input(1), array(split)), perm), array(joined));
         String back = r.e().numbers(starts); // -1 is the last element and the step towards the first
-        return r.node("Slice", turned, back, r.e().numbers(ends), r.e().numbers(which), back);
+        return r.node("Slice", permuted, back, r.e().numbers(ends), r.e().numbers(which), back);
     }
 
     private static long[] array(List<Long> sizes) {

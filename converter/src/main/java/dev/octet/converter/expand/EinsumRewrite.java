@@ -13,8 +13,8 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Einsum as sums, transposes and one batched MatMul for each operand after the first. Not written: a letter twice in one operand (a
- * diagonal), sizes of one that are repeated, ellipses.
+ * Einsum as sums, transposes and one batched MatMul for each operand after the first. Not supported: a letter twice in one operand (a
+ * diagonal), sizes of 1 that broadcast, ellipses.
  */
 final class EinsumRewrite {
     private final Rewriting r;
@@ -46,7 +46,7 @@ final class EinsumRewrite {
         return true;
     }
 
-    /** Without an arrow: the letters that stand once, by the alphabet. */
+    /** Without an arrow, the output has the letters that occur once, in alphabetical order. */
     private static String implicit(String left) {
         Map<Integer, Long> count = left.chars()
                 .filter(Character::isLetter)
@@ -62,7 +62,7 @@ final class EinsumRewrite {
         return letters.chars().distinct().count() == letters.length();
     }
 
-    /** Learns the size of each letter; false when the operands do not say one. */
+    /** Finds the size of each letter; false when an operand's size is unknown. */
     private boolean measure(List<String> terms) {
         for (int i = 0; i < terms.size(); i++) {
             long @Nullable [] shape = r.shape(i);
@@ -110,7 +110,7 @@ final class EinsumRewrite {
                 .collect(Collectors.joining());
     }
 
-    /** Summed over the letters that nobody wants. */
+    /** Sums over the letters that neither the other operands nor the output have. */
     private Term summed(Term t, Set<Character> wanted) {
         long[] axes = IntStream.range(0, t.letters().length())
                 .filter(a -> !wanted.contains(t.letters().charAt(a)))
@@ -123,7 +123,7 @@ final class EinsumRewrite {
                         matching(t.letters(), wanted, true));
     }
 
-    /** Letters of both are summed over, unless somebody wants them later. */
+    /** Letters of both operands are summed over, unless a later operand or the output has them. */
     private Term product(Term a, Term b, Set<Character> later) {
         Set<Character> inB = letters(b.letters());
         String both = matching(a.letters(), inB, true);
@@ -139,8 +139,8 @@ final class EinsumRewrite {
 
     /** A term as [batch, rows, columns]. */
     private String matrix(Term t, String batch, String rows, String columns) {
-        String turned = r.transpose(t.value(), permutation(t.letters(), batch + rows + columns));
-        return r.reshape(turned, count(batch), count(rows), count(columns));
+        String transposed = r.transpose(t.value(), permutation(t.letters(), batch + rows + columns));
+        return r.reshape(transposed, count(batch), count(rows), count(columns));
     }
 
     private long count(String letters) {

@@ -17,8 +17,8 @@ import java.util.Map;
 import java.util.stream.Collectors;
 
 /**
- * One node being replaced by several: they go to its place, in order, the last computing its value. Names of nodes and values inside derive
- * from the replaced node's.
+ * One node being replaced by several, in its place and in order; the last computes its value. Names of new nodes and values derive from
+ * the replaced node's.
  */
 public final class Expansion {
     private static final int AXES_ARE_INPUT = 18;
@@ -46,7 +46,7 @@ public final class Expansion {
         edit.insertBefore(old, Node.of(name(op), op, inputs, List.of(old.output(i)), attributes));
     }
 
-    /** The node that computes the replaced node's first output; it takes over what is known of that node. */
+    /** The node that computes the replaced node's first output; it takes over that node's metadata. */
     public void last(String op, List<String> inputs, Attribute... attributes) {
         edit.replace(
                 old,
@@ -105,7 +105,7 @@ public final class Expansion {
     }
 
     /**
-     * A constant of rank 0, shared by all who need the same number.
+     * A constant of rank 0, shared by all that need the same number.
      *
      * @param dtype F64, F32, F16, BF16, I64, I32, or BOOL for 0 and 1
      */

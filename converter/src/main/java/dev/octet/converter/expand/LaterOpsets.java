@@ -16,8 +16,8 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What ONNX's default domain gained after opset 21, up to 28: operators ({@link OperatorTable}) and, from the operator schemas of onnx 1.23,
- * attributes, inputs and number types. Everything else means the same in all of these versions.
+ * What ONNX's default domain gained after opset 21, up to 28: operators ({@link OperatorTable}) and, from the operator schemas of onnx
+ * 1.23, attributes, inputs and number types. Everything else means the same in all of these versions.
  *
  * @param target the opset that nodes are to be valid in
  */
@@ -76,7 +76,7 @@ record LaterOpsets(int target) {
                             DType.U4),
                     Set.of("Optional", "OptionalGetElement", "OptionalHasElement")));
 
-    /** From here on, windows that start in the padding at the end are no part of a pool's output. */
+    /** From here on, windows that start in the padding at the end do not belong to a pool's output. */
     private static final int POOLS_LEAVE_PADDING = 22;
 
     private static final int MASKS_OF_ANY_LENGTH = 24;
@@ -98,7 +98,7 @@ record LaterOpsets(int target) {
     }
 
     /**
-     * What of a node came later than the target, in words; null when it is valid as it is.
+     * The part of a node that is newer than the target, in words; null when the node is valid.
      *
      * @param analysis of the graph that the node is in; null when nothing is known of its values
      */
@@ -137,7 +137,8 @@ record LaterOpsets(int target) {
             }
         }
         if (target < POOLS_LEAVE_PADDING && PoolingRewrite.countsMoreBefore(n, analysis)) {
-            return "leaves out windows that start in the padding, as it does from opset " + POOLS_LEAVE_PADDING + " on";
+            return "leaves out windows that start in the padding, as pools do from opset " + POOLS_LEAVE_PADDING
+                    + " on";
         }
         DType x = n.is("QuantizeLinear") && n.hasInput(1) ? analysis.dtype(n.input(0)) : null;
         DType scale = x == null ? null : analysis.dtype(n.input(1));
@@ -201,10 +202,10 @@ record LaterOpsets(int target) {
         }
     }
 
-    /** The error for a node that has no form in the target. */
+    /** The error for a node that cannot be written in the target opset. */
     UnsupportedModelException refused(Node n, String problem) {
         return new UnsupportedModelException(
-                "operator " + n.opType() + " " + problem + ", and nothing older is known that does the same",
+                "operator " + n.opType() + " " + problem + ", and no older operators that do the same are known",
                 "node '" + n.id() + "', to be written at opset " + target,
                 target < 23
                         ? "write it with --opset 23, or export the model without it"

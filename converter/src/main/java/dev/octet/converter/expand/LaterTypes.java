@@ -5,8 +5,8 @@ import dev.octet.formats.tensor.DType;
 import java.util.List;
 
 /**
- * Operators on number types that they took later, written on types that they always had. What they compute is the same up to rounding; of
- * integers it is the same.
+ * Operators on number types that they gained later, rewritten on types that they always had. The results are the same up to rounding, and
+ * exact for integers.
  */
 final class LaterTypes {
     private LaterTypes() {}
@@ -28,7 +28,7 @@ final class LaterTypes {
         return true;
     }
 
-    /** {@code Range} of F16 and BF16 in F32, which is what {@code stash_type} says unless another is asked for. */
+    /** {@code Range} of F16 and BF16 in F32, which is the default of {@code stash_type}. */
     static boolean range(Rewriting r) {
         DType dtype = r.dtype();
         boolean narrow = dtype == DType.F16 || dtype == DType.BF16;
@@ -49,8 +49,8 @@ final class LaterTypes {
     }
 
     /**
-     * {@code BitShift} of signed integers by that of U64. A shift to the right fills with the sign: of what is negative, the complement is
-     * shifted. Shifts below 0 and from the type's bits on leave the sign (right) or nothing (left).
+     * {@code BitShift} of signed integers by that of U64. A shift to the right fills with the sign: for negative numbers, the complement is
+     * shifted. Shifts below 0, or by the type's width and more, leave the sign (right) or zero (left).
      */
     static boolean bitShift(Rewriting r) {
         DType dtype = r.dtype();

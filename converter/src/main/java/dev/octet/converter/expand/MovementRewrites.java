@@ -47,8 +47,8 @@ final class MovementRewrites {
             return false;
         }
         String blocks = r.reshape(r.x(), s[0], s[1], s[2] / b, b, s[3] / b, b);
-        String turned = r.transpose(blocks, List.of(0L, 3L, 5L, 1L, 2L, 4L));
-        r.lastReshape(turned, s[0], s[1] * b * b, s[2] / b, s[3] / b);
+        String permuted = r.transpose(blocks, List.of(0L, 3L, 5L, 1L, 2L, 4L));
+        r.lastReshape(permuted, s[0], s[1] * b * b, s[2] / b, s[3] / b);
         return true;
     }
 
@@ -65,12 +65,12 @@ final class MovementRewrites {
         long depth = result[axis];
         String negative = r.node("Less", r.x(), r.number(0));
         String wrapped = r.node("Where", negative, r.node("Add", r.x(), r.e().number((double) depth, indices)), r.x());
-        String beside = r.e().node("Unsqueeze", List.of(wrapped, r.e().numbers(axis)));
+        String expanded = r.e().node("Unsqueeze", List.of(wrapped, r.e().numbers(axis)));
         long[] along = LongStream.generate(() -> 1).limit(result.length).toArray();
         along[axis] = depth;
         String classes = r.e().numbers(LongStream.range(0, depth).toArray());
         String typed = r.e().cast(classes, DType.I64, indices);
-        String hit = r.node("Equal", beside, r.reshape(typed, along));
+        String hit = r.node("Equal", expanded, r.reshape(typed, along));
         String off = r.e().node("Gather", List.of(n.input(2), r.e().number(0, DType.I64)), Attribute.of("axis", 0L));
         String on = r.e().node("Gather", List.of(n.input(2), r.e().number(1, DType.I64)), Attribute.of("axis", 0L));
         r.last("Where", hit, on, off);

@@ -14,7 +14,7 @@ final class NormalisationRewrites {
     /** Added to the deviation by ONNX's definition of MeanVarianceNormalization. */
     private static final double MVN_EPSILON = 1e-9;
 
-    /** Keeps a row of zeros what it is; below every norm that is not zero. */
+    /** Keeps a row of zeros at zero; smaller than every nonzero norm. */
     private static final double SMALLEST_NORM = 0x1p-126;
 
     static final Map<String, Rewrite> ALL = Map.of(

@@ -15,14 +15,14 @@ import java.util.TreeMap;
 import java.util.function.BiConsumer;
 
 /**
- * Brings operators of ONNX's default domain to an older opset: those that came later are written with older ones, at sizes that may stay
- * symbols. What they compute is the same up to rounding. To a later opset only the number is raised: from 21 to 28 operators mean what they
- * meant before.
+ * Brings operators of ONNX's default domain to an older opset: newer operators are decomposed into older ones; sizes may stay
+ * symbols. The results are the same up to rounding. For a later opset only the number is raised: from 21 to 28 operators keep their
+ * meaning.
  *
- * <p>A node that cannot be written is refused by its name: an operator that nothing here is known of, an attribute or a number type that
- * came later (see {@link LaterOpsets}), or an operator in a subgraph or a function, which are only looked through.
+ * <p>A node that cannot be written is refused by name: an unknown operator, a newer attribute or number type (see {@link LaterOpsets}),
+ * or an operator in a subgraph or a function, where nothing is replaced.
  *
- * <p>Results are those of ONNX's own definitions. So a row of Attention that may look at nothing is zero, as in ONNX Runtime.
+ * <p>Results are those of ONNX's own definitions. A row of Attention that attends to no key is therefore zero, as in ONNX Runtime.
  */
 public final class OpsetDecompositions {
     /** The lowest opset that models can be brought to. */
@@ -54,13 +54,13 @@ public final class OpsetDecompositions {
 
     private OpsetDecompositions() {}
 
-    /** Names of the operators that are written with others, by the alphabet. */
+    /** Names of the operators that are decomposed, in alphabetical order. */
     public static List<String> names() {
         return List.copyOf(ALL.keySet());
     }
 
     /**
-     * The model at {@code opset}; the very same object when it is there already.
+     * The model at {@code opset}; the same object when it has that opset already.
      *
      * @param model at opset {@value #OLDEST} or later
      * @param opset {@value #OLDEST} or later

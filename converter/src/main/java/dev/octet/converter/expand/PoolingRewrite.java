@@ -13,9 +13,9 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * AveragePool and MaxPool whose output is rounded up ({@code ceil_mode}). Opset 22 says that windows that would start in the padding at the end
- * are left out; the sizes of older opsets count them. Such a node is written without {@code ceil_mode}, and with as much padding at the end as
- * the windows need that stay.
+ * AveragePool and MaxPool whose output is rounded up ({@code ceil_mode}). In opset 22, windows that would start in the padding at the end
+ * are left out; the sizes of older opsets count them. Such a node is written without {@code ceil_mode}, and with as much padding at the end
+ * as the remaining windows need.
  *
  * <p>Source: ONNX Operators.md, AveragePool-19 and -22, MaxPool-12 and -22.
  */
@@ -56,7 +56,7 @@ final class PoolingRewrite {
     static boolean write(Rewriting r) {
         Node n = r.node();
         List<Axis> axes = axes(n, r.analysis());
-        // BF16 came with opset 22, too
+        // BF16 came with opset 22 as well
         if (axes == null || r.dtype() == DType.BF16) {
             return false;
         }

@@ -11,7 +11,7 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A node that is being written with others: what is known of it, and short words for the operators that take its place.
+ * A node being decomposed: what is known of it, and short names for the operators that take its place.
  *
  * @param node the node
  * @param analysis of the graph before it was changed
@@ -62,7 +62,7 @@ record Rewriting(Node node, Analysis analysis, Expansion e) {
         return sizes;
     }
 
-    /** Integers of input {@code i}; null when they are not known, or there is no such input. */
+    /** Integers of input {@code i}; null when they are unknown or the input is absent. */
     long @Nullable [] integers(int i) {
         KnownValue known = node.hasInput(i) ? analysis.value(node.input(i)) : null;
         return known == null ? null : known.integers().orElse(null);

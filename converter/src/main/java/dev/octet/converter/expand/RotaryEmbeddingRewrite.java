@@ -32,7 +32,7 @@ final class RotaryEmbeddingRewrite {
                 : r.e().node("Reshape", List.of(r.x(), r.e().numbers(0, 0, heads, size == null ? -1 : size)));
         long rotated = n.intAttribute("rotary_embedding_dim", 0);
         boolean whole = rotated == 0 || (size != null && size == rotated);
-        List<String> parts = new ArrayList<>(turned(
+        List<String> parts = new ArrayList<>(rotated(
                 r, whole ? x : slice(r, x, 0, rotated, 1), rows(r, shared, split), whole ? size : (Long) rotated));
         if (!whole) {
             parts.add(slice(r, x, rotated, TO_THE_END, 1));
@@ -65,11 +65,11 @@ final class RotaryEmbeddingRewrite {
     }
 
     /**
-     * Parts that make up the turned elements.
+     * Parts that make up the rotated elements.
      *
      * @param size of the last axis; null when not known
      */
-    private static List<String> turned(Rewriting r, String x, Angles angles, @Nullable Long size) {
+    private static List<String> rotated(Rewriting r, String x, Angles angles, @Nullable Long size) {
         boolean neighbours = r.node().intAttribute("interleaved", 0) != 0;
         String a;
         String b;

@@ -6,14 +6,14 @@ import java.util.Map;
 import java.util.function.Supplier;
 
 /**
- * Values that one rewritten node computed and later ones read again: layers of a model have the same mask and the same angles. Nodes are
- * rewritten in the order of the graph, so what is shared stands before all its readers.
+ * Values that one rewritten node computes and later ones reuse: layers of a model have the same mask and the same angles. Nodes are
+ * rewritten in the order of the graph, so a shared value comes before all its readers.
  */
 final class SharedValues {
     private final Map<List<Object>, Object> values = new HashMap<>();
 
     /**
-     * What was made for {@code key} before, else what {@code make} makes.
+     * The value made for {@code key} before, else the result of {@code make}.
      *
      * @param key all that the value depends on
      * @param type what is shared

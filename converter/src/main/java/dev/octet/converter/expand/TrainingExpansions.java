@@ -9,12 +9,12 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Operators for which the trainer has no derivative, written with those for which it has one: less used activations, normalisations over
- * groups, blocks rearranged into channels, Einsum, transposed convolutions, attention with a softcap. What they compute is the same up to
- * rounding. A node whose form cannot be written this way stays, and the trainer names it when it refuses the graph.
+ * Operators without a derivative in the trainer, decomposed into operators that have one: less used activations, normalisations over
+ * groups, blocks as channels, Einsum, transposed convolutions, attention with a softcap. The results are the same up to rounding. A node
+ * whose form cannot be decomposed is left as it is; the trainer then names it in its refusal.
  */
 public final class TrainingExpansions {
-    /** Writes a node anew, or says that it cannot, having changed nothing. */
+    /** Rewrites a node, or returns false and changes nothing. */
     @FunctionalInterface
     interface Rewrite {
         boolean write(Rewriting r);
@@ -44,13 +44,13 @@ public final class TrainingExpansions {
         return true;
     }
 
-    /** Names of the operators of ONNX's default domain that are written with others, by the alphabet. */
+    /** Names of the operators of ONNX's default domain that are decomposed, in alphabetical order. */
     public static List<String> names() {
         return List.copyOf(ALL.keySet());
     }
 
     /**
-     * The model with such operators replaced; the very same object when it has none.
+     * The model with such operators replaced; the same object when it has none.
      *
      * @param model at concrete shapes, opset 21 or later
      */

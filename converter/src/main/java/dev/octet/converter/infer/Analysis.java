@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Types of a graph's values and the elements of its small ones, computed in one walk along the nodes' order.
  *
- * <p>What an operator's rule derives counts more than what the file declares for an inner value, because such declarations go
+ * <p>The type an operator's rule derives takes precedence over the file's declaration of an inner value, because declarations go
  * stale when models are edited; they fill in where nothing is derived. Weights (float constants of more than one element)
  * never count as known elements: they are parameters, not arithmetic. An operator without a rule has unknown outputs.
  */
@@ -127,29 +127,31 @@ public final class Analysis {
         return Evaluator.evaluate(n, in);
     }
 
-    private @Nullable TensorType merge(Node n, String name, @Nullable TensorType derived, @Nullable TensorType said) {
-        if (derived == null || said == null) {
-            return derived == null ? said : derived;
+    private @Nullable TensorType merge(
+            Node n, String name, @Nullable TensorType derived, @Nullable TensorType declaredType) {
+        if (derived == null || declaredType == null) {
+            return derived == null ? declaredType : derived;
         }
-        DType dtype = derived.dtype() == null ? said.dtype() : derived.dtype();
-        if (said.dtype() != null && said.dtype() != dtype) {
-            throw contradiction(n, "output '" + name + "' is " + dtype + ", the file declares it " + said.dtype());
+        DType dtype = derived.dtype() == null ? declaredType.dtype() : derived.dtype();
+        if (declaredType.dtype() != null && declaredType.dtype() != dtype) {
+            throw contradiction(
+                    n, "output '" + name + "' is " + dtype + ", the file declares it " + declaredType.dtype());
         }
         List<Dim> dims = derived.dims();
-        List<Dim> saidDims = said.dims();
-        if (dims == null || saidDims == null) {
-            return new TensorType(dtype, dims == null ? saidDims : dims);
+        List<Dim> declaredDims = declaredType.dims();
+        if (dims == null || declaredDims == null) {
+            return new TensorType(dtype, dims == null ? declaredDims : dims);
         }
-        if (dims.size() != saidDims.size()) {
-            doubts.add(new Doubt(name, "declared as " + saidDims + ", but " + n.opType() + " yields " + dims));
+        if (dims.size() != declaredDims.size()) {
+            doubts.add(new Doubt(name, "declared as " + declaredDims + ", but " + n.opType() + " yields " + dims));
             return new TensorType(dtype, dims);
         }
         List<Dim> merged = new ArrayList<>();
         for (int i = 0; i < dims.size(); i++) {
             Dim d = dims.get(i);
-            Dim s = saidDims.get(i);
+            Dim s = declaredDims.get(i);
             if (d.size() != null && s.size() != null && !d.sameAs(s)) {
-                doubts.add(new Doubt(name, "declared as " + saidDims + ", but " + n.opType() + " yields " + dims));
+                doubts.add(new Doubt(name, "declared as " + declaredDims + ", but " + n.opType() + " yields " + dims));
             }
             merged.add(d.size() != null || d.symbol() != null ? d : s);
         }
@@ -198,7 +200,7 @@ public final class Analysis {
         return outer == null || types.containsKey(name) ? null : outer.value(name);
     }
 
-    /** The constant called {@code name} in this graph or one around it; null when it is none. */
+    /** The constant called {@code name} in this graph or one around it; null when there is no such constant. */
     public @Nullable Initializer constant(String name) {
         Initializer c = constants.get(name);
         return c != null || outer == null || types.containsKey(name) ? c : outer.constant(name);

@@ -11,8 +11,8 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Operators that compute, on integers, truth values, F32 and F64. All answer null when they cannot say the exact result: then
- * the runtime shall compute it.
+ * Operators that compute, on integers, truth values, F32 and F64. All return null where the exact result cannot be known and has to
+ * be left to the runtime.
  */
 final class Arithmetic {
     private Arithmetic() {}
@@ -263,7 +263,7 @@ final class Arithmetic {
         if (limit == null || delta == null || start.size() != 1 || limit.size() != 1 || delta.size() != 1) {
             return null;
         }
-        // Floats are left to the runtime: whether element i is start + i*delta or a running sum is its own affair.
+        // Floats are left to the runtime: it may compute element i as start + i*delta or as a running sum.
         if (!start.isComplete() || !limit.isComplete() || !delta.isComplete() || !isIndex(start.dtype())) {
             return null;
         }
@@ -305,7 +305,7 @@ final class Arithmetic {
             kept[i] = reduced[i] ? 1 : kept[i];
         }
         if (x.size() == 0 && !op.equals("ReduceProd") && !op.equals("ReduceSum")) {
-            return null; // the minimum of nothing is the runtime's affair
+            return null; // the minimum of an empty tensor is left to the runtime
         }
         Shape keptShape = Shape.of(kept);
         int[] to = BroadcastShape.indices(keptShape, x.shape());

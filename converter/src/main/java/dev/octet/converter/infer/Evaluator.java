@@ -18,8 +18,8 @@ import org.jspecify.annotations.Nullable;
  * <p>Moving operators work on every type and carry unknown elements along. Computing ones work on integers and truth (with
  * ONNX's semantics: division truncates, overflow wraps) and, for F32 and F64, only where IEEE 754 prescribes the last bit
  * (add, subtract, multiply, divide, square root, rounding, comparison), so a folded constant is the very number a runtime
- * would have computed. Whatever is doubtful (division by zero, a float beyond an integer's range, a wrong shape) is left to
- * the runtime: the answer is then that nothing is known.
+ * would have computed. Doubtful cases (division by zero, a float beyond an integer's range, a wrong shape) are
+ * left to the runtime: nothing is known of the result.
  */
 final class Evaluator {
     /** Computes the outputs of one operator from inputs that are all known at least in part; null when it cannot. */
@@ -95,10 +95,10 @@ final class Evaluator {
     private Evaluator() {}
 
     /**
-     * The outputs of {@code node}, as far as they can be told.
+     * The outputs of {@code node}, as far as they are known.
      *
      * @param in by input; null where nothing is known or the input is absent
-     * @return one value per output, or an empty list when nothing can be said
+     * @return one value per output, or an empty list when nothing is known
      */
     static List<KnownValue> evaluate(Node node, List<@Nullable KnownValue> in) {
         Rule rule = node.domain().isEmpty() ? RULES.get(node.opType()) : null;

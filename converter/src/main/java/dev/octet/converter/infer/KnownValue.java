@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
  * bits. Only integers can be symbols or unknown, because only shapes are worth following half-known.
  */
 public final class KnownValue {
-    /** No value of more elements than this is followed: 1 MiB of I64. Bounds what a hostile shape can make us allocate. */
+    /** Larger values are not followed: 1 MiB of I64. Bounds what a hostile shape can make us allocate. */
     public static final int MAX_ELEMENTS = 1 << 17;
 
     private static final String UNKNOWN = "";

@@ -172,10 +172,10 @@ final class LayerTypes {
         if (kernel == null && w != null && w.size() == x.size()) {
             kernel = sizes(w.subList(2, w.size()));
         }
-        long[] said = t.ints("output_shape");
-        if (said != null && said.length == n) {
+        long[] given = t.ints("output_shape");
+        if (given != null && given.length == n) {
             List<Dim> dims = new ArrayList<>();
-            for (long s : said) {
+            for (long s : given) {
                 dims.add(s < 0 ? Dim.UNKNOWN : Dim.of(s));
             }
             return dims;
@@ -221,7 +221,7 @@ final class LayerTypes {
         t.set(0, t.dtype(0), dims);
     }
 
-    /** Output size by sizes where given; by scales only the rank is told, as scales are floats that are not followed. */
+    /** Output dimensions come from {@code sizes}. With {@code scales} only the rank is known, because float values are not followed. */
     private static void resize(NodeTypes t) {
         List<Dim> x = t.dims(0);
         if (x == null) {

@@ -61,7 +61,7 @@ final class MatrixTypes {
         boolean transB = t.node().intAttribute("transB", 0) != 0;
         for (List<Dim> x : Arrays.asList(a, b)) {
             if (x != null && x.size() != 2) {
-                throw t.contradiction("an operand of shape " + x + " is no matrix");
+                throw t.contradiction("an operand of shape " + x + " is not a matrix");
             }
         }
         if (a != null && b != null) {

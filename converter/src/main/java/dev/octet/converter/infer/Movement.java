@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Operators that put elements elsewhere without looking at them: each computes where every element of the result comes from.
- * All answer null when the operands do not fit or the result would be too large to follow.
+ * All return null when the operands do not fit or the result would be too large to follow.
  */
 final class Movement {
     private Movement() {}

@@ -12,9 +12,9 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** One node as a {@link TypeRule} sees it: what is known of the inputs, and where to say what the outputs are. */
+/** One node as a {@link TypeRule} sees it: the known types of its inputs, and a place for those of its outputs. */
 final class NodeTypes {
-    /** Ranks beyond this are refused: no operator has use for them, and hostile axes could ask for any. */
+    /** Larger ranks are refused: operators do not need them, and hostile axes could ask for any. */
     static final int MAX_RANK = 1024;
 
     private final Node node;
@@ -84,7 +84,7 @@ final class NodeTypes {
         return axis(node.intAttribute("axis", fallback), rank);
     }
 
-    /** Says what output {@code i} is; nothing happens when the node has no such output. */
+    /** Sets the type of output {@code i}; does nothing when the node lacks that output. */
     void set(int i, @Nullable DType dtype, @Nullable List<Dim> dims) {
         if (i < outputs.size() && (dtype != null || dims != null)) {
             outputs.set(i, new TensorType(dtype, dims));
@@ -96,7 +96,7 @@ final class NodeTypes {
         return outputs.get(i);
     }
 
-    /** The error that says why this node can never run. */
+    /** The error for a node that can never run, with the reason. */
     MalformedModelException contradiction(String what) {
         return Analysis.contradiction(node, what);
     }

@@ -107,8 +107,8 @@ final class ShapeTypes {
     }
 
     private static void eyeLike(NodeTypes t) {
-        DType said = DType.ofOnnxId((int) t.node().intAttribute("dtype", 0)).orElse(null);
-        t.set(0, said == null ? t.dtype(0) : said, t.dims(0));
+        DType declared = DType.ofOnnxId((int) t.node().intAttribute("dtype", 0)).orElse(null);
+        t.set(0, declared == null ? t.dtype(0) : declared, t.dims(0));
     }
 
     // ---- Reshape

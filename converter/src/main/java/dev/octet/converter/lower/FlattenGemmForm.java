@@ -20,12 +20,12 @@ import java.util.Map;
  * Three rules, each measured to fail at session creation when broken (ONNX Runtime 1.29 and 1.30, levels EXTENDED and ALL):
  *
  * <ol>
- *   <li>Gemm always gets a float bias (zeros where the Linear has none). Its Q/DQ selector wants every input to come from a
+ *   <li>Gemm always gets a float bias (zeros where the Linear has none). Its Q/DQ selector expects every input to come from a
  *       DequantizeLinear; one that does not keeps it from building an integer QGemm, which has no FP8 form. MatMul has only two
  *       inputs, so Q/DQ around MatMul always becomes an invalid MatMulIntegerToFloat (onnxruntime issue 22269).
  *   <li>Flatten stands directly before Q, also where x has two dimensions: it keeps Q from being fused into the producer (a Gemm
  *       would become QGemm, a Clip throws).
- *   <li>Flatten and not Reshape: Q is moved backwards through Reshape and Transpose, and Transpose has no FP8 before opset 21.
+ *   <li>Flatten, not Reshape: Q is moved backwards through Reshape and Transpose, and Transpose has no FP8 before opset 21.
  * </ol>
  */
 final class FlattenGemmForm implements LinearForm {

@@ -24,8 +24,8 @@ public final class Lowering {
     private Lowering() {}
 
     /**
-     * The same function without operators of Octet's domain. A model with Attention in one node is brought to opset {@value #MIN_OPSET}: ONNX
-     * Runtime takes the shape of its output for empty where a Gemm reads it, and TensorRT does not know it.
+     * The same function without operators of Octet's domain. A model with Attention in one node is brought to opset {@value #MIN_OPSET}:
+     * ONNX Runtime takes the shape of its output for empty where a Gemm reads it, and TensorRT does not support it.
      *
      * @param arena owns the few new constants (zero points, transposed codes)
      * @throws dev.octet.formats.error.UnsupportedModelException when a model with Attention has a node with no form at that opset
@@ -64,7 +64,7 @@ public final class Lowering {
 
     /**
      * A canonical model in ONNX's own operators at one opset; attention, rotary embeddings and RMS normalisations are one node each from 23
-     * on, several before.
+     * on, and several nodes below.
      *
      * @param opset 21 or later
      * @throws dev.octet.formats.error.UnsupportedModelException when a node has no form at that opset

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Explicit Q/DQ directly around MatMul, as TensorRT wants it: scalar
+ * Explicit Q/DQ directly around MatMul, as TensorRT expects it: scalar
  * positive activation scale, FP8 weight constant behind one DequantizeLinear that feeds the product with nothing between, so a
  * weight stored [out, in] is transposed here once. Also right for weight-only models in ONNX Runtime.
  *

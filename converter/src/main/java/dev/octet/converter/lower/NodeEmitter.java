@@ -31,7 +31,7 @@ final class NodeEmitter {
         this.arena = arena;
     }
 
-    /** Rank of a value where the graph says it. */
+    /** Rank of a value where the graph has it. */
     OptionalInt rank(String value) {
         return edit.type(value) instanceof TensorType t && t.dims() != null
                 ? OptionalInt.of(t.dims().size())
@@ -46,7 +46,7 @@ final class NodeEmitter {
     }
 
     /**
-     * A zero point of {@code shape} (scalar or one per channel), shared by all that need the same. FP8 zero is code 0x00; it is
+     * A zero point of {@code shape} (scalar or one per channel), shared by all that need it. FP8 zero is code 0x00; it is
      * written out because without a typed zero point QuantizeLinear means UINT8 (ONNX QuantizeLinear, formats since opset 19).
      */
     String zeroPoint(DType dtype, Shape shape) {
@@ -75,7 +75,7 @@ final class NodeEmitter {
         });
     }
 
-    /** The 2-D codes of {@code name} transposed, in place of the original when nobody else reads that. */
+    /** The 2-D codes of {@code name} transposed, in place of the original when it has no other reader. */
     String transposed(String name) {
         Tensor w = constant(name);
         long rows = w.shape().dim(0);

@@ -15,8 +15,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Operands of one row that ONNX spreads over many and ONNX Runtime (1.29 and 1.30) refuses to: the mask of an Attention for all queries, the
- * tables of a RotaryEmbedding for all samples. They are given their full shape, once for all nodes that read the same.
+ * Operands of one row that ONNX broadcasts and ONNX Runtime (1.29 and 1.30) does not: the mask of an Attention for all queries, the
+ * tables of a RotaryEmbedding for all samples. They are expanded to their full shape, once for all nodes that read them.
  */
 final class SpelledBroadcast {
     private static final int MASK = 3;
@@ -30,7 +30,7 @@ final class SpelledBroadcast {
         this.analysis = analysis;
     }
 
-    /** Whether {@code n} had such an operand; then another node stands in its place. */
+    /** Whether {@code n} had such an operand, and was replaced by another node. */
     boolean apply(Node n) {
         List<String> inputs = new ArrayList<>(n.inputs());
         if (n.is("Attention") && n.hasInput(MASK)) {

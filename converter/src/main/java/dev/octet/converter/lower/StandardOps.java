@@ -19,29 +19,29 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Turns the operators of {@link CanonicalOps} back into ONNX's own at the model's opset, so that a model of which only a part was
- * rewritten can be written and run.
+ * Turns the operators of {@link CanonicalOps} back into ONNX's own at the model's opset, so that a partly rewritten model can be
+ * saved and run.
  *
  * <table>
- * <caption>What becomes what</caption>
+ * <caption>Replacements</caption>
  * <tr><td>Linear</td><td>MatMul and Add; Gemm where w is [out, in] and x is known to be 2-D; MatMul with Transpose(w) otherwise</td></tr>
  * <tr><td>LayerNormalization</td><td>the operator from opset 17 on; before, the nine nodes that TorchScript wrote</td></tr>
  * <tr><td>RMSNormalization</td><td>the operator from opset 23 on; before, in F32: Mul, ReduceMean, Add, Sqrt, Div, then Mul</td></tr>
  * <tr><td>Gelu</td><td>the operator from opset 20 on; before, by Erf or Tanh</td></tr>
  * </table>
  *
- * <p>Constants of Linear and of the normalisations that are BF16 or F16 where x is wider mean the numbers they hold: a Cast to x's type is put
- * behind them, so that files keep the narrow constants.
+ * <p>Constants of Linear and of the normalisations that are BF16 or F16 where x is wider stay narrow in the file: a Cast to x's type
+ * follows them.
  *
- * <p>Attention and RotaryEmbedding stay, with operands in the shape that ONNX Runtime wants ({@link SpelledBroadcast}).
+ * <p>Attention and RotaryEmbedding stay, with operands in the shape that ONNX Runtime needs ({@link SpelledBroadcast}).
  *
- * <p>Nodes are called {@code <canonical name>/<operator>}, from which pattern rules find the same canonical name again.
+ * <p>Nodes are named {@code <canonical name>/<operator>}, from which pattern rules recover the canonical name.
  */
 public final class StandardOps implements Pass {
     private static final int LAYER_NORM_OPSET = 17;
     private static final int GELU_OPSET = 20;
     private static final int RMS_NORM_OPSET = 23;
-    /** Nodes that are gone back through in search of a type. */
+    /** Nodes that the search for a type goes back through. */
     private static final int MAX_STEPS = 16;
 
     @Override
@@ -238,13 +238,13 @@ public final class StandardOps implements Pass {
             return dims == null ? -1 : dims.size();
         }
 
-        /** Element type of a value; null when nothing says it. */
+        /** Element type of a value; null when unknown. */
         @Nullable
         DType recorded(String value) {
             return analysis.dtype(value);
         }
 
-        /** Element type of what a normalisation reads, else of its weight. */
+        /** Element type of a normalisation's input, else of its weight. */
         DType ofNormalised(Node n) {
             DType x = recorded(n.input(0));
             return x == null ? of(n.input(1)) : x;

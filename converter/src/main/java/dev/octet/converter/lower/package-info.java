@@ -1,5 +1,5 @@
 /**
- * Lowerings: from Octet's operators to what a consumer understands. What comes in: a rewritten model; what goes out: a model in
+ * Lowerings: from Octet's operators to those a consumer understands. What comes in: a rewritten model; what goes out: a model in
  * standard ONNX for one target.
  */
 @NullMarked

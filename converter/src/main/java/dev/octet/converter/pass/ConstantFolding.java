@@ -37,7 +37,7 @@ public final class ConstantFolding implements Pass {
         log.note(
                 name(),
                 "",
-                folded + " nodes computed, " + (folded + removed) + " gone, "
+                folded + " nodes computed, " + (folded + removed) + " removed, "
                         + graph.nodes().size() + " left");
         return model.withGraph(graph);
     }

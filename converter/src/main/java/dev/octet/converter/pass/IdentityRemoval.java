@@ -40,7 +40,7 @@ public final class IdentityRemoval implements Pass {
             return model;
         }
         edit.removeUnreachable(); // ratios and the like that only they read
-        log.note(name(), "", removed + " nodes that pass their input through are gone");
+        log.note(name(), "", removed + " nodes that pass their input through were removed");
         return model.withGraph(edit.build());
     }
 

@@ -40,7 +40,7 @@ public final class ImportPasses {
     private ImportPasses() {}
 
     /**
-     * The model after all passes; {@code log} says what they did.
+     * The model after all passes; {@code log} records what they did.
      *
      * @throws dev.octet.formats.error.OctetException when the model contradicts itself or is of an unknown opset
      */
@@ -56,7 +56,7 @@ public final class ImportPasses {
      * The model for one size of everything: the symbols in the inputs' shapes become the numbers given, and all that follows
      * from them is folded. For programs that are made once per batch size and sequence length.
      *
-     * <p>The result is right for these numbers only, so whoever keeps it must keep them with it.
+     * <p>The result is right for these numbers only, so they must be kept with it.
      *
      * @param sizes number by symbol, each at least 0
      * @throws InvalidDataException when a symbol is not in the model, or an input's dimension stays open

@@ -6,7 +6,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
-/** All value names of a model, subgraphs included, so that a new one clashes with none and shadows none. */
+/** All value names of a model, subgraphs included, so that a new name neither clashes nor shadows. */
 final class Names {
     private final Set<String> taken = new HashSet<>();
 

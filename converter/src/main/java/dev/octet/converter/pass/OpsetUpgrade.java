@@ -33,7 +33,7 @@ public final class OpsetUpgrade implements Pass {
     /** The lowest version that is understood. */
     public static final int OLDEST = 9;
 
-    /** The highest version that is let through; later ones may change operators in ways nobody here has read yet. */
+    /** The highest version that passes through; later versions may change operators in ways that Octet does not know yet. */
     public static final int NEWEST = 28;
 
     /** The IR version that came with opset 21 (onnx/helper.py, VERSION_TABLE). */
@@ -85,7 +85,7 @@ public final class OpsetUpgrade implements Pass {
         if (version < OLDEST || version > NEWEST) {
             throw new UnsupportedModelException(
                     "opset " + version + " is outside " + OLDEST + " to " + NEWEST
-                            + (version < OLDEST ? " (broadcasting and loops meant other things before 9)" : ""),
+                            + (version < OLDEST ? " (broadcasting and loops had other semantics before 9)" : ""),
                     where + ", opset_import",
                     version < OLDEST
                             ? "export the model with opset 17 or later"
@@ -168,7 +168,7 @@ public final class OpsetUpgrade implements Pass {
         return n.withAttributes(attributes);
     }
 
-    /** Takes one node through all changes after {@code version}; what a change makes of it goes through the later ones. */
+    /** Takes one node through all changes after {@code version}; the nodes a change makes of it go through the later changes. */
     private static void step(Node n, long version, UpgradeScope scope, List<Node> result) {
         if (!n.domain().isEmpty()) {
             result.add(n);

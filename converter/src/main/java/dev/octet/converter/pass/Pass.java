@@ -6,7 +6,7 @@ import dev.octet.formats.graph.GraphModel;
  * One step of bringing an imported model to its canonical form.
  *
  * <p>Pure: the given model is not changed, what the pass does not understand it leaves as it is, and the result computes the
- * same outputs. A pass tells what it did, and what it could not do, in the {@link PassLog}.
+ * same outputs. A pass reports what it did, and what it could not do, in the {@link PassLog}.
  */
 public interface Pass {
     /** Short lower-case name, for the log: {@code opset-upgrade}. */

@@ -35,7 +35,7 @@ public final class ShapeInference implements Pass {
                 if (type != null) {
                     infos.put(value, old == null ? new ValueInfo(value, type) : old.withType(type));
                 } else if (old != null) {
-                    infos.put(value, old); // a sequence or the like: as the file says
+                    infos.put(value, old); // a sequence, a map or an optional: as declared
                 }
             }
         }

@@ -34,7 +34,7 @@ public final class ShareShapes implements Pass {
     /** Unknown dimensions that get a name; each costs an analysis of the graph. Models have one or two sources of such. */
     private static final int MAX_ROUNDS = 8;
 
-    /** The pass has no options. */
+    /** Without options. */
     public ShareShapes() {}
 
     @Override
@@ -65,8 +65,8 @@ public final class ShareShapes implements Pass {
     }
 
     /**
-     * An analysis in which dimensions that follow from nothing have names of their own, so that what follows from them can be told to
-     * be equal. A slice by a run-time length is such: its size is known to nobody, but all layers behind it share it.
+     * An analysis that gives a fresh symbol to every dimension that cannot be derived, so that the dimensions derived from it are known
+     * to be equal. A slice by a run-time length is an example: its size is unknown, but all layers behind it share it.
      */
     private static Analysis withNamedUnknowns(GraphModel model) {
         // What was declared of inner values may hold the very unknowns that are to be named; it follows from the rest
@@ -86,7 +86,9 @@ public final class ShareShapes implements Pass {
         return analysis;
     }
 
-    /** The first value of known rank with an unknown dimension, declared with fresh symbols for these; null when there is none. */
+    /**
+     * The first value of known rank with an unknown dimension, declared with fresh symbols for these; null when every dimension is known.
+     */
     private static @Nullable ValueInfo firstUnknown(Graph g, Analysis analysis, int round) {
         for (Node n : g.nodes()) {
             for (String value : n.outputs()) {

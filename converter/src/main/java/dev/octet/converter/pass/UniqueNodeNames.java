@@ -13,7 +13,7 @@ import java.util.Set;
  * not ask names to be unique or even there. Runs last; names that are unique already stay.
  */
 public final class UniqueNodeNames implements Pass {
-    /** The pass has no options. */
+    /** Without options. */
     public UniqueNodeNames() {}
 
     @Override

@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  * so such a weight is untied, while one with different elements that several nodes read is the same parameter for them all
  * (shared layers; an embedding that is the output projection too) and stays shared. Copies share the bytes.
  *
- * <p>Also tells which weights are transposes of another: exporters write a tied output projection that way.
+ * <p>Also finds weights that are the transpose of another: exporters write a tied output projection that way.
  */
 public final class UntieInitializers implements Pass {
     @Override

@@ -47,7 +47,7 @@ final class UpgradeRewrites {
     // ---- attributes that became inputs
     // --------------------------------------------------------------------------------
 
-    /** axes: an absent or empty list means all axes before and after, so then there is no input. */
+    /** axes: an absent or empty list means all axes in both versions, so the input is left out. */
     private static List<Node> axes(Node n, UpgradeScope s) {
         boolean all = n.intsAttribute("axes").map(List::isEmpty).orElse(false);
         String axes = all ? null : s.intsInput(n, "axes");
@@ -177,7 +177,7 @@ final class UpgradeRewrites {
             }
         }
         if (n.intAttribute("spatial", 1) != 1) {
-            throw UpgradeScope.unsupported(n, 14, "spatial=0 (statistics per pixel) is gone since opset 9");
+            throw UpgradeScope.unsupported(n, 14, "spatial=0 (statistics per pixel) was removed in opset 9");
         }
         return List.of(n.without("spatial").withOutputs(List.of(n.output())));
     }
@@ -231,7 +231,7 @@ final class UpgradeRewrites {
             return List.of(n);
         }
         List<Node> nodes = new ArrayList<>();
-        // The ratio may be of any float type, whatever the data's.
+        // The ratio may have any float type, not only that of the data.
         nodes.add(withInput(n.without("ratio"), 1, s.scalar(n, "ratio", floatOf(n, "ratio", 0.5f))));
         return nodes;
     }
@@ -303,7 +303,7 @@ final class UpgradeRewrites {
 
     private static List<Node> resizeModes(Node n) {
         if (n.textAttribute("coordinate_transformation_mode", "half_pixel").equals("tf_half_pixel_for_nn")) {
-            throw UpgradeScope.unsupported(n, 13, "coordinate_transformation_mode tf_half_pixel_for_nn is gone");
+            throw UpgradeScope.unsupported(n, 13, "coordinate_transformation_mode tf_half_pixel_for_nn was removed");
         }
         return List.of(n);
     }

@@ -30,7 +30,7 @@ final class UpgradeScope {
 
     /**
      * @param names all names in use anywhere in the model or function
-     * @param used values of this graph that somebody reads
+     * @param used values of this graph that are read
      * @param function whether this is a function body, which cannot hold initializers
      */
     UpgradeScope(Analysis analysis, Names names, Set<String> used, boolean function) {

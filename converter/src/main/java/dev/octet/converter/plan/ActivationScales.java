@@ -21,7 +21,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The activation scales a plan needs, solved from statistics, and the plan without the layers for which there is none.
+ * The activation scales a plan needs, solved from statistics, and the plan without the layers whose scale is unknown.
  *
  * @param plan decisions after looking at the statistics: a Linear whose input was always zero, or never finite, is kept
  * @param scales one per {@link Plan#taps()} of that plan
@@ -62,8 +62,8 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
     }
 
     /**
-     * Takes the scales that a training run leaves. Linears that read the same value share the largest of their scales; those the run has
-     * none for are kept.
+     * Takes the scales that a training run left. Linears that read the same value share the largest of their scales; Linears without a
+     * scale are kept.
      *
      * @param scales by node id of the Linear
      */
@@ -122,13 +122,13 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         return new Plan(plan.recipe(), decisions);
     }
 
-    /** The value that a converted layer needs a scale for: what a Linear reads, what a normalisation makes. */
+    /** The value that a converted layer needs a scale for: the input of a Linear, the output of a normalisation. */
     private static String quantisedValue(Decision.Converted c) {
         return c.kind() == LayerKind.LINEAR ? c.input() : c.output();
     }
 
     /**
-     * The scale as the file will hold it: rounded to the type the model computes in, because ONNX (opset 19 to 22) wants scales of the
+     * The scale as the file will hold it: rounded to the type the model computes in, because ONNX (opset 19 to 22) requires scales of the
      * activation's own type.
      */
     static Tensor stored(float scale, String name, DType dtype, Arena arena) {

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The layers inside bodies of {@code If}, {@code Loop} and {@code Scan}. Bodies pass through as they are, because nothing in them can be
- * calibrated: what a body computes is no value of the graph around it.
+ * calibrated: the values a body computes are not values of the graph around it.
  */
 public final class BodyLayers {
     /** Operators that leave a constant a constant of the same rank, as between a weight and its product. */

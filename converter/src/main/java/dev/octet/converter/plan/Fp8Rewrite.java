@@ -25,7 +25,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Carries a plan out: Linears become {@code Fp8Linear}, the normalisations before them {@code Fp8LayerNorm} or
- * {@code Fp8RmsNorm}, other inputs pass through one {@code Fp8Quantize} each. Every value is quantised once, whoever reads it.
+ * {@code Fp8RmsNorm}, other inputs pass through one {@code Fp8Quantize} each. Every value is quantised once, however many nodes read it.
  *
  * <p>Codes keep the name of the weight they replace when all its readers are converted; its scale is {@code <stem>.weight_scale}
  * and the activation's {@code <stem>.input_scale}, the names that checkpoint formats use.
@@ -195,7 +195,7 @@ public final class Fp8Rewrite {
         return made;
     }
 
-    /** The type of what the Linear reads; its constants may be narrower. */
+    /** The type of the Linear's input; its constants may be narrower. */
     private DType computedIn(Node linear) {
         ValueType.TensorType x = types.type(linear.input(0));
         return x == null || x.dtype() == null ? constant(linear.input(1)).dtype() : x.dtype();
@@ -227,7 +227,7 @@ public final class Fp8Rewrite {
                 .orElseThrow(() -> new IllegalArgumentException("'" + name + "' is not a constant tensor"));
     }
 
-    /** {@code a.b.query.weight -> a.b.query}; a weight of another name stands for itself. */
+    /** {@code a.b.query.weight -> a.b.query}; a weight of another name stays as it is. */
     private static String stem(Node linear) {
         String w = linear.input(1);
         return w.endsWith(".weight") ? w.substring(0, w.length() - ".weight".length()) : w;

@@ -15,7 +15,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.Map;
 
 /**
- * Weights with the scale a training run had for them, so that the codes are those the run computed with: multiplied by the scale in FP32,
+ * Weights with the scales of a training run, so that the codes are those the run computed with: multiplied by the scale in FP32,
  * rounded to nearest, saturated, as Transformer Engine does (dividing by the reciprocal may differ by one unit before the rounding). A
  * weight without such a scale, or a recipe with more than one scale per weight, goes to {@code nearest}.
  *

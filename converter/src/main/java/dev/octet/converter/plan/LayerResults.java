@@ -54,7 +54,7 @@ final class LayerResults {
         double y = (double) decoded[code] * scale;
         signal += (double) x * x;
         noise += (x - y) * (x - y);
-        // What lies less than half a step above the largest number still rounds to it; beyond that the cast saturates.
+        // A value less than half a step above the largest number still rounds to it; beyond that the cast saturates.
         double halfStep = Math.scalb(1.0, format.maxExponent() - format.mantissaBits() - 1);
         double limit = (format.maxValue() + halfStep) * scale;
         saturated += Math.abs(x) > limit ? 1 : 0;

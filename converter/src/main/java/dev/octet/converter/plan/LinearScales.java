@@ -3,14 +3,14 @@ package dev.octet.converter.plan;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The scales that a training run leaves for one Linear.
+ * The scales that a training run left for one Linear.
  *
- * @param inputAmax largest |x| of the Linear's input that the run remembers; 0 when it saw none
+ * @param inputAmax largest |x| of the Linear's input in the run's history; 0 when the history is empty
  * @param inputScale dequantisation multiplier of the input; null when the run observed none: the layer did not run in FP8, or finds its
  *     scale anew for each batch in a way that has no static form
- * @param weightQuantScale what the run multiplies the weight with before it rounds (the reciprocal of the dequantisation multiplier), one
- *     for the whole weight; null when scales of weights follow from their values
- * @param reason why there is no input scale, in words; empty when there is one
+ * @param weightQuantScale the factor that the run multiplies the weight by before rounding (the reciprocal of the dequantisation
+ *     multiplier), one for the whole weight; null when scales of weights follow from their values
+ * @param reason why the input scale is missing, in words; empty when it is there
  */
 public record LinearScales(
         double inputAmax,

@@ -57,9 +57,9 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
     }
 
     /**
-     * Makes sure that there is something to calibrate.
+     * Checks that there is something to calibrate.
      *
-     * @throws UnsupportedModelException when {@link #taps} is empty; says why
+     * @throws UnsupportedModelException when {@link #taps} is empty, with the reason
      */
     public void requireTaps() {
         if (!taps().isEmpty()) {
@@ -81,9 +81,9 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
     }
 
     /**
-     * The plan with some layers kept, and with them the normalisations whose output no converted Linear reads any more.
+     * The plan with some layers kept, and the normalisations whose output is then not read by any converted Linear.
      *
-     * @param reasons by node id; nodes that are kept already, or are none of the plan's, change nothing
+     * @param reasons by node id; nodes that are already kept or not in the plan change nothing
      */
     public Plan keeping(Map<String, String> reasons) {
         if (reasons.isEmpty()) {

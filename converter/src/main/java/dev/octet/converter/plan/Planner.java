@@ -93,7 +93,7 @@ public final class Planner {
                 .findFirst()
                 .map(d -> "patterns are searched in node ids, such as '" + d.node() + "', and weight names, such as '"
                         + d.weight() + "'")
-                .orElse("there is no layer to keep; leave the pattern out");
+                .orElse("the model has no layers to keep; leave the pattern out");
     }
 
     private Optional<String> keptByPattern(String... names) {

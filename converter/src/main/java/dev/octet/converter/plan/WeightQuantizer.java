@@ -12,10 +12,10 @@ public interface WeightQuantizer {
     /**
      * Quantises {@code weight}.
      *
-     * @param linear the canonical Linear; attribute {@code transB} tells the weight's layout
-     * @param operand what the recipe asks for, with granularity in [out, in] order
-     * @param scaleType type of the scales: what the Linear computes in, because ONNX DequantizeLinear (opset 19 to 22) yields the type of
-     *     its scale
+     * @param linear the canonical Linear; attribute {@code transB} gives the weight's layout
+     * @param operand the recipe's operand, with granularity in [out, in] order
+     * @param scaleType type of the scales: the type the Linear computes in, because ONNX DequantizeLinear (opset 19 to 22) yields the type
+     *     of its scale
      * @return codes in the weight's own layout
      */
     QuantizedTensor quantize(Node linear, Tensor weight, Operand operand, DType scaleType);

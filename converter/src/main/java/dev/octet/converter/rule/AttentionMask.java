@@ -13,36 +13,36 @@ import java.util.OptionalDouble;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What is done to scores before their softmax.
+ * The mask of attention scores before their softmax.
  *
  * <ol>
- *   <li>{@code Add(scores, m)}: m stays as it is, unless its values are known to hide nothing, or just what comes later;
- *   <li>{@code Where(c, scores, low)} and {@code Where(c, low, scores)} with c known: where to look.
+ *   <li>{@code Add(scores, m)}: m stays as it is, unless its values are known to hide nothing, or exactly the later keys;
+ *   <li>{@code Where(c, scores, low)} and {@code Where(c, low, scores)} with c known: a boolean mask.
  * </ol>
  *
- * <p>In case 2 a row that may look at nothing has equal probabilities in one spelling and none in the other: where c is not known, or has
- * such a row, nothing is said.
+ * <p>In case 2 a row that attends to no key has equal probabilities in one spelling and zeros in the other: where c is unknown, or has
+ * such a row, the mask is refused.
  */
 sealed interface AttentionMask {
-    /** Every query looks at every key. */
+    /** Every query attends to every key. */
     record None() implements AttentionMask {}
 
-    /** Query i looks at keys 0 .. i. */
+    /** Query i attends to keys 0 .. i. */
     record Causal() implements AttentionMask {}
 
     /** Added to the scores. */
     record Added(String value) implements AttentionMask {}
 
-    /** True: where to look. */
+    /** True where a query attends to a key. */
     record Chosen(Tensor constant) implements AttentionMask {}
 
-    /** No such thing, with the reason. */
+    /** Not a mask that Attention can express, with the reason. */
     record Refused(String reason) implements AttentionMask {}
 
-    /** From here on a summand leaves nothing of any score, in F32 to the bit. */
+    /** A summand at or below this hides any score, in F32 to the bit. */
     double LOWEST = -1e30;
 
-    /** Rank from which a summand of scores is no parameter. */
+    /** Rank from which a summand of scores is not a parameter. */
     int MASK_RANK = 3;
 
     /** Case 1. */
@@ -50,7 +50,7 @@ sealed interface AttentionMask {
         Shape shape = g.shape(mask);
         DType dtype = g.dtype(mask);
         if (shape == null || dtype == null || !dtype.isFloat() || !fits(shape, scores)) {
-            return new Refused("what is added to the scores, '" + mask + "', is not a mask of known type and shape");
+            return new Refused("the summand of the scores, '" + mask + "', is not a mask of known type and shape");
         }
         GraphFacts.Constant c = g.constant(mask);
         if (c == null || !GraphFacts.isWeightType(dtype)) {
@@ -69,11 +69,11 @@ sealed interface AttentionMask {
                 : shape.rank() >= MASK_RANK && all(looks) ? new None() : new Added(mask);
     }
 
-    /** Case 2; {@code hidesWhereTrue} tells the two spellings apart. */
+    /** Case 2; {@code hidesWhereTrue} distinguishes the two spellings. */
     static AttentionMask chosen(GraphFacts g, Node where, boolean hidesWhereTrue, Shape scores) {
         OptionalDouble low = g.scalar(where.input(hidesWhereTrue ? 1 : 2));
         if (low.isEmpty() || low.getAsDouble() > LOWEST) {
-            return new Refused("what stands for hidden scores is not a constant below " + LOWEST);
+            return new Refused("the value of hidden scores is not a constant below " + LOWEST);
         }
         GraphFacts.Constant c = g.constant(where.input(0));
         if (c == null || c.tensor().dtype() != DType.BOOL || !fits(c.tensor().shape(), scores)) {
@@ -149,7 +149,7 @@ sealed interface AttentionMask {
         return true;
     }
 
-    /** The third input of Attention; null where it has none. */
+    /** The third input of Attention; null when absent. */
     default @Nullable String input() {
         return switch (this) {
             case Added(String value) -> value;

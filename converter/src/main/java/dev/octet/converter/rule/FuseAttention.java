@@ -12,13 +12,13 @@ import org.jspecify.annotations.Nullable;
 /**
  * {@code Attention(q, k, v, mask?)} of ONNX opset 23, operands [batch, heads, sequence, size], from
  * {@code softmax(mask(scale·q·kᵀ))·v}: see {@link AttentionScores} for the products and {@link AttentionMask} for the mask. Shapes must be
- * numbers: that heads match, and what a mask hides, is decided by them.
+ * numbers: they decide whether heads match and what a mask hides.
  *
- * <p>Heads of k and v that an exporter repeats (Unsqueeze, Expand, Reshape) are read unrepeated. A {@code Dropout} behind the softmax keeps
- * everything, as all Dropout does in training here; {@code Where(IsNaN(p), 0, p)} there is part of the operator.
+ * <p>Heads of k and v that an exporter repeats (Unsqueeze, Expand, Reshape) are read unrepeated. A {@code Dropout} behind the softmax
+ * passes its input through, as every Dropout does in training here; {@code Where(IsNaN(p), 0, p)} there is part of the operator.
  *
- * <p>Results are those of the single operators up to rounding. Only a row whose scores an added mask brings to minus infinity
- * everywhere differs: it becomes zero instead of not a number. The lowest finite number hides as before, but is infinite in BF16.
+ * <p>Results are those of the single operators up to rounding. The only difference is a row whose scores an added mask brings to
+ * minus infinity everywhere: it becomes zero instead of NaN. The lowest finite number hides as before, but is infinite in BF16.
  */
 final class FuseAttention implements FusionRule {
     static final String NAME = "Attention";
@@ -70,7 +70,7 @@ final class FuseAttention implements FusionRule {
         return leak != null ? Outcome.refused(anchor, leak) : fused(g, anchor, masked, matched);
     }
 
-    /** The nodes from the softmax to the product with v, that product last; none when there is none. */
+    /** The nodes from the softmax to the product with v, that product last; empty when the pattern does not match. */
     private static List<Node> behind(GraphFacts g, String value, int steps) {
         for (Node n : g.consumers(value)) {
             boolean reads = n.input(0).equals(value);
@@ -97,7 +97,9 @@ final class FuseAttention implements FusionRule {
         return List.of();
     }
 
-    /** The IsNaN of {@code where(isnan(p), 0, p)}, by which torch makes rows zero that the mask hides wholly; the operator does so, too. */
+    /**
+     * The IsNaN of {@code where(isnan(p), 0, p)}, with which torch zeroes rows that the mask hides entirely; the operator does the same.
+     */
     private static @Nullable Node guard(GraphFacts g, Node n, String value) {
         if (!n.is("Where") || !n.input(2).equals(value) || g.scalar(n.input(1)).orElse(1) != 0) {
             return null;
@@ -218,7 +220,7 @@ final class FuseAttention implements FusionRule {
                 : keys;
     }
 
-    /** [b, h, t, d] as [b, h, 1, t, d], that as [b, h, n, t, d], that as [b, h·n, t, d]: the shapes say it all. */
+    /** [b, h, t, d] as [b, h, 1, t, d], that as [b, h, n, t, d], that as [b, h·n, t, d]: the shapes decide. */
     private static @Nullable String unrepeated(GraphFacts g, String value) {
         Node join = g.producer(value, "Reshape");
         Node repeat = join == null ? null : g.producer(join.input(0), "Expand");

@@ -16,8 +16,8 @@ import org.jspecify.annotations.Nullable;
  *   <li>½·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
  * </ol>
  *
- * <p>In cases 2 and 3 the factors may come in any order and grouping: what counts is the polynomial of x before the function, and that
- * of x and the function's value t behind it. Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415).
+ * <p>In cases 2 and 3 the factors may come in any order and grouping: what counts is the polynomial of x before the function, and the
+ * polynomial of x and the function's value t after it. Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415).
  */
 final class FuseGelu implements FusionRule {
     private static final Polynomial ERF_ARGUMENT = Polynomial.term(Math.sqrt(0.5), 1, 0);
@@ -60,7 +60,7 @@ final class FuseGelu implements FusionRule {
     private static Outcome ofFunction(GraphFacts g, Node anchor, Polynomial wanted, String approximate) {
         Argument argument = argument(g, anchor, wanted);
         if (argument == null) {
-            // Every tanh is in other use than GELU; an erf hardly ever is.
+            // A tanh often has other uses than GELU; an erf hardly ever.
             return approximate.equals("none")
                     ? Outcome.refused(anchor, "the argument of Erf is not x/sqrt(2)")
                     : Outcome.NO_MATCH;

@@ -32,7 +32,7 @@ final class FuseLayerNorm implements FusionRule {
      * The end of the pattern.
      *
      * @param nodes behind the root, the one that computes the result last
-     * @param bias null when there is none
+     * @param bias null when absent
      * @param changesType whether a {@code Cast} is among what the pattern skipped
      */
     private record Tail(

@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  *   <li>{@code Conv} that is a product in disguise (1x1, or kernel = stride as in patch embeddings): refused for now.
  * </ol>
  *
- * <p>A product of two computed values is attention, no Linear, and not reported.
+ * <p>A product of two computed values belongs to attention, is not a Linear, and is not reported.
  */
 final class FuseLinear implements FusionRule {
     /**

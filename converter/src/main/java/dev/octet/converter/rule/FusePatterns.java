@@ -18,16 +18,16 @@ import org.jspecify.annotations.Nullable;
 /**
  * Brings what exporters spell in many ways to the operators of {@link CanonicalOps}.
  *
- * <p>Works best behind the passes of {@code dev.octet.converter.pass} but needs none of them: constants may be initializers or
- * {@code Constant} nodes, axes attributes or inputs, and types may be missing (then what cannot be decided is refused). Only the main
- * graph is rewritten; bodies of {@code If}, {@code Loop} and {@code Scan} stay and are noted. Expects a legal graph, without cycles.
+ * <p>Works best after the passes of {@code dev.octet.converter.pass} but does not depend on them: constants may be initializers or
+ * {@code Constant} nodes, axes attributes or inputs, and types may be missing (patterns that then cannot be decided are refused). Only the
+ * main graph is rewritten; bodies of {@code If}, {@code Loop} and {@code Scan} stay and are noted. Expects a legal graph, without cycles.
  *
- * <p>A canonical node is called like the module it comes from ({@code /encoder/layer.0/attention/self/query}), uniquely within the
+ * <p>A canonical node has the name of the module it comes from ({@code /encoder/layer.0/attention/self/query}), uniquely within the
  * graph, and computes the value of the same name as the last node it replaces.
  */
 public final class FusePatterns implements Pass {
     /**
-     * What came of it.
+     * The result.
      *
      * @param fused number of canonical nodes made, by operator; operators without any are left out
      * @param refusals the near misses, in order of rules and nodes
@@ -51,8 +51,8 @@ public final class FusePatterns implements Pass {
     }
 
     /**
-     * The patterns that only training looks for, in an imported graph whose sizes are numbers. What comes out is at the opset of the
-     * operators it has then.
+     * The patterns that only training looks for, in an imported graph whose sizes are numbers. The result is at the opset of the
+     * operators it then has.
      */
     public static FusePatterns forTraining() {
         return new FusePatterns(FusionRules.FOR_TRAINING);
@@ -141,7 +141,7 @@ public final class FusePatterns implements Pass {
         return candidate;
     }
 
-    /** A constant of a canonical node is an initializer, whatever the file had. */
+    /** A constant of a canonical node becomes an initializer, also where the file had a Constant node. */
     private static void promote(GraphEdit edit, String value) {
         Node n = edit.producer(value);
         if (n != null && n.is("Constant") && n.attribute("value").orElse(null) instanceof Attribute.OfTensor t) {

@@ -36,7 +36,7 @@ final class FuseRmsNorm implements FusionRule {
         }
         NormPattern.Scaled scaled = norm.scaled(g);
         if (scaled == null || !g.same(scaled.operand(), norm.squared())) {
-            return Outcome.refused(anchor, "what is normalised is not the value whose squares are averaged");
+            return Outcome.refused(anchor, "the normalised value is not the one whose squares are averaged");
         }
         NormPattern.Weighted weighted = NormPattern.weighted(g, scaled.output());
         if (weighted == null) {

@@ -8,14 +8,14 @@ import java.util.List;
  */
 final class FusionRules {
     /**
-     * Linear comes first: its result is then one node for the rules that look at what surrounds it. LayerNorm comes before
+     * Linear comes first: its result is then a single node for the rules that look at its surroundings. LayerNorm comes before
      * RMSNorm, which is contained in it.
      */
     static final List<FusionRule> ALL =
             List.of(new FuseLinear(), new FuseLayerNorm(), new FuseRmsNorm(), new FuseGelu());
 
     /**
-     * What is worth a node of its own to those who compute gradients only: other targets know these patterns by their single operators, and
+     * Patterns that are worth one node only where gradients are computed: other targets recognise them by their single operators, and
      * ONNX has no such operator at the opset that models are imported to.
      */
     static final List<FusionRule> FOR_TRAINING = List.of(new FuseAttention());

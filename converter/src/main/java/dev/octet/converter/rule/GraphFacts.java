@@ -102,7 +102,7 @@ final class GraphFacts {
      * @param value what it reads: the value asked for, or a copy or change of float type of it
      */
     record Reader(Node node, String value) {
-        /** The other input of a two-input node; null when there is none, or both inputs are the value. */
+        /** The other input of a two-input node; null when there is only one input, or both are the value. */
         @Nullable
         String other() {
             return GraphFacts.other(node, value);
@@ -227,7 +227,7 @@ final class GraphFacts {
         };
     }
 
-    /** Element type of a value where the graph tells: its recorded type, the constant's, or that of the {@code Cast} making it. */
+    /** Element type of a value where the graph has it: its recorded type, the constant's, or that of the {@code Cast} making it. */
     @Nullable
     DType dtype(String value) {
         Constant c = constant(value);
@@ -243,12 +243,12 @@ final class GraphFacts {
                 : edit.type(bare(value)) instanceof ValueType.TensorType t ? t.dtype() : null;
     }
 
-    /** Dimensions of a value where the graph tells. */
+    /** Dimensions of a value where the graph has them. */
     private @Nullable List<Dim> dims(String value) {
         return edit.type(value) instanceof ValueType.TensorType t ? t.dims() : null;
     }
 
-    /** The shape of a value where the graph tells all of it; null otherwise. */
+    /** The shape of a value where all of its dimensions are numbers; null otherwise. */
     @Nullable
     Shape shape(String value) {
         Constant c = constant(value);
@@ -342,7 +342,7 @@ final class GraphFacts {
     }
 
     /**
-     * Why the matched nodes cannot go: a value between them is needed elsewhere. Null when none is.
+     * Why the matched nodes cannot be removed: a value between them is needed elsewhere. Null when they can.
      *
      * @param matched all nodes of the match, the one that computes the result last
      */

@@ -10,16 +10,16 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where in the original program a node comes from, as far as its exporter tells.
+ * The place in the original program that a node comes from, as far as its exporter recorded it.
  *
  * <ol>
  *   <li>torch.onnx with TorchScript names nodes {@code /encoder/layer.0/attention/self/query/MatMul}: the path, then the operator.
  *   <li>torch.onnx with dynamo writes metadata {@code pkg.torch.onnx.name_scopes}: a list of growing dotted names, the last being
  *       the operation's: {@code ['', 'm', 'm.layers.0', 'm.layers.0.q_proj', 'linear_3']}.
- *   <li>Others (Paddle, TensorFlow) tell nothing of use here.
+ *   <li>Others (Paddle, TensorFlow) record nothing of use here.
  * </ol>
  *
- * <p>Both are brought to the first form, so that one regular expression addresses a node whatever wrote the file.
+ * <p>Both are brought to the first form, so that one regular expression addresses a node of any exporter.
  *
  * @param steps names of modules, outermost first; never empty
  */
@@ -30,7 +30,7 @@ public record ModulePath(List<String> steps) {
     private static final String SCOPES = "pkg.torch.onnx.name_scopes";
     private static final Pattern QUOTED = Pattern.compile("'((?:[^'\\\\]|\\\\.)*)'");
 
-    /** @throws IllegalArgumentException when there is no step */
+    /** @throws IllegalArgumentException when {@code steps} is empty */
     public ModulePath {
         steps = List.copyOf(steps);
         if (steps.isEmpty()) {
@@ -38,7 +38,7 @@ public record ModulePath(List<String> steps) {
         }
     }
 
-    /** The path of {@code node}; null when its exporter does not tell. */
+    /** The path of {@code node}; null when its exporter did not record one. */
     public static @Nullable ModulePath of(Node node) {
         String scopes = node.metadata().get(SCOPES);
         return scopes != null ? ofScopes(scopes) : ofName(node.name());
@@ -72,7 +72,7 @@ public record ModulePath(List<String> steps) {
         return steps.isEmpty() ? null : new ModulePath(steps);
     }
 
-    /** Metadata of the node that replaces the pattern around {@code node}: what that one had, and its module. */
+    /** Metadata of the node that replaces the pattern around {@code node}: that node's metadata and its module. */
     static Map<String, String> metadataFor(Node node) {
         ModulePath path = of(node);
         if (path == null) {
@@ -94,7 +94,7 @@ public record ModulePath(List<String> steps) {
         return "/" + String.join("/", steps);
     }
 
-    /** What to call the node that replaces the pattern around {@code node}: its module, or its own name where that is not told. */
+    /** The name of the node that replaces the pattern around {@code node}: its module, or its own name where the module is unknown. */
     static String nameFor(Node node) {
         ModulePath path = of(node);
         return path == null ? node.id() : path.toString();

@@ -9,7 +9,7 @@ import java.util.OptionalDouble;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What LayerNorm and RMSNorm have in common when exporters spell them out: {@code v · 1/sqrt(mean(v²) + epsilon)}.
+ * The part that LayerNorm and RMSNorm have in common when exporters spell them out: {@code v · 1/sqrt(mean(v²) + epsilon)}.
  *
  * @param square {@code Pow(v, 2)} or {@code Mul(v, v)}
  * @param mean {@code ReduceMean} over the innermost axis
@@ -27,12 +27,12 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
      * The product with 1/sqrt.
      *
      * @param nodes from behind the root to the product
-     * @param operand what is multiplied
+     * @param operand the factor
      * @param output the normalised value
      */
     record Scaled(List<Node> nodes, String operand, String output) {}
 
-    /** The pattern whose root is {@code anchor}; null when there is none. */
+    /** The pattern whose root is {@code anchor}; null when it does not match. */
     static @Nullable NormPattern around(GraphFacts g, Node anchor) {
         boolean inverted = anchor.is("Pow") && g.isScalar(anchor.input(1), -0.5);
         boolean root = anchor.is("Sqrt") || inverted || (anchor.is("Pow") && g.isScalar(anchor.input(1), 0.5));
@@ -81,7 +81,7 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
         return mean.intAttribute("keepdims", 1) == 1 ? null : "'" + mean.id() + "' drops the axis (keepdims = 0)";
     }
 
-    /** Epsilon as the canonical operators hold it. Only after {@link #problem} found none. */
+    /** Epsilon as the canonical operators hold it. Only valid where {@link #problem} found nothing wrong. */
     float epsilonValue(GraphFacts g) {
         return (float) g.scalar(epsilon).orElseThrow();
     }
@@ -101,7 +101,7 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
         return isInverse ? new Scaled(List.of(r.node()), "", r.node().output()) : null;
     }
 
-    /** The product of some value and 1/sqrt: {@code Div(v, sqrt)} or {@code Mul(v, 1/sqrt)}; null when there is none. */
+    /** The product of some value and 1/sqrt: {@code Div(v, sqrt)} or {@code Mul(v, 1/sqrt)}; null when neither matches. */
     @Nullable
     Scaled scaled(GraphFacts g) {
         Scaled inverse = inverse(g);
@@ -159,7 +159,10 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
      */
     record Weighted(Node node, String weight, long size, DType dtype) {}
 
-    /** The multiplication of {@code value} with the norm's weight; null when there is none. One element would be a mere factor. */
+    /**
+     * The multiplication of {@code value} by the norm's weight; null when there is no such multiplication. A single element would be a
+     * plain factor.
+     */
     static @Nullable Weighted weighted(GraphFacts g, String value) {
         GraphFacts.Reader mul = g.reader(value, "Mul");
         String other = mul == null ? null : mul.other();
@@ -170,11 +173,11 @@ record NormPattern(Node square, Node mean, Node add, Node root, boolean inverted
     }
 
     /**
-     * The input of the canonical operator: {@code x} as the pattern reads it, or what it was before its change of type where the
+     * The input of the canonical operator: {@code x} as the pattern reads it, or its value before the change of type where the
      * norm computes in F32 for a narrower model. The canonical operator's input has the type of its weight.
      *
      * @param changesType whether the pattern changes the type of values on its way
-     * @return null when the graph does not tell a value of the right type
+     * @return null when the graph does not show a value of the right type
      */
     static @Nullable String input(GraphFacts g, String x, DType weight, boolean changesType) {
         DType seen = g.dtype(x);

@@ -4,13 +4,13 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import java.util.List;
 
-/** What a rule says about one node. Refusing is a value, not an error: it ends up in the report. */
+/** The outcome of a rule for one node. A refusal is a value, not an error: it appears in the report. */
 public sealed interface Outcome {
     /** The node has nothing to do with the rule. */
     record NoMatch() implements Outcome {}
 
     /**
-     * The pattern is there and may be replaced.
+     * The pattern matches and may be replaced.
      *
      * @param matched nodes to take away; the last computes the value that {@code fused} computes instead
      * @param fused the canonical node, at the place of the last matched one
@@ -31,7 +31,7 @@ public sealed interface Outcome {
     }
 
     /**
-     * The pattern is nearly there, and stays as it is.
+     * The pattern nearly matches, and is left as it is.
      *
      * @param node {@link Node#id()} of the node that the rule looked at
      * @param reason one line

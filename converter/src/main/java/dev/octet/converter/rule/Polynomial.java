@@ -9,7 +9,7 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Σ c[i][j]·xⁱ·tʲ, i ≤ 3, j ≤ 1: what a piece of a graph computes from two of its values. With it a rule compares meanings instead
+ * Σ c[i][j]·xⁱ·tʲ, i ≤ 3, j ≤ 1: what a piece of a graph computes from two of its values. A rule compares polynomials instead
  * of the many orders in which exporters write a product.
  */
 final class Polynomial {
@@ -87,7 +87,7 @@ final class Polynomial {
      */
     record Computed(Polynomial polynomial, Set<Node> nodes) {}
 
-    /** What {@code value} is as a polynomial of the values {@code x} and {@code t}; null when it is none. */
+    /** {@code value} as a polynomial of the values {@code x} and {@code t}; null when it is not one. */
     static @Nullable Computed of(GraphFacts g, String value, String x, @Nullable String t) {
         Set<Node> nodes = new LinkedHashSet<>();
         Polynomial p = evaluate(g, value, x, t, nodes, MAX_DEPTH);

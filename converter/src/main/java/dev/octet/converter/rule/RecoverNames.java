@@ -23,18 +23,18 @@ import org.jspecify.annotations.Nullable;
  *
  * <ol>
  *   <li>the bias, which keeps its name, when this node alone reads it and it lies in the module the node comes from (or the module is
- *       not told): {@code encoder.layer.0.attention.self.query.bias}; exporters let one constant serve biases of equal value, so a bias of
+ *       unknown): {@code encoder.layer.0.attention.self.query.bias}; exporters let one constant serve biases of equal value, so a bias of
  *       another module proves nothing;
  *   <li>the module: {@code encoder.layer.0.attention.self.query} has a {@code weight}, if it is a leaf (a product in a module that has
- *       modules inside is a call of a function, with a weight from who knows where).
+ *       modules inside is a function call, whose weight may come from anywhere).
  * </ol>
  *
  * <p>A renamed constant carries {@link #ORIGINAL_NAME} and {@link #ORIGINAL_LAYOUT} in its metadata. Its own name is the original one, or
- * that with a number where it is taken: a tied embedding lives on beside the transposed copy for the output layer. Names of other
+ * that with a number where it is taken: a tied embedding remains next to the transposed copy for the output layer. Names of other
  * exporters (Paddle, TensorFlow) mean something and stay.
  */
 public final class RecoverNames implements Pass {
-    /** Key in a constant's metadata: what the tensor is called in the original program. */
+    /** Key in a constant's metadata: the tensor's name in the original program. */
     public static final String ORIGINAL_NAME = Initializer.ORIGINAL_NAME;
     /** Key in a constant's metadata: how the original lies in memory, {@link #OUT_IN}. The constant itself lies as transB says. */
     public static final String ORIGINAL_LAYOUT = Initializer.ORIGINAL_LAYOUT;
@@ -58,7 +58,7 @@ public final class RecoverNames implements Pass {
         Set<String> parents = parents(edit);
         int recovered = 0;
         for (Node n : edit.nodes()) {
-            // Renaming replaces the nodes that read the constant, so look at what is there now.
+            // Renaming replaces the nodes that read the constant, so look them up again.
             if (n.isOctet(CanonicalOps.LINEAR) && recover(edit, n.input(1), n, parents, log)) {
                 recovered++;
             }
@@ -82,7 +82,7 @@ public final class RecoverNames implements Pass {
         return parents;
     }
 
-    /** The dotted module, empty when not told. */
+    /** The dotted module; empty when unknown. */
     private static String module(Node n) {
         String kept = n.metadata().get(ModulePath.METADATA_KEY);
         if (kept != null) {

@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 
 /** A checkpoint as rules see it: opened as far as it can be, sorted by module, with the values of its scales. Owned by {@link Verifier}. */
 final class CheckpointSubject implements AutoCloseable {
-    /** ModelOpt's configuration beside {@code config.json}. */
+    /** ModelOpt's configuration, next to {@code config.json}. */
     static final String QUANT_CONFIG = "hf_quant_config.json";
 
     private final Checkpoint checkpoint;
@@ -38,7 +38,7 @@ final class CheckpointSubject implements AutoCloseable {
     private final @Nullable Checkpoint original;
     private final VerifyOptions options;
     private @Nullable Map<String, List<LayerTensors>> fusedGroups;
-    private @Nullable BesideOriginal besideOriginal;
+    private @Nullable OriginalDiff originalDiff;
 
     private CheckpointSubject(
             Checkpoint checkpoint,
@@ -132,7 +132,10 @@ final class CheckpointSubject implements AutoCloseable {
         return quantized.stream();
     }
 
-    /** Whether a module's weight is stored as codes; bytes and integers count only where something says that they are codes. */
+    /**
+     * Whether a module's weight is stored as codes; bytes and integers count only where the configuration or a scale shows that they are
+     * codes.
+     */
     boolean isQuantized(LayerTensors layer) {
         return layer.isFloat8()
                 || (layer.quantized()
@@ -141,7 +144,7 @@ final class CheckpointSubject implements AutoCloseable {
                                 || layer.first(LayerTensors.WEIGHT_SCALES).isPresent()));
     }
 
-    /** Whether the index promises a tensor that could not be read, so that nothing can be said of it. */
+    /** Whether the index promises a tensor that could not be read, so that nothing is known of it. */
     boolean lost(String tensor) {
         return checkpoint.tensor(tensor) == null
                 && checkpoint
@@ -181,7 +184,7 @@ final class CheckpointSubject implements AutoCloseable {
         return quantConfig;
     }
 
-    /** What the configuration says of the quantisation. */
+    /** The quantisation settings of the configuration. */
     QuantSettings settings() {
         return settings;
     }
@@ -197,12 +200,12 @@ final class CheckpointSubject implements AutoCloseable {
         return original;
     }
 
-    /** Every element beside the original's, compared when a rule first asks; null without an original. */
-    synchronized @Nullable BesideOriginal besideOriginal() throws IOException {
-        if (besideOriginal == null && original != null) {
-            besideOriginal = BesideOriginal.of(original, checkpoint, stored, options.threads());
+    /** The comparison of every element with the original's, made when a rule first asks; null without an original. */
+    synchronized @Nullable OriginalDiff originalDiff() throws IOException {
+        if (originalDiff == null && original != null) {
+            originalDiff = OriginalDiff.of(original, checkpoint, stored, options.threads());
         }
-        return besideOriginal;
+        return originalDiff;
     }
 
     VerifyOptions options() {

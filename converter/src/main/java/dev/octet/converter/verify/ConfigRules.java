@@ -6,7 +6,7 @@ import java.util.Locale;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** Configuration: what it has to say, and in which words. */
+/** Configuration: required entries and their spelling. */
 final class ConfigRules {
     /** Quantised weights that no configuration speaks of. */
     static final CheckpointRule MISSING = Demand.error("config-missing", Consumer.OF_CHECKPOINTS)
@@ -38,12 +38,12 @@ final class ConfigRules {
             .onCheckpoints(ConfigRules::divergence);
 
     private static void divergence(CheckpointSubject subject, Report report) {
-        ObjectNode beside = subject.quantConfig();
+        ObjectNode modelOpt = subject.quantConfig();
         JsonNode inside = QuantSettings.inConfig(subject.config());
-        if (beside == null || !inside.isObject()) {
+        if (modelOpt == null || !inside.isObject()) {
             return;
         }
-        JsonNode quantization = beside.path("quantization");
+        JsonNode quantization = modelOpt.path("quantization");
         String mine = algorithm(inside);
         String theirs = algorithm(quantization);
         if (subject.settings().method() != QuantSettings.Method.MODELOPT) {
@@ -57,7 +57,7 @@ final class ConfigRules {
             report.add("the two configurations name different algorithms", "quant_algo", mine + " and " + theirs);
         }
         QuantSettings one = QuantSettings.of(subject.config(), null);
-        QuantSettings other = QuantSettings.of(null, beside);
+        QuantSettings other = QuantSettings.of(null, modelOpt);
         if (!new TreeSet<>(one.exclusions()).equals(new TreeSet<>(other.exclusions()))) {
             report.add(
                     "the two configurations leave out different modules",

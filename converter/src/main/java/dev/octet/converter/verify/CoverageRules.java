@@ -67,7 +67,10 @@ final class CoverageRules {
             .source("vllm-project/llm-compressor#958, vllm-project/vllm#44081, ml-explore/mlx-lm#1865")
             .onCheckpoints(CoverageRules::linearNotQuantized);
 
-    /** transformers replaces every Linear of the model and computes NaN where there is no scale; engines build heads and routers without quantisation. */
+    /**
+     * transformers replaces every Linear of the model and computes NaN where a scale is missing; engines build heads and routers
+     * unquantised.
+     */
     private static final Set<Consumer> BY_CLASS = EnumSet.of(Consumer.TRANSFORMERS);
 
     private static void linearNotQuantized(CheckpointSubject subject, Report report) {

@@ -4,14 +4,14 @@ import java.util.EnumSet;
 import java.util.Set;
 
 /**
- * The words of a rule, and what it takes to check it.
+ * The words of a rule, and what its check needs.
  *
  * @param id short, stable, in kebab case: what scripts filter by
- * @param severity of a finding, where the rule does not say otherwise
+ * @param severity of a finding, unless the rule chooses another
  * @param consumers who demands it
- * @param text what is demanded, one line
- * @param fix what mends a breach, one line
- * @param source where the demand is known from: {@code owner/repository#number} of an issue or pull request, {@code
+ * @param text the demand, one line
+ * @param fix how to fix a breach, one line
+ * @param source evidence of the demand: {@code owner/repository#number} of an issue or pull request, {@code
  *     owner/repository:path} of a file, or a specification; several with commas between them
  * @param deep whether it reads weights, and so runs only when asked to
  * @param needsOriginal whether it compares with the model that this one was made from

@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
  * The patterns of modules that a configuration leaves out. compressed-tensors takes paths, class names, and {@code re:} with an expression
  * anchored at the start; fp8 takes paths and parts of paths; ModelOpt takes wildcards.
  *
- * <p>Where consumers differ, the widest reading is taken: what matches nothing here matches nothing for any of them.
+ * <p>Where consumers differ, the widest reading is taken: a pattern without a match here has none for any of them.
  */
 final class Exclusions {
     private final List<String> texts;
@@ -66,7 +66,7 @@ final class Exclusions {
         return texts;
     }
 
-    /** Whether {@code text} names a class: no file says of which class a module is. */
+    /** Whether {@code text} names a class: files do not record the classes of modules. */
     private static boolean isClass(String text) {
         return new ModulePattern.Name(text).isClass();
     }
@@ -151,7 +151,7 @@ final class Exclusions {
         return false;
     }
 
-    /** The usual greedy match: only the last star is ever gone back to, so the time is at most the product of the lengths. */
+    /** The usual greedy match: only the last star is ever revisited, so the time is at most the product of the lengths. */
     private static boolean globFrom(String pattern, String text, int from) {
         int p = 0;
         int t = from;

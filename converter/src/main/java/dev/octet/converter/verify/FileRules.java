@@ -97,7 +97,7 @@ final class FileRules {
     }
 
     private static void tensorMissing(ShardIndex index, CheckpointSubject subject, Report report) {
-        // files that could not be read are told elsewhere, not once more for each of their tensors
+        // files that could not be read are reported elsewhere, not again for each of their tensors
         Set<String> readable =
                 subject.checkpoint().shards().stream().map(Shard::name).collect(Collectors.toSet());
         index.weightMap().forEach((tensor, file) -> {
@@ -161,7 +161,7 @@ final class FileRules {
         }
     }
 
-    /** Other safetensors files beside those of the checkpoint. */
+    /** Other safetensors files in the checkpoint's folder. */
     static final CheckpointRule UNLISTED = Demand.warning("file-unlisted", Consumer.OF_CHECKPOINTS)
             .text("The folder holds no safetensors files but those of the checkpoint: loaders that take all files take"
                     + " them too.")
@@ -172,7 +172,7 @@ final class FileRules {
     private static void unlisted(CheckpointSubject subject, Report report) throws IOException {
         Checkpoint checkpoint = subject.checkpoint();
         if (checkpoint.index().isEmpty() && Files.isRegularFile(checkpoint.path())) {
-            return; // one file was asked for, whatever lies beside it
+            return; // one file was asked for; its neighbours do not matter
         }
         Set<String> listed = new HashSet<>();
         checkpoint.index().ifPresent(i -> listed.addAll(i.shardNames()));

@@ -10,7 +10,7 @@ import java.util.List;
  * @param what what is wrong
  * @param count in how many places
  * @param places the first few of them
- * @param fix what mends it
+ * @param fix how to fix it
  * @param source where the demand is known from
  */
 public record Finding(

@@ -22,7 +22,7 @@ final class Findings {
     private final Set<Consumer> asked;
     private final Map<Kind, Places> found = new LinkedHashMap<>();
 
-    /** For these consumers; what matters to none of them is dropped. */
+    /** For these consumers; breaches that matter only to others are dropped. */
     Findings(Set<Consumer> asked) {
         this.asked = asked;
     }
@@ -47,7 +47,7 @@ final class Findings {
         }
     }
 
-    /** Takes what {@code others} has collected, after what is here. */
+    /** Appends the findings of {@code others}. */
     void addAll(Findings others) {
         others.found.forEach((kind, places) -> {
             Places mine = found.computeIfAbsent(kind, k -> new Places());

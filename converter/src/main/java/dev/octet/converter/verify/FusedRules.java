@@ -58,7 +58,7 @@ final class FusedRules {
         });
     }
 
-    /** A small weight of one block has one scale, too, which its siblings need not share. */
+    /** A small weight of one block also has a single scale, which its siblings need not share. */
     private static boolean isOfWholeTensor(LayerTensors layer, List<String> parts, CheckpointSubject subject) {
         QuantSettings.Group group = subject.settings().group(layer.module());
         return !parts.equals(LayerTensors.WEIGHT_SCALES)
@@ -166,7 +166,7 @@ final class FusedRules {
                         "experts are in one tensor", l.weightName(), l.shape().toString()));
     }
 
-    /** transformers then makes Llama 4's experts anew, one by one, whatever the list of modules to leave out says. */
+    /** transformers then creates Llama 4's experts anew, one by one, regardless of the list of modules to leave out. */
     private static boolean isLlama4(@Nullable ObjectNode config) {
         return config != null && config.path("model_type").asText("").startsWith("llama4");
     }

@@ -17,7 +17,9 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** An ONNX model as rules see it: all nodes, also those nested in control flow and local functions, with producers and constants by name. */
+/**
+ * An ONNX model as rules see it: all nodes, also those nested in control flow and local functions, with producers and constants by name.
+ */
 final class GraphSubject {
     private final Path path;
     private final GraphModel model;
@@ -99,19 +101,19 @@ final class GraphSubject {
         return Optional.ofNullable(constants.get(value));
     }
 
-    /** The number type that a QuantizeLinear makes; null where the model does not say. */
+    /** The output type of a QuantizeLinear; null where the model does not give one. */
     @Nullable
     DType output(Node quantize) {
-        long told = quantize.intAttribute("output_dtype", 0);
-        if (told != 0) {
-            return DType.ofOnnxId((int) told).orElse(null);
+        long declared = quantize.intAttribute("output_dtype", 0);
+        if (declared != 0) {
+            return DType.ofOnnxId((int) declared).orElse(null);
         }
         return quantize.hasInput(2)
                 ? constant(quantize.input(2)).map(Tensor::dtype).orElse(null)
                 : DType.U8;
     }
 
-    /** The number type of the codes that a DequantizeLinear takes; null where it cannot be told. */
+    /** The number type of the codes that a DequantizeLinear takes; null where unknown. */
     @Nullable
     DType codes(Node dequantize) {
         Optional<Tensor> constant = constant(dequantize.input(0));

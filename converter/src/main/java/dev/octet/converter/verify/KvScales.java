@@ -52,7 +52,7 @@ final class KvScales {
                 .findFirst();
     }
 
-    /** Whether any attention layer has a scale, which the configuration may have no way to promise. */
+    /** Whether any attention layer has a scale; some configurations cannot announce one. */
     static boolean present(CheckpointSubject subject, Set<String> attentions) {
         return attentions.stream()
                 .anyMatch(a -> Arrays.stream(CacheSide.values())

@@ -50,7 +50,7 @@ final class LayerTensors {
 
     private final String module;
 
-    /** Two or three: a list of them takes a fifth of the memory of a map, and there is one for every module. */
+    /** Two or three: a list takes a fifth of the memory of a map, and every module has one. */
     private final List<Part> parts;
 
     private final @Nullable StoredTensor weight;
@@ -166,7 +166,7 @@ final class LayerTensors {
         return known;
     }
 
-    /** Whether the weight is no part of a module but has this path itself, as fused experts have. */
+    /** Whether the weight has this path itself instead of being part of a module, as fused experts do. */
     boolean isParameter() {
         return weight != null && weight.name().equals(module);
     }

@@ -6,7 +6,7 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
 
-/** Linear modules of a consumer's model that the checkpoint has no tensor of, or has under another name, and that the configuration covers. */
+/** Linear modules of a consumer's model that the configuration covers and whose weight the checkpoint lacks, or has under another name. */
 final class LinearUnstored {
     static final CheckpointRule RULE = Demand.error("linear-unstored", Consumer.OF_CHECKPOINTS)
             .text("A Linear whose weight is not in the checkpoint, as a tied head, or is there under another name, is"
@@ -35,7 +35,7 @@ final class LinearUnstored {
         Set<Consumer> readers = byClass ? BY_CLASS : BY_NAME;
         LinearModules modules = LinearModules.of(subject.config());
         for (String module : modules.unstored(subject.storedModules())) {
-            // one of many stands for all: lists have an expression for them
+            // one represents many: lists have an expression for them
             String one = module.replace('*', '0');
             if (settings.targets(one) && !isLeftOut(subject, one)) {
                 report.add(readers, "a Linear without a tensor of its own is not left out", module, "");

@@ -102,7 +102,7 @@ final class OnnxNodeRules {
     private static final List<String> BETWEEN =
             List.of("Add", "Mul", "Div", "Where", "Cast", "Reshape", "Identity", "Transpose");
 
-    /** Nodes that are gone back through. */
+    /** Nodes that the search goes back through. */
     private static final int MAX_STEPS = 12;
 
     private static void attention(GraphSubject subject, Report report) {

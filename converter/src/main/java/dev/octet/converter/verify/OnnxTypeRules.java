@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Number types and codes in ONNX graphs. */
 final class OnnxTypeRules {
-    /** QuantizeLinear that does not say what it makes. */
+    /** QuantizeLinear without a type for its output. */
     static final GraphRule QUANTIZED = Demand.warning("onnx-quantized-type", Consumer.OF_GRAPHS)
             .text("Every QuantizeLinear says its type by a zero point or output_dtype: else it makes unsigned bytes,"
                     + " which TensorRT refuses.")
@@ -41,17 +41,13 @@ final class OnnxTypeRules {
                     + " microsoft/onnxruntime:docs/OperatorKernels.md, microsoft/onnxruntime#18473")
             .onGraphs(OnnxTypeRules::float8Kind);
 
-    private static final Set<Consumer> FLOAT8_KIND_RUNTIME = EnumSet.of(Consumer.ONNXRUNTIME);
-
-    private static final Set<Consumer> FLOAT8_KIND_TENSORRT = EnumSet.of(Consumer.TENSORRT);
-
     private static void float8Kind(GraphSubject subject, Report report) {
         Stream.concat(subject.float8Quantizers(), subject.float8Dequantizers()).forEach(n -> {
             @Nullable DType type = n.is("QuantizeLinear") ? subject.output(n) : subject.codes(n);
             if (type == DType.F8_E5M2 || type == DType.F8_E4M3FNUZ || type == DType.F8_E5M2FNUZ) {
-                report.add(Severity.ERROR, FLOAT8_KIND_TENSORRT, "codes are of type " + type, n.id(), "");
+                report.add(Severity.ERROR, TENSORRT, "codes are of type " + type, n.id(), "");
                 if (type != DType.F8_E5M2) {
-                    report.add(Severity.ADVICE, FLOAT8_KIND_RUNTIME, "codes are of type " + type, n.id(), "");
+                    report.add(Severity.ADVICE, RUNTIME, "codes are of type " + type, n.id(), "");
                 }
             }
         });

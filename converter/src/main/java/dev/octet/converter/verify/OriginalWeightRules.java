@@ -68,23 +68,23 @@ final class OriginalWeightRules {
             }
             return;
         }
-        BesideOriginal beside = subject.besideOriginal();
-        TensorDiff pair = beside == null ? null : beside.of(name);
-        if (beside == null || pair == null || (c != null && c.isTransposed())) {
+        OriginalDiff diff = subject.originalDiff();
+        TensorDiff pair = diff == null ? null : diff.of(name);
+        if (diff == null || pair == null || (c != null && c.isTransposed())) {
             return;
         }
         Nearness n = pair.nearness();
-        if (pair.sqnrDb() < 0 || BesideOriginal.relativeError(pair) > WeightFacts.Comparison.ROUNDING) {
+        if (pair.sqnrDb() < 0 || OriginalDiff.relativeError(pair) > WeightFacts.Comparison.ROUNDING) {
             report.add(
                     "a weight is not that of the original",
                     name,
-                    String.format(Locale.ROOT, "relative error %.3g", BesideOriginal.relativeError(pair)));
+                    String.format(Locale.ROOT, "relative error %.3g", OriginalDiff.relativeError(pair)));
         } else if (pair.notFiniteApart() > 0) {
             report.add(
                     "a weight is NaN or infinite where the original is not",
                     name,
                     pair.notFiniteApart() + " of " + pair.elements());
-        } else if (beside.isDamaged(n)) {
+        } else if (diff.isDamaged(n)) {
             report.add(
                     "codes are not the original's, and no rounding makes them so",
                     name,
@@ -93,7 +93,7 @@ final class OriginalWeightRules {
                             "%d of %d, the furthest at %s",
                             n.far(),
                             n.elements(),
-                            BesideOriginal.place(pair, n.furthestAt())));
+                            OriginalDiff.place(pair, n.furthestAt())));
         }
     }
 
@@ -119,15 +119,15 @@ final class OriginalWeightRules {
     private static final double LARGE = 4;
 
     private static void rounding(WeightFacts weight, CheckpointSubject subject, Report report) throws IOException {
-        BesideOriginal beside = subject.besideOriginal();
-        TensorDiff pair = beside == null ? null : beside.of(weight.weight().name());
+        OriginalDiff diff = subject.originalDiff();
+        TensorDiff pair = diff == null ? null : diff.of(weight.weight().name());
         WeightFacts.Comparison c = weight.comparison();
-        if (beside == null
+        if (diff == null
                 || pair == null
                 || pair.nearness().off() == 0
-                || BesideOriginal.relativeError(pair) > WeightFacts.Comparison.ROUNDING
+                || OriginalDiff.relativeError(pair) > WeightFacts.Comparison.ROUNDING
                 || (c != null && c.isTransposed())
-                || beside.isDamaged(pair.nearness())) {
+                || diff.isDamaged(pair.nearness())) {
             return;
         }
         Nearness n = pair.nearness();

@@ -82,18 +82,18 @@ final class PlainValueRules {
             .onCheckpoints(PlainValueRules::differs);
 
     private static void differs(CheckpointSubject subject, Report report) throws IOException {
-        BesideOriginal beside = subject.besideOriginal();
-        if (beside == null) {
+        OriginalDiff diff = subject.originalDiff();
+        if (diff == null) {
             return;
         }
         Set<String> quantized = subject.stored().weights().keySet();
-        for (TensorDiff pair : beside.pairs()) {
+        for (TensorDiff pair : diff.pairs()) {
             if (!quantized.contains(pair.b())) {
                 differs(pair, report);
             }
         }
-        for (ModelDiff.Uncomparable tensor : beside.uncomparable()) {
-            // another shape, or a missing scale, is what other rules tell
+        for (ModelDiff.Uncomparable tensor : diff.uncomparable()) {
+            // other rules report another shape or a missing scale
             if (!quantized.contains(tensor.b())
                     && subject.stored().plain().containsKey(tensor.b())
                     && !tensor.reason().startsWith("shapes differ")) {

@@ -10,12 +10,12 @@ import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the configuration of a checkpoint says about its quantisation, read as leniently as its consumers read it.
+ * The quantisation settings in a checkpoint's configuration, read as leniently as its consumers read them.
  *
  * @param method which family of loaders is asked for
- * @param json the object that says so: {@code quantization_config} of {@code config.json}, or {@code quantization} of
+ * @param json the object they come from: {@code quantization_config} of {@code config.json}, or {@code quantization} of
  *     {@code hf_quant_config.json}; empty when there is neither
- * @param groups schemes; for methods without groups one that stands for all
+ * @param groups schemes; for methods without groups, one for all layers
  * @param exclusions patterns of modules that are not quantised
  * @param algorithm ModelOpt's {@code quant_algo}; empty otherwise
  */
@@ -114,9 +114,9 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
         if (inConfig.isObject()) {
             return of(inConfig);
         }
-        JsonNode beside = quantConfig == null ? MissingNode.getInstance() : quantConfig.path("quantization");
-        return beside.isObject()
-                ? modelOpt(beside)
+        JsonNode modelOpt = quantConfig == null ? MissingNode.getInstance() : quantConfig.path("quantization");
+        return modelOpt.isObject()
+                ? modelOpt(modelOpt)
                 : new QuantSettings(Method.NONE, MissingNode.getInstance(), List.of(), List.of(), "");
     }
 
@@ -192,7 +192,7 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
                 json.path("symmetric").asBoolean(true));
     }
 
-    /** Rows and columns; zeros when there are none. */
+    /** Rows and columns; zeros when absent. */
     private static long[] block(JsonNode json) {
         if (json.isArray() && json.size() == 2) {
             return new long[] {json.get(0).asLong(), json.get(1).asLong()};

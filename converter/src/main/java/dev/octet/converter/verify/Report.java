@@ -22,7 +22,7 @@ record Report(Rule rule, Findings findings) {
     /**
      * A breach.
      *
-     * @param what what is wrong; the same words for all places alike, so without names and numbers of one place
+     * @param what what is wrong; the same words for all alike places, so without names and numbers of one place
      * @param where tensor, file, module, node
      * @param detail the numbers of this place; may be empty
      */

@@ -15,7 +15,7 @@ public abstract sealed class Rule permits CheckpointRule, WeightRule, GraphRule 
         return demand.id();
     }
 
-    /** Of a finding, where the rule does not say otherwise. */
+    /** Of a finding, unless the rule chooses another. */
     public final Severity severity() {
         return demand.severity();
     }
@@ -25,17 +25,17 @@ public abstract sealed class Rule permits CheckpointRule, WeightRule, GraphRule 
         return demand.consumers();
     }
 
-    /** What is demanded. One line. */
+    /** The demand. One line. */
     public final String demand() {
         return demand.text();
     }
 
-    /** What mends a breach. One line. */
+    /** How to fix a breach. One line. */
     public final String fix() {
         return demand.fix();
     }
 
-    /** Where the demand is known from. */
+    /** Evidence of the demand. */
     public final String source() {
         return demand.source();
     }

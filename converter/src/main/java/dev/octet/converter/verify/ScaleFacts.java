@@ -157,17 +157,17 @@ final class ScaleFacts {
         return count > 0 && ones == count;
     }
 
-    /** The smallest finite one; infinity when there is none. */
+    /** The smallest finite scale; infinity when all are not finite. */
     double min() {
         return min;
     }
 
-    /** The largest finite one; minus infinity when there is none. */
+    /** The largest finite scale; minus infinity when all are not finite. */
     double max() {
         return max;
     }
 
-    /** Geometric mean of the positive ones, to some percent; NaN when there is none. */
+    /** Geometric mean of the positive scales, to a few percent; NaN when none is positive. */
     double typical() {
         long positive = count - nan - infinite - zero - negative;
         return positive == 0 ? Double.NaN : Math.pow(2, log2Sum / positive);

@@ -59,7 +59,7 @@ final class ScaleFormRules {
 
     private static void type(CheckpointSubject subject, Report report) {
         QuantSettings.Method method = subject.settings().method();
-        // without a method there is no reader yet
+        // without a method no reader is known yet
         boolean compressed = method == QuantSettings.Method.COMPRESSED_TENSORS || method == QuantSettings.Method.NONE;
         subject.scales().forEach(s -> {
             DType type = s.tensor().dtype();

@@ -28,7 +28,7 @@ final class ScaleTable {
     private final Map<String, ScaleFacts> facts = new HashMap<>();
     private int unread;
 
-    /** Reads them; {@code all}: whatever their size. */
+    /** Reads them; {@code all}: of any size. */
     static ScaleTable read(Checkpoint checkpoint, List<StoredTensor> scales, boolean all) throws IOException {
         ScaleTable table = new ScaleTable();
         List<StoredTensor> ordered = new ArrayList<>(scales);
@@ -59,7 +59,9 @@ final class ScaleTable {
         return table;
     }
 
-    /** Whether a scale lies so near behind others that one reading gets them all: a call for each of 150,000 takes longer than the rest. */
+    /**
+     * Whether a scale follows others so closely that one read gets them all: a call for each of 150,000 takes longer than everything else.
+     */
     private static boolean isReadWith(List<StoredTensor> others, StoredTensor scale) {
         StoredTensor first = others.getFirst();
         StoredTensor last = others.getLast();

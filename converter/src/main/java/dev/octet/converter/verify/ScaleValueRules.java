@@ -121,7 +121,7 @@ final class ScaleValueRules {
             .source("vllm-project/vllm#36297, NVIDIA/TransformerEngine:transformer_engine/pytorch/module/base.py")
             .onCheckpoints(ScaleValueRules::direction);
 
-    /** Typical scales above this mean weights of 448 times as much: none are. */
+    /** Typical scales above this would mean weights 448 times as large, which do not occur. */
     private static final double CERTAIN = 16;
 
     private static final double SUSPICIOUS = 2;

@@ -12,8 +12,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Weights that cannot be split onto the devices asked for. The splitting is that of vLLM: products like q, k, v, gate and up by outputs, o
- * and down by inputs; every part of a weight must consist of whole blocks, and where outputs are merged, so must each output on its own (with one
- * device, all but the last).
+ * and down by inputs; every part of a weight must consist of whole blocks, and where outputs are merged, so must each output on its own
+ * (with one device, all but the last).
  */
 final class TensorParallel {
     static final CheckpointRule RULE = Demand.error("tensor-parallel", Consumer.ENGINES)
@@ -31,7 +31,7 @@ final class TensorParallel {
     private static void check(CheckpointSubject subject, Report report) {
         Heads heads = heads(subject.config());
         List<Integer> asked = subject.options().tensorParallel();
-        String possible = null; // costs as much as the check, and is seldom said
+        String possible = null; // costs as much as the check, and is seldom reported
         for (int devices : asked.isEmpty() ? List.of(1) : asked) {
             for (LayerTensors layer : subject.quantized().toList()) {
                 Optional<String> problem = problem(layer, devices, heads, subject);
@@ -47,7 +47,7 @@ final class TensorParallel {
         }
     }
 
-    /** Key and value heads; with fewer of them than devices, each device has a whole one. */
+    /** Key and value heads; with fewer heads than devices, each device has a whole one. */
     private record Heads(long queries, long keys) {}
 
     private static String possible(CheckpointSubject subject) {
@@ -80,7 +80,7 @@ final class TensorParallel {
         return queries > 0 && keys > 0 ? new Heads(queries, keys) : null;
     }
 
-    /** Why a module cannot be split onto so many devices; empty when it can. */
+    /** Why a module cannot be split onto this many devices; empty when it can. */
     private static Optional<String> problem(
             LayerTensors layer, int devices, @Nullable Heads heads, CheckpointSubject subject) {
         QuantSettings.Group group = subject.settings().group(layer.module());

@@ -9,8 +9,8 @@ import java.util.List;
  * @param kind {@code checkpoint} or {@code graph}
  * @param layout how quantised weights lie in a checkpoint; {@code onnx} for a graph
  * @param consumers for whom was checked
- * @param devices numbers of devices, powers of two up to 64, that a quantised checkpoint can be split onto by tensor parallelism; empty where
- *     that was not asked for or does not apply
+ * @param devices numbers of devices, powers of two up to 64, that a quantised checkpoint can be split onto by tensor parallelism; empty
+ *     where that was not asked for or does not apply
  * @param findings worst first
  * @param errors findings of that severity
  * @param warnings findings of that severity
@@ -44,7 +44,7 @@ public record Verification(
         notes = List.copyOf(notes);
     }
 
-    /** Whether there is no finding of severity error. */
+    /** Whether all findings are less severe than error. */
     public boolean passed() {
         return errors == 0;
     }

@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Checks models against what their consumers demand. One more rule is one more constant and its line here.
  *
- * <p>What no file can tell, and so no rule looks for:
+ * <p>Rules do not look for what files cannot show:
  *
  * <ul>
  *   <li>whether a model answers sensibly in a runtime (vllm-project/vllm#39407): that takes running it, see {@code octet evaluate};
@@ -30,7 +30,8 @@ import org.jspecify.annotations.Nullable;
  *   <li>whether scales in the right shape were reordered for a kernel (swizzled): that takes the original, see {@code weight-differs};
  *   <li>whether an input scale is that of an expert calibration never reached, once a tool has filled it in;
  *   <li>whether a static input or KV scale is that of the activation: neither weights nor the original have it;
- *   <li>whether the kernel of a device rounds as it should (microsoft/onnxruntime#16938): {@code weight-rounding} checks the stored codes only.
+ *   <li>whether the kernel of a device rounds as it should (microsoft/onnxruntime#16938): {@code weight-rounding} checks the stored codes
+ *   only.
  * </ul>
  */
 public final class Verifier {
@@ -134,7 +135,7 @@ public final class Verifier {
     /** Every rule, in the order of the documentation. */
     public static final List<Rule> RULES = allRules();
 
-    /** Enough for all threads; facts of so many weights are kept at once. */
+    /** Enough for all threads; the facts of this many weights are kept at once. */
     private static final int WEIGHTS_AT_A_TIME = 256;
 
     private Verifier() {}
@@ -222,7 +223,7 @@ public final class Verifier {
             }
         }
 
-        /** Several rules at a time; what they found stands in the order of the rules. */
+        /** Several rules in parallel; their findings are in the order of the rules. */
         private void checkTogether(List<CheckpointRule> rules, CheckpointSubject subject, Findings findings)
                 throws IOException {
             List<Findings> each =
@@ -250,7 +251,7 @@ public final class Verifier {
             }
         }
 
-        /** One walk over all quantised weights, several at a time; what was found is judged in the order of the checkpoint. */
+        /** One walk over all quantised weights, several in parallel; facts are judged in the order of the checkpoint. */
         private void weights(CheckpointSubject subject, Set<Consumer> asked, Findings findings) throws IOException {
             List<WeightRule> rules =
                     WEIGHT_RULES.stream().filter(r -> runs(r, asked)).toList();
@@ -272,12 +273,12 @@ public final class Verifier {
 
         private List<@Nullable WeightFacts> walk(List<StoredWeight> weights, CheckpointSubject subject)
                 throws IOException {
-            BesideOriginal beside = subject.besideOriginal();
+            OriginalDiff diff = subject.originalDiff();
             List<@Nullable WeightFacts> facts = Collections.synchronizedList(
                     new ArrayList<@Nullable WeightFacts>(Collections.nCopies(weights.size(), null)));
             inThreads(weights.size(), i -> {
                 StoredWeight weight = weights.get(i);
-                boolean explain = beside == null || beside.isToExplain(weight);
+                boolean explain = diff == null || diff.isToExplain(weight);
                 facts.set(
                         i,
                         WeightWalk.walk(

@@ -12,7 +12,7 @@ import java.util.Set;
  *
  * @param consumers for whom; empty for all that read this kind of model
  * @param original the model this one was made from, before it was quantised
- * @param tensorParallel numbers of devices that the model must split onto; empty: one, and the largest number is told
+ * @param tensorParallel numbers of devices that the model must split onto; empty: one, and the largest number is reported
  * @param deep whether to read the weights too
  * @param threads for reading weights
  */

@@ -10,9 +10,9 @@ import org.jspecify.annotations.Nullable;
  *
  * @param histogram how often each code occurs: 256 of them, 16 for four bits
  * @param blocks groups of elements with one scale
- * @param zeroBlocks those of them with nothing but zeros
+ * @param zeroBlocks the blocks that hold only zeros
  * @param squares sum of squares of the dequantised values; NaN without usable scales
- * @param comparison with the original under several readings; null when there is none of the same shape, or nothing to explain
+ * @param comparison with the original under several readings; null when the original has no weight of that shape, or nothing to explain
  */
 record WeightFacts(
         StoredWeight weight,
@@ -28,7 +28,7 @@ record WeightFacts(
      * @param asStored code times scale
      * @param reciprocal code over scale
      * @param transposed with the grid of scales transposed, for square grids of blocks
-     * @param anyScale with the best scale for each block: what the codes can say at all
+     * @param anyScale with the best scale for each block: the best that the codes can express
      */
     record Comparison(double asStored, double reciprocal, double transposed, double anyScale) {
         /** Largest error that rounding alone makes: half a step is 2^-4 of a value for E4M3, and a quarter for E2M1. */
@@ -119,7 +119,7 @@ record WeightFacts(
         return Math.sqrt(squares / histogram.total());
     }
 
-    /** The number that a code stands for, before its scale. */
+    /** The number a code represents, before its scale. */
     static float value(QuantType codes, int code) {
         return codes.minifloat().map(f -> f.decode(code)).orElse((float) (byte) code);
     }

@@ -6,7 +6,7 @@ import java.util.Set;
 
 /** Number types of quantised weights. */
 final class WeightTypeRules {
-    /** Weights of another number type than the configuration says. */
+    /** Weights of another number type than configured. */
     static final CheckpointRule FORMAT = Demand.error("weight-format", Consumer.OF_CHECKPOINTS)
             .text("Quantised weights have the number type that format and num_bits, or quant_algo, say.")
             .fix("write the configuration of the layout that the tensors are in, or convert them")
@@ -40,7 +40,7 @@ final class WeightTypeRules {
         if (weights.isFloat4()) {
             return Set.of(DType.U8, DType.F4_E2M1);
         }
-        // weight_packed holds words, whatever the width of its codes
+        // weight_packed holds words, for codes of any width
         return layer.isInWords() ? Set.of(DType.I32) : weights.bits() == 8 ? Set.of(DType.I8) : Set.of();
     }
 

@@ -81,11 +81,11 @@ final class WeightValueRules {
             .source("NVIDIA/Model-Optimizer#1397, NVIDIA/Model-Optimizer:modelopt/torch/export/quant_utils.py")
             .onWeights(WeightValueRules::zeroBlocks);
 
-    private static final double MANY = 0.01;
+    private static final double MANY_ZERO_BLOCKS = 0.01;
 
     private static void zeroBlocks(WeightFacts weight, CheckpointSubject subject, Report report) {
         if (weight.blocks() > 1
-                && weight.zeroBlocks() > MANY * weight.blocks()
+                && weight.zeroBlocks() > MANY_ZERO_BLOCKS * weight.blocks()
                 && weight.histogram().distinct() > 1) {
             report.add(
                     "many blocks of a weight are all zeros",
@@ -104,12 +104,12 @@ final class WeightValueRules {
     /** Each block has its largest at the end of the range, and by chance two more. */
     private static final int PER_BLOCK = 3;
 
-    private static final double SATURATED_MANY = 0.01;
+    private static final double MANY_SATURATED = 0.01;
 
     private static void saturated(WeightFacts weight, CheckpointSubject subject, Report report) {
         boolean eightBits = weight.weight().codes() != QuantType.E2M1; // of sixteen numbers, the last is a common one
         long limit = Math.max(PER_BLOCK * weight.blocks(), (long)
-                (SATURATED_MANY * weight.histogram().total()));
+                (MANY_SATURATED * weight.histogram().total()));
         if (eightBits && weight.blocks() > 0 && weight.atLimit() > limit) {
             report.add(
                     "many codes of a weight are at the end of their range",

@@ -23,11 +23,11 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One walk over a quantised weight, in pieces of a fixed number of elements. For each block of elements with one scale it keeps three sums, over
- * codes v and originals o: of v*v, o*v and o*o; from these the error under any scale s follows, {@code oo - 2 s ov + s s vv}.
+ * One walk over a quantised weight, in pieces of a fixed number of elements. For each block of elements with one scale it keeps three sums,
+ * over codes v and originals o: of v*v, o*v and o*o; from these the error under any scale s follows, {@code oo - 2 s ov + s s vv}.
  */
 final class WeightWalk {
-    /** Elements read at a time. */
+    /** Elements read at once. */
     private static final int PIECE = 1 << 20;
 
     private static final Set<DType> FLOATS = Set.of(DType.F32, DType.BF16, DType.F16);

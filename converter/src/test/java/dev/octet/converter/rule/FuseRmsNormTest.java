@@ -133,13 +133,13 @@ class FuseRmsNormTest {
                         .node("q", "Sqrt", "me", "s")
                         .node("d", "Div", "z s", "n")
                         .node("w", "Mul", "n w", "y"),
-                "what is normalised is not");
+                "the normalised value is not");
         refused(
                 mean(start().output("s"))
                         .node("q", "Sqrt", "me", "s")
                         .node("d", "Div", "x s", "n")
                         .node("w", "Mul", "n w", "y"),
-                "what is normalised is not");
+                "the normalised value is not");
         refused(
                 mean(start().output("m"))
                         .node("q", "Sqrt", "me", "s")

@@ -1,8 +1,8 @@
 package dev.octet.formats.op;
 
 /**
- * The number type an operator computes in under autocast. PyTorch has one list for processors and one for CUDA, Apex O1 a third; Apex O2 and
- * O3 narrow the whole model. "GPU" stands for PyTorch's CUDA list and Apex O1 together, which agree on most operators.
+ * The number type an operator computes in under autocast. PyTorch has one list for processors and one for CUDA, Apex O1 a third; Apex O2
+ * and O3 narrow the whole model. "GPU" stands for PyTorch's CUDA list and Apex O1 together, which agree on most operators.
  *
  * <p>Where PyTorch's functions and ONNX's operators do not match one to one: {@code bmm}, {@code mm}, {@code addmm}, {@code linear} are
  * MatMul, Gemm, Linear and Einsum; sums and norms are ReduceSum, ReduceL1 and their like.

@@ -17,16 +17,17 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A checkpoint and its original side by side, every element of both read once, and what the errors of its codes say.
+ * A checkpoint compared with its original, every element of both read once, and the conclusions from the errors of its codes.
  *
- * <p>Rounding to nearest leaves no code {@link Nearness#far} from the nearest one. Rounding with compensation (GPTQ and its kin) moves a good
- * part of the codes of every weight, none of them by much more than the errors that it makes up for. So a few far codes in a weight whose others
- * are the nearest are damage, and so is, among many, one that is further away than {@link #FURTHEST} times what all codes err by.
+ * <p>Rounding to nearest leaves no code {@link Nearness#far} from the nearest one. Rounding with compensation (GPTQ and its kin) moves a
+ * good part of the codes of every weight, none of them by much more than the errors that it makes up for. So a few far codes in a weight
+ * whose others are the nearest are damage, and so is, among many, one that is further away than {@link #FURTHEST} times what all codes err
+ * by.
  */
-final class BesideOriginal {
+final class OriginalDiff {
     /**
-     * Share of far codes up to which they are few. Compensation by less than a hundredth of a step leaves no code far, and by more makes over one
-     * percent of the codes others: a code turns with the probability of what was added to it, in steps.
+     * Share of far codes up to which they are few. Compensation by less than a hundredth of a step leaves no code far, and by more makes
+     * over one percent of the codes others: a code turns with the probability of what was added to it, in steps.
      */
     static final double FEW = 0.005;
 
@@ -44,7 +45,7 @@ final class BesideOriginal {
     private final Map<String, TensorDiff> byName = new HashMap<>();
     private final boolean compensated;
 
-    private BesideOriginal(ModelDiff diff, Set<String> quantized) {
+    private OriginalDiff(ModelDiff diff, Set<String> quantized) {
         this.diff = diff;
         diff.tensors().forEach(t -> byName.putIfAbsent(t.b(), t));
         double[] shares = diff.tensors().stream()
@@ -56,10 +57,10 @@ final class BesideOriginal {
     }
 
     /** Compares. */
-    static BesideOriginal of(Checkpoint original, Checkpoint model, StoredCheckpoint stored, int threads)
+    static OriginalDiff of(Checkpoint original, Checkpoint model, StoredCheckpoint stored, int threads)
             throws IOException {
         CompareOptions options = CompareOptions.defaults().withThreads(threads);
-        return new BesideOriginal(
+        return new OriginalDiff(
                 ModelComparison.compare(original, model, stored, options),
                 stored.weights().keySet());
     }
@@ -74,7 +75,7 @@ final class BesideOriginal {
         return diff.uncomparable();
     }
 
-    /** The pair of a tensor of this checkpoint; null when it has none. */
+    /** The pair of a tensor of this checkpoint; null when the tensor is unpaired. */
     @Nullable
     TensorDiff of(String name) {
         return byName.get(name);
@@ -86,8 +87,8 @@ final class BesideOriginal {
     }
 
     /**
-     * Whether other readings of a weight's scales are worth trying: where it is not the original, or scales in square grids of blocks, which are
-     * much the same everywhere, may be transposed.
+     * Whether other readings of a weight's scales are worth trying: where it is not the original, or scales in square grids of blocks,
+     * which are much the same everywhere, may be transposed.
      */
     boolean isToExplain(StoredWeight weight) {
         TensorDiff pair = of(weight.name());
