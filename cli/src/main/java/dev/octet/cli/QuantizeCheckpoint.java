@@ -14,7 +14,7 @@ import org.apache.commons.cli.Option;
 final class QuantizeCheckpoint {
     static final Option KEEP_SCALES = Flags.flag(
             "keep-scales",
-            "checkpoints: use the scales again that 'octet dequantize --keep-scales' kept beside the model");
+            "checkpoints: reuse the scales that 'octet dequantize --keep-scales' kept in the model's folder");
 
     /** Those of quantize that only checkpoints have a use for. */
     static final List<Option> OPTIONS = List.of(

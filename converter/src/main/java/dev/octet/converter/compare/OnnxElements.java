@@ -11,8 +11,8 @@ import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The elements of a constant of an ONNX graph in memory: {@code (code - zeroPoint) * scale} rounded to F32, as {@code DequantizeLinear} has
- * it, or the constant itself. Can be read from any element on.
+ * The elements of a constant of an ONNX graph in memory: {@code (code - zeroPoint) * scale} rounded to F32 as in {@code DequantizeLinear},
+ * or the constant itself. Reading may start at any element.
  */
 final class OnnxElements implements Elements {
     private final Tensor codes;
@@ -22,7 +22,7 @@ final class OnnxElements implements Elements {
     private final @Nullable Tensor zeroPoint;
     private final ScaleGrid grid;
 
-    /** A constant that is not quantised. */
+    /** An unquantised constant. */
     OnnxElements(Tensor tensor) {
         this(tensor, null, new Granularity.PerTensor(), null, null);
     }
@@ -31,7 +31,7 @@ final class OnnxElements implements Elements {
      * Codes with their scales.
      *
      * @param scale F32, F16 or BF16, one for each block
-     * @param zeroPoint of the type of the codes, one for each block; null for none
+     * @param zeroPoint one for each block, in the type of the codes; null without zero points
      */
     OnnxElements(
             Tensor codes,
@@ -117,7 +117,7 @@ final class OnnxElements implements Elements {
                 (element, block) -> multipliers.set(Tensor.F32_LE, (element - from) * Float.BYTES, multiplier(block)));
     }
 
-    /** Takes elements with the index of their scale. */
+    /** Receives elements with the index of their scale. */
     private interface Taker {
         void take(long element, long block);
     }
