@@ -13,7 +13,7 @@ final class DequantizeCommand implements Command {
             Flags.value("dtype", "bf16|f16|f32", "number type of the dequantised weights (default: bf16)");
     private static final Option KEEP_SCALES = Flags.flag(
             "keep-scales",
-            "keep the scales beside the model, so that 'octet quantize --keep-scales' gives the same codes again");
+            "keep the scales in the model's folder, so that 'octet quantize --keep-scales' gives the same codes again");
 
     @Override
     public String name() {

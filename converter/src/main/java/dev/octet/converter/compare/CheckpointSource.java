@@ -45,7 +45,7 @@ final class CheckpointSource implements WeightSource {
     /**
      * Opens a checkpoint and recognises its layout.
      *
-     * @throws dev.octet.formats.error.OctetException when it breaks a rule of its format
+     * @throws dev.octet.formats.error.OctetException when the checkpoint breaks a rule of its format
      */
     static CheckpointSource open(Path path) throws IOException {
         Checkpoint checkpoint = Checkpoint.open(path);
@@ -61,12 +61,12 @@ final class CheckpointSource implements WeightSource {
         }
     }
 
-    /** The weights of an opened checkpoint, which stays the caller's. */
+    /** The weights of an opened checkpoint, which the caller closes. */
     static CheckpointSource of(Checkpoint checkpoint) throws IOException {
         return of(checkpoint, recognise(checkpoint));
     }
 
-    /** The same with what was recognised in it. */
+    /** The same with the recognised weights of the checkpoint. */
     static CheckpointSource of(Checkpoint checkpoint, StoredCheckpoint stored) throws IOException {
         return new CheckpointSource(checkpoint, stored);
     }
@@ -137,7 +137,7 @@ final class CheckpointSource implements WeightSource {
                         Double.NaN));
     }
 
-    /** A tensor that is not quantised; read from any element on. */
+    /** An unquantised tensor; reading may start at any element. */
     private record Plain(Checkpoint checkpoint, StoredTensor tensor) implements Elements {
         @Override
         public long count() {
@@ -180,7 +180,7 @@ final class CheckpointSource implements WeightSource {
         }
     }
 
-    /** A quantised weight; read by whole rows of blocks. */
+    /** A quantised weight, read by whole rows of blocks. */
     private record Quantized(WeightReader reader, StoredWeight weight) implements Elements {
         @Override
         public long count() {

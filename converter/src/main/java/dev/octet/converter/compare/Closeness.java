@@ -1,12 +1,12 @@
 package dev.octet.converter.compare;
 
-/** How near two weights are, nearest first. */
+/** How close two weights are, closest first. */
 public enum Closeness {
     /** The same numbers, stored in the same number formats. */
     IDENTICAL("identical"),
-    /** The same numbers, stored in another form: other scales for the same products, a wider format, another zero. */
+    /** The same numbers in another form: other scales with the same products, a wider format, another sign of zero. */
     SAME_VALUES("same values"),
-    /** No element further apart than half a unit of the coarser grid (and its slack): one rounding explains all. */
+    /** No difference exceeds half a unit of the coarser grid (plus its slack): one rounding explains all. */
     WITHIN_ONE_ROUNDING("one rounding"),
     /** Further apart than one rounding explains, or a NaN or infinity on one side only. */
     BEYOND("beyond");
@@ -17,7 +17,7 @@ public enum Closeness {
         this.words = words;
     }
 
-    /** For people, lower case. */
+    /** The name in reports, lower case. */
     public String words() {
         return words;
     }

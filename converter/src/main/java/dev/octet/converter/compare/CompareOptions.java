@@ -4,14 +4,14 @@ import java.util.Optional;
 import java.util.regex.Pattern;
 
 /**
- * How to compare.
+ * Options of a comparison.
  *
- * @param threads threads to use, at least 1; results do not depend on it
- * @param only names of weights of either model to look at; empty for all
- * @param progress told elements done and in all, never by two threads at once
+ * @param threads number of threads, at least 1; results do not depend on it
+ * @param only names of the weights of either model to compare; empty for all
+ * @param progress receives the number of compared elements and the total, never from two threads at once
  */
 public record CompareOptions(int threads, Optional<Pattern> only, Progress progress) {
-    /** Is told how far a comparison is. */
+    /** Receives the progress of a comparison. */
     @FunctionalInterface
     public interface Progress {
         /** {@code done} of {@code total} elements are compared. */
@@ -24,22 +24,22 @@ public record CompareOptions(int threads, Optional<Pattern> only, Progress progr
         }
     }
 
-    /** All weights, one thread for each core, progress told to nobody. */
+    /** All weights, one thread for each core, no progress listener. */
     public static CompareOptions defaults() {
         return new CompareOptions(Runtime.getRuntime().availableProcessors(), Optional.empty(), (done, total) -> {});
     }
 
-    /** The same with another number of threads. */
+    /** A copy with this number of threads. */
     public CompareOptions withThreads(int newThreads) {
         return new CompareOptions(newThreads, only, progress);
     }
 
-    /** The same for weights whose name has a part that {@code pattern} matches. */
+    /** A copy limited to weights whose name contains a match of {@code pattern}. */
     public CompareOptions withOnly(Pattern pattern) {
         return new CompareOptions(threads, Optional.of(pattern), progress);
     }
 
-    /** The same, telling {@code listener}. */
+    /** A copy that reports to {@code listener}. */
     public CompareOptions withProgress(Progress listener) {
         return new CompareOptions(threads, only, listener);
     }

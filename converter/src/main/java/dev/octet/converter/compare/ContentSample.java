@@ -5,16 +5,16 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
-/** 256 elements of a matrix, at the crossings of 16 rows and 16 columns, by which matrices are told apart without reading all of them. */
+/** 256 elements of a matrix at the crossings of 16 rows and 16 columns; they identify a matrix without reading all of it. */
 final class ContentSample {
     private static final int SIDE = 16;
 
     private ContentSample() {}
 
     /**
-     * The elements of {@code weight}, of two axes, that lie where those of another lie which it is compared with.
+     * The sample of {@code weight}, a matrix; samples of matrices of one shape come from the same positions.
      *
-     * @param transposed whether to give those of the transposed matrix
+     * @param transposed whether to sample the transposed matrix
      */
     static float[] of(Weight weight, boolean transposed) throws IOException {
         long rows = weight.shape().dim(0);
@@ -42,12 +42,12 @@ final class ContentSample {
         return sample;
     }
 
-    /** The {@code i}th of 16 places among {@code size}; the same for rows as for columns, so that it does not matter which they are. */
+    /** The {@code i}th of 16 positions among {@code size}; the same for rows and columns, so that transposing keeps the sample. */
     private static long place(int i, long size) {
         return (long) ((i + 0.37) * size / SIDE);
     }
 
-    /** Cosine of the angle between two samples over pairs of finite numbers; 0 when one vanishes or is of another length. */
+    /** Cosine between two samples over pairs of finite numbers; 0 when one sample is zero or the lengths differ. */
     static double cosine(float[] a, float[] b) {
         double aa = 0;
         double bb = 0;

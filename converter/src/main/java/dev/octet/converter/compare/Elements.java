@@ -4,21 +4,21 @@ import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 
 /**
- * The elements of one weight as real numbers, row-major, read by ranges. For use by several threads at once.
+ * The elements of one weight as real numbers, row-major, read by ranges. Thread-safe.
  */
 interface Elements {
     /** Number of elements. */
     long count();
 
-    /** Elements in a row: the innermost dimension; of a scalar 1. */
+    /** Elements in a row: the innermost dimension; 1 for a scalar. */
     long cols();
 
-    /** Rows of one matrix; a weight of three axes is one matrix after the other. */
+    /** Rows of one matrix; a weight with three axes is a sequence of matrices. */
     long rowsOfMatrix();
 
     /**
-     * Rows that must be read from their first on, counted within a matrix; 0 when elements can be read from anywhere. Otherwise ranges
-     * start and end at rows, and start at a multiple of this within their matrix.
+     * Alignment of ranges, in rows within a matrix: ranges start and end at rows and start at a multiple of it. 0 when a range may start at
+     * any element.
      */
     int rowAlignment();
 
@@ -27,12 +27,12 @@ interface Elements {
      *
      * @param values takes {@code to - from} F32
      * @throws IOException when the file cannot be read
-     * @throws dev.octet.formats.error.OctetException when what is stored means no numbers
+     * @throws dev.octet.formats.error.OctetException when the stored elements do not mean numbers
      */
     void read(long from, long to, MemorySegment values) throws IOException;
 
     /**
-     * Reads the multiplier of the code of each element {@code from .. to - 1}; only called for quantised weights.
+     * Reads the multipliers of elements {@code from .. to - 1}; called for quantised weights only.
      *
      * @param multipliers takes {@code to - from} F32
      * @throws IOException when the file cannot be read

@@ -3,16 +3,16 @@ package dev.octet.converter.compare;
 import java.util.Optional;
 
 /**
- * Tells weights in a wide float format that were once quantised: a code has at most 128 magnitudes, so all elements that shared a scale
- * have no more between them, while as many floats of a trained weight have several hundred.
+ * Detects weights in a wide float format that were once quantised: a code has at most 128 magnitudes, so elements that shared a scale have
+ * at most 128 distinct magnitudes, whereas as many elements of a trained float weight have several hundred.
  *
- * <p>Looks at up to 128 rows of 1024 columns. Groups that share a scale must be one of these, with enough elements that do not vanish: the
- * whole sample, tiles of 128 x 128, rows; or scales must be powers of two, which leaves at most three bits of every significand. Says
- * nothing of small weights, nor of other groups, nor of formats with more than 128 magnitudes. A weight that was made of few values (a
- * mask, a table) looks the same.
+ * <p>Examines up to 128 rows of 1024 columns. It finds scales shared by the whole sample, by tiles of 128 x 128 or by rows, if the group
+ * has enough nonzero elements, and scales that are powers of two, which leave at most three bits in every significand. It does not find
+ * small weights, other groups, or formats with more than 128 magnitudes. A weight that was made of few values (a mask, a table) looks the
+ * same.
  */
 final class FewMagnitudes {
-    /** Magnitudes of an 8-bit code and its sign. */
+    /** Magnitudes of an 8-bit code with a sign. */
     private static final int MOST = 128;
 
     /** Constant tensors are no evidence. */
@@ -26,7 +26,7 @@ final class FewMagnitudes {
     private FewMagnitudes() {}
 
     /**
-     * What the elements lie on, as {@code "127 magnitudes in each row"}; empty when they look like any floats.
+     * Describes the grid of the elements, for example {@code "127 magnitudes in each row"}; empty when they look like unquantised floats.
      *
      * @param sample finite values, {@code rows} times {@code cols}
      */
@@ -46,7 +46,9 @@ final class FewMagnitudes {
         return shortSignificands(sample) ? Optional.of("no significand of more than three bits") : Optional.empty();
     }
 
-    /** The most magnitudes in any box of this size; 0 when a box has more than a code can have, or too few elements to tell. */
+    /**
+     * The largest number of magnitudes in a box of this size; 0 when a box has more than a code can have, or too few elements to decide.
+     */
     private static int most(float[] sample, int cols, int boxRows, int boxCols, int enough) {
         int rows = sample.length / Math.max(1, cols);
         int most = 0;

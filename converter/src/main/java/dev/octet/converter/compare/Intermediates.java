@@ -9,12 +9,12 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Grids that values may have been rounded to on their way: the usual recipes with scales from the largest magnitudes, dequantised to F32 or
- * to BF16, and BF16 and F16 themselves. Each is tried on a sample: original, rounded to it, rounded to the final grid, against what is
- * there.
+ * Finds an intermediate grid that values were rounded to: the usual recipes with scales from the largest magnitudes, dequantised to F32 or
+ * BF16, or BF16 and F16 themselves. Rounds a sample of the original to each grid, then to the final grid, and compares the result with the
+ * stored elements.
  */
 final class Intermediates {
-    /** Two numbers this close are the same: FP32 products in another order. */
+    /** Two numbers this close count as equal: FP32 products in another order. */
     private static final double SAME = 1e-6;
 
     private static final int TILE = 128;
@@ -25,7 +25,7 @@ final class Intermediates {
     private final NumberGrid grid;
     private final float wholeAmax;
 
-    /** How much of the sample a way explains. */
+    /** An intermediate grid and the share of the sample that it explains. */
     record Way(String name, double share) {}
 
     /** Rounds element {@code i} of the sample. */
@@ -38,8 +38,8 @@ final class Intermediates {
      *
      * @param from the side in a wide format
      * @param to the same elements of the other side, with their multipliers
-     * @param grid what the other side can hold
-     * @param wholeAmax the largest magnitude of all of the first side
+     * @param grid the grid of the other side
+     * @param wholeAmax the largest magnitude of the first side's whole weight
      */
     Intermediates(Sample from, Sample to, NumberGrid grid, float wholeAmax) {
         this.from = from;
@@ -48,12 +48,12 @@ final class Intermediates {
         this.wholeAmax = wholeAmax;
     }
 
-    /** Rounding once, straight to the final grid. */
+    /** Rounding once, directly to the final grid. */
     Way direct() {
         return new Way("no other grid", share((i, x) -> x));
     }
 
-    /** The grid in between that explains most of the sample; the earlier listed of equals. */
+    /** The intermediate grid that explains most of the sample; of equals, the first in the list. */
     Way best() {
         Way best = new Way("BF16", share((i, x) -> bf16(x)));
         best = better(best, new Way("F16", share((i, x) -> Half.toFloat(Half.fromFloat(x)))));
@@ -135,7 +135,7 @@ final class Intermediates {
         all.add(new Quantiser(name, number(codes), scales));
     }
 
-    /** OCP MX v1.0 section 6.3: the exponent of the largest magnitude less that of the format's largest number. */
+    /** OCP MX v1.0 section 6.3: the exponent of the largest magnitude minus the exponent of the format's largest number. */
     private static float[] mxScales(float[] amax) {
         float[] scales = new float[amax.length];
         int top = QuantType.E4M3FN.minifloat().orElseThrow().maxExponent();

@@ -23,11 +23,11 @@ import java.util.Objects;
 import java.util.regex.Pattern;
 
 /**
- * Compares two models tensor by tensor: dequantises both, whatever their number formats, layouts, names and sharding, and measures. Streams:
- * memory is some tiles for each thread. Results do not depend on the number of threads.
+ * Compares two models tensor by tensor: dequantises both and measures the differences, across number formats, layouts, names and sharding.
+ * Streams with a few tiles of memory for each thread. Results do not depend on the number of threads.
  */
 public final class ModelComparison {
-    /** Pairs that are worked on together; threads wait for each other between two lots. */
+    /** Pairs in one batch of work; threads wait for each other between batches. */
     private static final int PAIRS_AT_A_TIME = 256;
 
     private final CompareOptions options;
@@ -40,12 +40,12 @@ public final class ModelComparison {
     }
 
     /**
-     * Compares two models; each is a safetensors file, an index of shards, a folder with either, or an ONNX file.
+     * Compares two models, each a safetensors file, an index of shards, a folder with either, or an ONNX file.
      *
-     * @throws NoSuchFileException when there is nothing at a path
-     * @throws dev.octet.formats.error.OctetException when one is no model, or breaks a rule of its format
-     * @throws InvalidOptionException when no weight has a name that {@code only} matches
-     * @throws InvalidDataException when no weight of one is in the other
+     * @throws NoSuchFileException when a path does not exist
+     * @throws dev.octet.formats.error.OctetException when a file is not a model, or breaks a rule of its format
+     * @throws InvalidOptionException when {@code only} matches no weight
+     * @throws InvalidDataException when the models have no weight in common
      * @throws IOException when a file cannot be read
      */
     public static ModelDiff compare(Path a, Path b, CompareOptions options) throws IOException {
@@ -56,15 +56,14 @@ public final class ModelComparison {
     }
 
     /**
-     * Compares two opened checkpoints, which stay open. Where no weight of one is in the other, nothing is compared and all are listed as
-     * unmatched.
+     * Compares two opened checkpoints, which stay open. If they have no weight in common, all weights are listed as unmatched.
      *
-     * @param storedB the weights that were recognised in {@code b}
+     * @param storedB the recognised weights of {@code b}
      * @throws IOException when a file cannot be read
      */
     public static ModelDiff compare(Checkpoint a, Checkpoint b, StoredCheckpoint storedB, CompareOptions options)
             throws IOException {
-        // not closed: what they read belongs to the caller
+        // not closed: the checkpoints belong to the caller
         WeightSource first = CheckpointSource.of(a);
         WeightSource second = CheckpointSource.of(b, storedB);
         return compare(
@@ -171,7 +170,7 @@ public final class ModelComparison {
         }
     }
 
-    /** Weights without meaning, each with what has its name in the other model. */
+    /** Weights that cannot be read as numbers, each with its counterpart of the same name. */
     private static List<ModelDiff.Uncomparable> problems(
             Map<String, String> problemsA,
             Map<String, String> problemsB,
@@ -194,7 +193,7 @@ public final class ModelComparison {
 
     private static InvalidDataException nothingMatches(String a, String b, List<ModelDiff.Uncomparable> uncomparable) {
         String first = uncomparable.isEmpty()
-                ? "no name of one is a name of the other, and no matrix is alike"
+                ? "they share no name, and no two matrices are alike"
                 : uncomparable.size() + " tensors cannot be compared; the first, '"
                         + (uncomparable.getFirst().a() + uncomparable.getFirst().b()) + "': "
                         + uncomparable.getFirst().reason();
@@ -206,7 +205,7 @@ public final class ModelComparison {
 
     private static List<String> unmatched(WeightSource source, Collection<String> names, Map<String, String> problems) {
         return names.stream()
-                .filter(n -> !problems.containsKey(n)) // told among what cannot be compared
+                .filter(n -> !problems.containsKey(n)) // listed as uncomparable
                 .filter(n ->
                         source.listed(Objects.requireNonNull(source.weights().get(n))))
                 .toList();
@@ -278,7 +277,7 @@ public final class ModelComparison {
                 byCloseness,
                 measures.cosine(),
                 measures.sqnrDb(),
-                // min of streams gives NaN where there is one
+                // the min of a stream is NaN if one element is
                 tensors.stream().mapToDouble(TensorDiff::cosine).min().orElse(Double.NaN),
                 tensors.stream().mapToDouble(TensorDiff::sqnrDb).min().orElse(Double.NaN),
                 tensors.stream().mapToDouble(TensorDiff::maxUlpError).max().orElse(Double.NaN),

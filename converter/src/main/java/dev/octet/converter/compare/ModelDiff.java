@@ -4,15 +4,15 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Two models side by side.
+ * The result of comparing two models.
  *
  * @param a path of the first
  * @param b path of the second
- * @param formatA what the first is
- * @param formatB what the second is
- * @param summary all tensors together
+ * @param formatA format of the first
+ * @param formatB format of the second
+ * @param summary totals over all tensors
  * @param tensors every pair, worst first: by closeness, then NaN and infinity on one side, then SQNR, then name
- * @param uncomparable tensors with a counterpart that could not be compared, and those without meaning of their own
+ * @param uncomparable tensors with a counterpart that could not be compared, and tensors that mean no numbers by themselves
  * @param onlyA names of weights without counterpart in the second model
  * @param onlyB names of weights without counterpart in the first model
  * @param notes sentences about the models
@@ -37,17 +37,17 @@ public record ModelDiff(
     }
 
     /**
-     * All pairs together.
+     * Totals over all pairs.
      *
      * @param pairs number of pairs compared
      * @param elements elements compared
-     * @param differing elements that are different numbers
+     * @param differing elements whose numbers differ
      * @param byCloseness number of pairs of each closeness
      * @param cosine over all elements as one vector
      * @param sqnrDb over all elements, dB
-     * @param cosineMin smallest of a tensor; NaN when one is not a number or none was compared
-     * @param sqnrDbMin smallest of a tensor, dB; NaN as for the cosine
-     * @param maxUlpError largest of a tensor
+     * @param cosineMin smallest cosine of a tensor; NaN when one is NaN or none was compared
+     * @param sqnrDbMin smallest SQNR of a tensor, dB; NaN as for the cosine
+     * @param maxUlpError largest error of a tensor, in units in the last place
      * @param roundedTwice pairs whose errors show a second rounding
      * @param matched share of the first model's weights that were compared, 0..1
      */
@@ -65,20 +65,20 @@ public record ModelDiff(
             double matched) {}
 
     /**
-     * Tensors that say nothing about each other.
+     * A pair of tensors that cannot be compared, or a single tensor without meaning.
      *
      * @param a name in the first model; empty when it is only in the second
      * @param b name in the second model; empty when it is only in the first
-     * @param reason why, as {@code "F8_E4M3FN codes without a scale"}
+     * @param reason why, for example {@code "F8_E4M3FN codes without a scale"}
      */
     public record Uncomparable(String a, String b, String reason) {}
 
-    /** Whether every weight of each model is in the other, with the same numbers in the same form. */
+    /** Whether both models have the same weights, with the same numbers in the same form. */
     public boolean identical() {
         return sameValues() && summary.byCloseness().getOrDefault(Closeness.SAME_VALUES, 0) == 0;
     }
 
-    /** Whether every weight of each model is in the other, with the same numbers in whatever form. */
+    /** Whether both models have the same weights, with the same numbers in any form. */
     public boolean sameValues() {
         return uncomparable.isEmpty()
                 && onlyA.isEmpty()

@@ -5,21 +5,21 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
 
 /**
- * Which numbers a weight can hold: those of a float format or integers, times a multiplier for each element (1 when it is not quantised).
+ * The numbers a weight can hold: floats of a format or integers, times a multiplier for each element (1 when it is not quantised).
  *
  * <p><b>The unit in the last place</b> of a grid at magnitude {@code v} with multiplier {@code s} is the distance between the two numbers
- * of the grid around {@code v}: with {@code k = floor(log2(v / s))}, brought into the format's exponents (subnormal numbers have the
- * distance of the smallest normal ones, beyond the largest number counts that of the top binade), it is {@code s * 2^(k - mantissaBits)}.
- * Integers have the distance {@code s} everywhere. A number at a power of two belongs to the binade above it.
+ * of the grid around {@code v}: {@code s * 2^(k - mantissaBits)} with {@code k = floor(log2(v / s))} clamped to the format's exponents
+ * (subnormals have the distance of the smallest normal numbers, numbers beyond the largest that of the top binade). Integers have the
+ * distance {@code s} everywhere. A power of two belongs to the binade above it.
  *
  * @param mantissaBits stored bits of the significand
  * @param minExponent exponent of the smallest normal number
  * @param maxExponent exponent of the largest number
  * @param maxValue the largest number, without the multiplier
- * @param integers whether the numbers are integers; the exponents then mean nothing
+ * @param integers whether the numbers are integers; the exponents are then meaningless
  * @param quantized whether elements have multipliers
- * @param slack how far beyond half a unit an honest rounding can end, in units: what storing the multiplier after it was used, and FP32
- *     arithmetic on the way, can add
+ * @param slack how far beyond half a unit a single correct rounding can end, in units, because the multiplier is rounded after its use and
+ *     FP32 arithmetic rounds
  */
 record NumberGrid(
         int mantissaBits,
@@ -29,13 +29,13 @@ record NumberGrid(
         boolean integers,
         boolean quantized,
         double slack) {
-    /** FP32 division and multiplication on the way to a code and back. */
+    /** Error of the FP32 division and multiplication of quantising and dequantising. */
     private static final double ARITHMETIC_SLACK = 0x1p-15;
 
     /**
-     * The numbers of a tensor that is not quantised.
+     * The grid of an unquantised tensor.
      *
-     * @throws IllegalArgumentException when they are neither floats of 16 bits or more nor integers
+     * @throws IllegalArgumentException when {@code type} is neither a float of 16 bits or more nor an integer
      */
     static NumberGrid plain(DType type) {
         return switch (type) {
@@ -69,9 +69,9 @@ record NumberGrid(
     }
 
     /**
-     * The numbers of quantised codes.
+     * The grid of quantised codes.
      *
-     * @param scaleNumber what the scales are stored as
+     * @param scaleNumber number type of the stored scales
      */
     static NumberGrid quantized(QuantType codes, DType scaleNumber) {
         if (codes.isInteger()) {
@@ -90,7 +90,7 @@ record NumberGrid(
                 slack(Math.scalb(1.0, format.mantissaBits() + 1), scaleNumber));
     }
 
-    /** Whether these are integers with a zero point, whose ends are not known. */
+    /** Whether these are integers with a zero point, whose range is unknown. */
     boolean asymmetric() {
         return quantized && integers && maxValue == Double.MAX_VALUE;
     }
@@ -104,7 +104,7 @@ record NumberGrid(
         return largestInUnits * rounding + ARITHMETIC_SLACK;
     }
 
-    /** The unit in the last place at {@code magnitude} (finite) with this multiplier; 0 when the multiplier is. */
+    /** The unit in the last place at {@code magnitude} (finite) with this multiplier; 0 for multiplier 0. */
     double ulp(float magnitude, float multiplier) {
         if (integers) {
             return multiplier;
@@ -115,16 +115,15 @@ record NumberGrid(
     }
 
     /**
-     * The unit in which the distance of two numbers (finite) is told: that at the smaller magnitude, but at least half of that at the larger.
-     * Rounding a number to this grid moves it at most half such a unit, whichever of the two it was, for it leaves its binade at most for
-     * the border of the next; numbers far apart are not told in the tiny units around zero.
+     * The unit for the distance of two finite numbers: the unit at the smaller magnitude, but at least half the unit at the larger.
+     * Rounding to this grid moves a number by at most half such a unit in either direction, because it leaves its binade at most for the
+     * border of the next; numbers far apart are not measured in the tiny units around zero.
      */
     double ulpBetween(float x, float y, float multiplier) {
         if (integers) {
             return multiplier;
         }
-        // exponents grow with magnitudes, divided or not, so the smaller has the smaller exponent; multiplying by a
-        // power of two is exact
+        // the smaller magnitude has the smaller exponent, also after division; multiplying by a power of two is exact
         int exponent =
                 quantized ? exponentBetween(Math.abs(x) / multiplier, Math.abs(y) / multiplier) : exponentBetween(x, y);
         return multiplier * Double.longBitsToDouble((long) (exponent + 1023) << 52);
@@ -138,12 +137,12 @@ record NumberGrid(
         return Math.max(lower, upper - 1) - mantissaBits;
     }
 
-    /** 1 over {@link #ulpBetween}, exact, of floats without multipliers. */
+    /** 1 / {@link #ulpBetween}, exact, for floats without multipliers. */
     double unitsIn1(float x, float y) {
         return Double.longBitsToDouble((long) (1023 - exponentBetween(x, y)) << 52);
     }
 
-    /** The number of this grid nearest to {@code x}, ties to even, beyond the largest the largest. Asymmetric integers have no such thing. */
+    /** The number of this grid nearest to {@code x}, ties to even, saturating. Not defined for asymmetric integers. */
     float round(float x, float multiplier) {
         double v = quantized ? x / multiplier : x;
         if (Double.isNaN(v)) {

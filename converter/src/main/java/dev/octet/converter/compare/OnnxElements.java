@@ -12,8 +12,8 @@ import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The elements of a constant of an ONNX graph in memory: {@code (code - zeroPoint) * scale} rounded to F32, as {@code DequantizeLinear} has
- * it, or the constant itself. Can be read from any element on.
+ * The elements of a constant of an ONNX graph in memory: {@code (code - zeroPoint) * scale} rounded to F32 as in {@code DequantizeLinear},
+ * or the constant itself. Reading may start at any element.
  */
 final class OnnxElements implements Elements {
     private final Tensor codes;
@@ -23,7 +23,7 @@ final class OnnxElements implements Elements {
     private final @Nullable Tensor zeroPoint;
     private final ScaleRuns runs;
 
-    /** A constant that is not quantised. */
+    /** An unquantised constant. */
     OnnxElements(Tensor tensor) {
         this(tensor, null, new Granularity.PerTensor(), null, null);
     }
@@ -32,7 +32,7 @@ final class OnnxElements implements Elements {
      * Codes with their scales.
      *
      * @param scale F32, F16 or BF16, one for each block
-     * @param zeroPoint of the type of the codes, one for each block; null for none
+     * @param zeroPoint one for each block, in the type of the codes; null without zero points
      */
     OnnxElements(
             Tensor codes,
@@ -118,7 +118,7 @@ final class OnnxElements implements Elements {
                 (element, block) -> multipliers.set(Tensor.F32_LE, (element - from) * Float.BYTES, multiplier(block)));
     }
 
-    /** Takes elements with the index of their scale. */
+    /** Receives elements with the index of their scale. */
     private interface Taker {
         void take(long element, long block);
     }

@@ -28,14 +28,14 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The weights of an ONNX model: the float constants of its main graph. Codes that a {@code DequantizeLinear} reads with constant scale and
- * zero point are the weight that comes out of it; its scale and zero point are no weights of their own. Integers are taken for shapes and
- * indices and left out, and so are constants of one element that have no counterpart.
+ * The weights of an ONNX model: the float constants of its main graph. The codes, constant scale and constant zero point of a {@code
+ * DequantizeLinear} together form one weight, its output. Integers count as shapes and indices and are left out, and so are constants of
+ * one element without a counterpart.
  *
- * <p>The file is mapped, not read: pages that were looked at count as memory of the process until the system needs them.
+ * <p>The file is mapped, not read: touched pages count as memory of the process until the system needs them.
  */
 final class OnnxSource implements WeightSource {
-    /** Nodes between a constant and the product it takes part in. */
+    /** Most nodes between a constant and its product. */
     private static final int MOST_STEPS = 4;
 
     private static final Set<String> PRODUCTS = Set.of("MatMul", "Gemm", "Linear", "Fp8Linear", "Conv");
@@ -77,7 +77,7 @@ final class OnnxSource implements WeightSource {
     /**
      * Opens a model.
      *
-     * @throws dev.octet.formats.error.OctetException when it is none, or breaks a rule of its format
+     * @throws dev.octet.formats.error.OctetException when the file is not a model, or breaks a rule of its format
      */
     static OnnxSource open(Path path) throws IOException {
         ModelFile file = ModelFile.open(path);
@@ -188,7 +188,7 @@ final class OnnxSource implements WeightSource {
         return fits ? Optional.of(granularity) : Optional.empty();
     }
 
-    /** The weights of the modules whose products use a constant: {@code encoder.layer.0.attention.self.query.weight}. */
+    /** The weight names of the modules whose products use a constant: {@code encoder.layer.0.attention.self.query.weight}. */
     private List<String> modules(String name) {
         List<String> found = new ArrayList<>();
         Deque<String> open = new ArrayDeque<>(List.of(name));

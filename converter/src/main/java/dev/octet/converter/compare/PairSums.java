@@ -3,17 +3,17 @@ package dev.octet.converter.compare;
 import dev.octet.quant.measure.CastError;
 
 /**
- * Sums over pairs of elements, gathered tile by tile and added in the order of the tiles. Pairs in which a number is not finite count in
- * {@link #notFinite} and {@link #apart} only. Not for use by several threads.
+ * Sums over pairs of elements, computed per tile and added in the order of the tiles. Pairs with a non-finite number count only in {@link
+ * #notFinite} and {@link #apart}. Not thread-safe.
  */
 final class PairSums {
-    /** Right borders of the histogram of errors in units of the coarser grid; the last bin is open. The third is half a unit and slack. */
+    /** Upper borders of the error histogram, in units of the coarser grid; the last bin is open. The slack is added to the third, 0.5. */
     static final double[] BORDERS = {1.0 / 64, 0.25, 0.5, 0.75, 1, 2, 8};
 
-    /** Which of {@link #BORDERS} has slack. */
+    /** Index of the border with slack, see {@link #BORDERS}. */
     private static final int THIRD = 2;
 
-    /** Bits of a double below its exponent and the first bit of its significand. */
+    /** Number of bits of a double below the first bit of its significand. */
     private static final int HALF_BINADE = 51;
 
     private static final int FIRST_HALF = (int) (Double.doubleToRawLongBits(BORDERS[0]) >>> HALF_BINADE) - 1;
@@ -25,10 +25,10 @@ final class PairSums {
     /** The bins of the 20 half binades from the one that ends at the first border to the one that starts at the last, 3 bits each. */
     private static final long BINS = bins();
 
-    /** Errors above this share of a unit show that rounding did something. */
+    /** Errors above this share of a unit show that rounding changed the element. */
     private static final double MOVED = 1.0 / 16;
 
-    /** Half a unit of BF16 in units of E4M3 is at most 1/32; twice that for a border between binades. */
+    /** Half a unit of BF16 is at most 1/32 unit of E4M3; twice that at a border between binades. */
     private static final double BETWEEN = 1.0 / 16;
 
     long count;
@@ -42,7 +42,7 @@ final class PairSums {
     float amaxB;
     /** Pairs of different numbers. */
     long differing;
-    /** Pairs of zeros of different sign. */
+    /** Pairs of zeros with different signs. */
     long zeroSigns;
     /** Pairs with a NaN or infinity. */
     long notFinite;
@@ -55,17 +55,17 @@ final class PairSums {
     final Toward towardB = new Toward();
     final Offsets offsetsOfB = new Offsets();
 
-    /** One side as a rounding of the other; stays empty for sides that are not quantised. */
+    /** Measures one side as a rounding of the other; stays empty for sides that are not quantised. */
     static final class Toward {
-        /** Pairs whose error is more than half a unit of this side and its slack, saturated ones left out. */
+        /** Pairs whose error exceeds half a unit of this side plus its slack, without saturated pairs. */
         long beyondHalf;
-        /** Of {@link #beyondHalf}, those that a BF16 number between the two roundings does not explain either. */
+        /** Of {@link #beyondHalf}, pairs that an intermediate rounding to BF16 does not explain either. */
         long farBeyondHalf;
-        /** Pairs whose error is more than a sixteenth of a unit. */
+        /** Pairs whose error exceeds a sixteenth of a unit. */
         long moved;
-        /** Pairs where the other side is beyond the largest number of this one. */
+        /** Pairs in which the other side is beyond this side's largest number. */
         long saturated;
-        /** The largest error in units, saturated pairs left out. */
+        /** The largest error in units, without saturated pairs. */
         double maxUlp;
 
         private void add(double inUnits, float from, float multiplier, NumberGrid grid) {
@@ -105,7 +105,7 @@ final class PairSums {
         }
     }
 
-    /** What {@link Nearness} tells of the second side. */
+    /** Sums for the {@link Nearness} of the second side. */
     static final class Offsets {
         private long off;
         private long far;
@@ -118,8 +118,8 @@ final class PairSums {
         /**
          * Adds a pair of different numbers.
          *
-         * @param x the other side's, finite
-         * @param y this side's
+         * @param x the other side's number, finite
+         * @param y this side's number
          * @param inSteps their distance in steps of this side
          * @param index of the element
          */
@@ -136,7 +136,7 @@ final class PairSums {
             }
             double least = Math.abs((double) reachable - grid.round(reachable, multiplier)) / multiplier;
             off++;
-            // where the zero point of asymmetric codes cuts a range is not known here: its ends may be a step off
+            // the zero point of asymmetric codes is unknown here, so the ends of their range may be off by a step
             far += steps > 0.5 + grid.slack() + (grid.asymmetric() ? 0.5 : BETWEEN) ? 1 : 0;
             surplus += error * error - least * least;
             if (error - least > furthest) {
@@ -158,7 +158,7 @@ final class PairSums {
         }
     }
 
-    /** How near the second side is to the nearest numbers of its grid. */
+    /** The nearness of the second side. */
     Nearness nearness() {
         Offsets o = offsetsOfB;
         double among = Math.max(1, count);
@@ -177,9 +177,9 @@ final class PairSums {
     /**
      * Adds pairs.
      *
-     * @param first number of the first element
-     * @param a values of the first side; {@code n} of each array are looked at
-     * @param multiplierA multipliers of the first side; not looked at when its grid has none
+     * @param first index of the first element
+     * @param a values of the first side; {@code n} elements of each array are read
+     * @param multiplierA multipliers of the first side; ignored when its grid has none
      */
     void add(
             long first,
@@ -208,7 +208,7 @@ final class PairSums {
     private static boolean areFinite(float[] values, int n) {
         int odd = 0;
         for (int i = 0; i < n; i++) {
-            // an exponent of ones, and nothing less, carries into the sign
+            // only an exponent of all ones carries into the sign
             odd |= (Float.floatToRawIntBits(values[i]) & Integer.MAX_VALUE) + (1 << 23);
         }
         return odd >= 0;
@@ -222,7 +222,7 @@ final class PairSums {
         return all;
     }
 
-    /** What pairs of finite numbers add whether they differ or not; sums are added to in the order of the elements. */
+    /** Adds the products of pairs of finite numbers, equal or not, in the order of the elements. */
     private void addProducts(float[] a, float[] b, int n) {
         double signalHere = signal;
         double squaresHere = squares;
@@ -247,8 +247,8 @@ final class PairSums {
     }
 
     /**
-     * What pairs of finite numbers with multipliers above 0 add because they differ: the same numbers as {@link #addEach}, without the branches
-     * that a processor guesses wrong for every second pair.
+     * Adds the errors of pairs of finite numbers with multipliers above 0: the same results as {@link #addEach}, without the branches that
+     * a processor mispredicts for every second pair.
      */
     private void addErrors(
             long first,
@@ -322,7 +322,7 @@ final class PairSums {
         towardB.moved += movedB;
     }
 
-    /** As {@link #addErrors} for two sides of one float format: units are powers of two, and dividing by them is multiplying. */
+    /** As {@link #addErrors} for two sides of one float format: units are powers of two, so division becomes multiplication. */
     private void addPlainErrors(float[] a, float[] b, NumberGrid grid, int n) {
         double third = 0.5 + grid.slack();
         double noiseHere = noise;
@@ -350,14 +350,14 @@ final class PairSums {
         maxUlp = maxUlpHere;
     }
 
-    /** As {@link #bin} for a number above 0, from the bits of it: every border but the third is at half of a binade. */
+    /** As {@link #bin} for a number above 0, computed from its bits: every border but the third lies at a half binade. */
     private static int binOf(double inUnits, double third) {
-        // one bit less, as a number at a border belongs below it
+        // minus one bit, because a number at a border belongs below it
         long bits = Double.doubleToRawLongBits(inUnits);
         int half = (int) ((bits - 1) >>> HALF_BINADE);
         int at = Math.max(0, Math.min(half - FIRST_HALF, LAST_HALF - FIRST_HALF));
         int bin = (int) (BINS >>> (BIN_BITS * at)) & ((1 << BIN_BITS) - 1);
-        // up to the third border, slack included, at most the third bin; without a branch
+        // at most the third bin up to the third border plus slack; branch-free
         int beyond = (int) ((Double.doubleToRawLongBits(third) - bits) >> (Long.SIZE - 1));
         return Math.min(bin, THIRD | (beyond & 0xFF));
     }
@@ -370,7 +370,7 @@ final class PairSums {
         return bins;
     }
 
-    /** Pair after pair, whatever they are: what {@link #add} does, written to be read. */
+    /** Adds pairs of any kind one by one: the readable form of {@link #add}. */
     void addEach(
             long first,
             float[] a,
@@ -419,7 +419,7 @@ final class PairSums {
         double inUnits = error / unit;
         maxUlp = Math.max(maxUlp, inUnits);
         histogram[bin(inUnits, ulpA > ulpB ? gridA.slack() : gridB.slack())]++;
-        // only quantised sides are asked whether they were rounded, and dividing takes time
+        // only quantised sides need this, and division is slow
         if (gridA.quantized()) {
             towardA.add(ulpA == unit ? inUnits : error / ulpA, y, sa, gridA);
         }
@@ -468,12 +468,12 @@ final class PairSums {
         offsetsOfB.plus(other.offsetsOfB);
     }
 
-    /** The usual measures of the finite pairs, the first side being the exact one. */
+    /** The usual measures of the finite pairs, with the first side as the exact one. */
     CastError measures() {
         return new CastError(count, signal, noise, squares, product, maxError, 0);
     }
 
-    /** Pairs beyond half a unit (and slack) of the coarser grid. */
+    /** Pairs beyond half a unit (plus slack) of the coarser grid. */
     long beyondOneRounding() {
         long beyond = 0;
         for (int i = 3; i < histogram.length; i++) {

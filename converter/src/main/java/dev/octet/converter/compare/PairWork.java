@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.LongStream;
 import org.jspecify.annotations.Nullable;
 
-/** The comparison of one pair: tiles in any order by any thread; whoever does the last one adds them up in their order. */
+/** The comparison of one pair: any thread measures any tile; the thread that finishes last adds the tiles in their order. */
 final class PairWork {
     private static final int CHUNK = 2048;
     private static final long SCALES_AT_A_TIME = 1 << 16;
@@ -41,17 +41,17 @@ final class PairWork {
         return tiles.size();
     }
 
-    /** All tiles together; once all are measured. */
+    /** The sums over all tiles; valid once all are measured. */
     PairSums sums() {
         return sums;
     }
 
-    /** Why the two could not be compared; once all tiles are measured. */
+    /** Why the pair could not be compared; valid once all tiles are measured. */
     synchronized Optional<String> failure() {
         return Optional.ofNullable(failure);
     }
 
-    /** What was found; empty when they could not be compared, or not all tiles are measured. */
+    /** The result; empty when the pair could not be compared, or tiles are still missing. */
     Optional<TensorDiff> result() {
         return Optional.ofNullable(result);
     }
@@ -87,7 +87,7 @@ final class PairWork {
 
     private synchronized void fail(OctetException e) {
         String reason = e.what() + " (" + e.where() + ")";
-        // of several the first in the alphabet: which thread came first is chance
+        // of several the first in alphabetical order, because the order of threads is arbitrary
         if (failure == null || reason.compareTo(failure) < 0) {
             failure = reason;
         }
@@ -233,7 +233,7 @@ final class PairWork {
         return Double.isNaN(inputScale) ? "none" : Double.toString(inputScale);
     }
 
-    /** Changed scales of two sides that share them in the same way; null otherwise. */
+    /** The changes of the scales; null unless both sides have the same granularity. */
     private static @Nullable ScaleChanges scaleChanges(@Nullable ScaleList a, @Nullable ScaleList b)
             throws IOException {
         if (a == null || b == null || !a.granularity().equals(b.granularity()) || a.count() != b.count()) {

@@ -15,21 +15,21 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Finds which weights of two models belong together: by name; by name without the prefixes that wrappers add; by the end of the name, where
- * one model's names begin further out; the output layer with the embedding it is tied to; and matrices by shape and a sample of their
- * elements. A weight that lies transposed is recognised by shape and sample.
+ * Pairs the weights of two models: by name; by name without the prefixes of wrappers; by the end of the name, where one model's names have
+ * more outer parts; the output layer with the embedding it is tied to; and matrices by shape and a sample of their elements. Shape and
+ * sample also reveal a transposed weight.
  */
 final class Pairing {
-    /** From this cosine of samples on two matrices of one name lie the same way. */
+    /** From this cosine of samples on, two matrices of one name have the same orientation. */
     private static final double ALIKE = 0.9;
 
-    /** A transposed sample must be at least this near; unrelated ones of 256 elements are within 0.3 of zero. */
+    /** Least cosine of a transposed sample; the cosine of unrelated samples of 256 elements is within 0.3 of zero. */
     private static final double TRANSPOSED_ALIKE = 0.5;
 
-    /** Matrices with fewer elements are not recognised by content. */
+    /** Smaller matrices are not paired by content. */
     private static final long LEAST_CONTENT = 256;
 
-    /** More nameless matrices than this on a side are left alone: all are compared with all. */
+    /** With more unpaired matrices than this on a side, none is paired by content, because all are compared with all. */
     private static final int MOST_NAMELESS = 2048;
 
     private static final Set<String> WRAPPERS = Set.of("model", "module", "_orig_mod");
@@ -44,14 +44,14 @@ final class Pairing {
     private final List<Pair> pairs = new ArrayList<>();
     private final List<ModelDiff.Uncomparable> uncomparable = new ArrayList<>();
 
-    /** Two weights of one shape, the second brought to the first's. */
+    /** Two weights, the second transposed or reshaped to the shape of the first. */
     record Pair(Weight a, Weight b, Match match, boolean transposed) {}
 
     /**
-     * What was found.
+     * The result.
      *
      * @param pairs in the order of the first model
-     * @param uncomparable weights of one name whose shapes do not fit
+     * @param uncomparable weights of the same name with incompatible shapes
      */
     record Result(
             List<Pair> pairs,
@@ -82,7 +82,7 @@ final class Pairing {
         return new Result(pairing.pairs, pairing.uncomparable, pairing.restA.keySet(), pairing.restB.keySet());
     }
 
-    /** Names under which a weight can be found. */
+    /** Gives the names under which a weight can be found. */
     private interface Keys {
         List<String> of(Weight weight);
     }
@@ -122,7 +122,7 @@ final class Pairing {
         }
     }
 
-    /** Where the names of one model begin further out: {@code m.bert.encoder.weight} and {@code encoder.weight}. */
+    /** Pairs names of which one has more outer parts: {@code m.bert.encoder.weight} and {@code encoder.weight}. */
     private void byEnding() throws IOException {
         Map<String, Optional<Weight>> endingsA = endings(restA.values());
         Map<String, Optional<Weight>> endingsB = endings(restB.values());
@@ -131,7 +131,7 @@ final class Pairing {
             unwrapped(b).forEach(key -> note(wholeB, key, b));
         }
         for (Weight a : List.copyOf(restA.values())) {
-            // one of the two whole names must be the end of the other's, and of no second one's
+            // one full name must be the end of the other, and of no second name
             List<Weight> found = new ArrayList<>();
             unwrapped(a).forEach(key -> only(endingsB, key).ifPresent(found::add));
             eachEnding(
@@ -153,7 +153,7 @@ final class Pairing {
         return endings;
     }
 
-    /** A key of two weights tells neither. */
+    /** Records a key; a key of two weights identifies neither. */
     private static void note(Map<String, Optional<Weight>> byKey, String key, Weight weight) {
         byKey.merge(key, Optional.of(weight), (x, y) -> x.equals(y) ? x : Optional.empty());
     }
@@ -166,7 +166,7 @@ final class Pairing {
         void take(String key);
     }
 
-    /** All endings of a weight's names with a dot in them, so that {@code weight} alone is none. */
+    /** All endings of a weight's names that contain a dot, so not {@code weight} alone. */
     private static void eachEnding(Weight weight, KeyTaker taker) {
         for (String name : unwrapped(weight)) {
             String rest = name;
@@ -198,7 +198,7 @@ final class Pairing {
         pairs.add(new Pair(a, b, Match.TIED, false));
     }
 
-    /** The embedding that an output layer without counterpart is tied to, or the other way round. */
+    /** The embedding that an unpaired output layer is tied to, or the output layer of an unpaired embedding. */
     private static Optional<Weight> partner(Weight weight, Map<String, Weight> others) {
         Set<String> wanted = isOf(weight, HEADS) ? EMBEDDINGS : isOf(weight, EMBEDDINGS) ? HEADS : Set.of();
         return others.values().stream()
@@ -252,7 +252,7 @@ final class Pairing {
                 && a.shape().dim(1) == b.shape().dim(0);
     }
 
-    /** Matrices whose names say nothing to each other. */
+    /** Pairs matrices whose names do not correspond. */
     private void byContent() throws IOException {
         List<Weight> candidates =
                 restB.values().stream().filter(Pairing::isMatrix).toList();
@@ -283,7 +283,7 @@ final class Pairing {
         }
     }
 
-    /** Matrices left over that another weight of the same model is a copy of: exporters write tied weights twice. */
+    /** Pairs leftover matrices that are copies of another weight of the same model: exporters write tied weights twice. */
     private void copies() throws IOException {
         if (restA.size() > MOST_NAMELESS || restB.size() > MOST_NAMELESS) {
             return;
@@ -303,7 +303,7 @@ final class Pairing {
         }
     }
 
-    /** A matrix of the second model as it may lie in the first. */
+    /** A matrix of the second model in a possible orientation. */
     private static final class Candidate {
         final Weight weight;
         final boolean transposed;
@@ -330,7 +330,7 @@ final class Pairing {
         }
     }
 
-    /** A weight whose scales make no sense is like no other; comparing it says why. */
+    /** The sample of a weight; an empty sample, which matches nothing, if its scales are invalid. The comparison reports the reason. */
     private static float[] sampleOrNothing(Weight weight, boolean transposed) throws IOException {
         try {
             return ContentSample.of(weight, transposed);

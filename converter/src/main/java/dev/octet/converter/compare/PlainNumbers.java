@@ -7,11 +7,11 @@ import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Elements that mean a number by themselves, as F32. 64-bit elements and 32-bit integers are rounded to the nearest. */
+/** Converts elements that mean a number without a scale to F32. 64-bit elements and 32-bit integers are rounded to nearest. */
 final class PlainNumbers {
     private PlainNumbers() {}
 
-    /** Whether elements of {@code type} mean a number without a scale: floats of 16 bits or more, E8M0, whole bytes of integers. */
+    /** Whether elements of {@code type} mean a number without a scale: floats of 16 bits or more, E8M0, integers of whole bytes. */
     static boolean readable(DType type) {
         return switch (type) {
             case BOOL, U8, I8, U16, I16, U32, I32, U64, I64, F16, BF16, F32, F64, F8_E8M0 -> true;

@@ -3,17 +3,17 @@ package dev.octet.converter.compare;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the errors of a pair say about how often its values were rounded. {@code beyondHalf} and {@code moved} are shares of the finite pairs.
+ * How often the values of a pair were rounded, judged by their errors. {@code beyondHalf} and {@code moved} are shares of the finite pairs.
  *
- * @param verdict what was found
- * @param side which side was rounded more than once: {@code a}, {@code b} or {@code either}; null for {@link Verdict#NONE}
- * @param beyondHalf share of elements whose error is more than half a unit of that side's grid, slack and saturated ones apart
- * @param moved share of elements whose error is more than a sixteenth of such a unit
- * @param maxUlp the largest error in such units, saturated elements left out
- * @param through the grid in between, where one was found
- * @param explained share of a sample that rounding through that grid gives exactly; NaN where none was looked for
- * @param direct share of the sample that rounding once gives exactly; NaN where none was looked for
- * @param evidence one sentence for people; empty for {@link Verdict#NONE}
+ * @param verdict the finding
+ * @param side the side that was rounded more than once: {@code a}, {@code b} or {@code either}; null for {@link Verdict#NONE}
+ * @param beyondHalf share of elements whose error exceeds half a unit of that side's grid plus slack, without saturated elements
+ * @param moved share of elements whose error exceeds a sixteenth of such a unit
+ * @param maxUlp the largest error in such units, without saturated elements
+ * @param through the intermediate grid, if one was found
+ * @param explained share of a sample that rounding through that grid reproduces exactly; NaN without a search
+ * @param direct share of the sample that rounding once reproduces exactly; NaN without a search
+ * @param evidence one sentence for the user; empty for {@link Verdict#NONE}
  */
 public record RoundingSignature(
         Verdict verdict,
@@ -26,26 +26,25 @@ public record RoundingSignature(
         double direct,
         String evidence) {
     /**
-     * What the errors show. An honest single rounding to a grid never ends more than half a unit from where it started, whatever the values;
-     * its errors are at most {@link NumberGrid#slack} beyond.
+     * The finding. A single correct rounding to a grid never moves a value by more than half a unit plus {@link NumberGrid#slack}.
      */
     public enum Verdict {
         /** Nothing beyond a single rounding. */
         NONE,
         /**
-         * The values of one side are the other side's, rounded once more: that other side already lies on a grid of few values (it is
-         * quantised, or {@link FewMagnitudes} finds it so), at least 1 % of the elements moved, and at most 0.1 % of them by more than
-         * half a unit and a sixteenth. Two independent roundings of one original differ by more than that in many elements.
+         * One side holds the values of the other, rounded once more: the other side already lies on a grid of few values (it is quantised,
+         * or {@link FewMagnitudes} finds that it was), at least 1 % of the elements moved, and at most 0.1 % of them by more than half a
+         * unit plus a sixteenth. Two independent roundings of one original differ by more than that in many elements.
          */
         ROUNDED_AGAIN,
         /**
-         * One side is in a wide float format, more than 0.1 % of the elements are more than half a unit away on the other, and rounding
-         * through a known grid in between (see {@link Intermediates}) gives at least 99.9 % of a sample exactly.
+         * One side has a wide float format, more than 0.1 % of the elements of the other are more than half a unit away, and rounding
+         * through a known intermediate grid (see {@link Intermediates}) reproduces at least 99.9 % of a sample exactly.
          */
         THROUGH_ANOTHER_GRID,
         /**
-         * As {@link #THROUGH_ANOTHER_GRID}, but no known grid explains it: one that is not in the list, compensated (GPTQ) or stochastic
-         * rounding, or weights that were changed otherwise.
+         * As {@link #THROUGH_ANOTHER_GRID}, but no known grid explains the errors: the cause is an unlisted grid, compensated (GPTQ) or
+         * stochastic rounding, or another change of the weights.
          */
         UNEXPLAINED
     }
@@ -53,7 +52,7 @@ public record RoundingSignature(
     static final RoundingSignature NONE =
             new RoundingSignature(Verdict.NONE, null, 0, 0, 0, null, Double.NaN, Double.NaN, "");
 
-    /** Whether a second rounding is shown. */
+    /** Whether the errors show a second rounding. */
     public boolean isDouble() {
         return verdict == Verdict.ROUNDED_AGAIN || verdict == Verdict.THROUGH_ANOTHER_GRID;
     }

@@ -6,13 +6,13 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * The upper left corner of a weight's first matrix: up to 128 rows of 1024 columns, with the largest magnitudes of the whole rows.
+ * The upper left corner of a weight's first matrix, up to 128 rows of 1024 columns, with the largest magnitudes of the full rows.
  */
 final class Sample {
     private static final int ROWS = 128;
     private static final int COLS = 1024;
 
-    /** Longest row of which all is read to find its largest magnitude. */
+    /** Longest row that is read in full to find its largest magnitude. */
     private static final long LONGEST_ROW = 1 << 17;
 
     private final int rows;
@@ -40,7 +40,7 @@ final class Sample {
         if (empty) {
             return sample;
         }
-        // a side that can be cut anywhere need not give more than is looked at
+        // a side without alignment reads only the sampled elements
         long width = elements.rowAlignment() == 0 && allCols > LONGEST_ROW ? cols : allCols;
         try (Arena arena = Arena.ofConfined()) {
             int step = elements.rowAlignment() == 0 || elements.rowAlignment() == 1 ? 1 : rows;
@@ -94,12 +94,12 @@ final class Sample {
         return multipliers.length == 0 ? 1 : multipliers[i];
     }
 
-    /** All elements, row-major; not to be written to. */
+    /** All elements, row-major; read-only. */
     float[] values() {
         return values;
     }
 
-    /** For each element the largest magnitude of its whole row. */
+    /** For each element the largest magnitude of its full row. */
     float[] rowAmax() {
         float[] amax = new float[values.length];
         for (int i = 0; i < amax.length; i++) {
@@ -108,7 +108,7 @@ final class Sample {
         return amax;
     }
 
-    /** For each element the largest magnitude of its box, boxes lying from the origin; those at the border of the sample are cut. */
+    /** For each element the largest magnitude of its box; boxes start at the origin, and the sample's border cuts them. */
     float[] boxAmax(int boxRows, int boxCols) {
         int across = Math.ceilDiv(Math.max(1, cols), boxCols);
         float[] boxes = new float[across * Math.ceilDiv(Math.max(1, rows), boxRows)];

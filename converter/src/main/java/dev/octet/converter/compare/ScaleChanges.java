@@ -1,12 +1,11 @@
 package dev.octet.converter.compare;
 
 /**
- * How the scales of two weights differ that share them among the same elements. Scales are compared as multipliers, second level multiplied
- * in.
+ * How the scales of two weights with the same granularity differ. Scales are compared as multipliers, including the second level.
  *
  * @param count scales on each side
- * @param changed scales that are not the same number
- * @param largestRatio the largest ratio between two scales of one block, the larger by the smaller; 1 when none changed, infinite when one is
+ * @param changed scales that differ
+ * @param largestRatio the largest ratio of the two scales of a block, larger over smaller; 1 when none changed, infinite when a scale is
  *     not positive
  */
 public record ScaleChanges(long count, long changed, double largestRatio) {}

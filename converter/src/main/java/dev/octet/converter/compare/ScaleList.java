@@ -4,9 +4,9 @@ import dev.octet.quant.block.Granularity;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 
-/** The scales of one weight as multipliers, a second level multiplied in, in the order of the blocks. For use by several threads. */
+/** The scales of one weight as multipliers, including the second level, in the order of the blocks. Thread-safe. */
 interface ScaleList {
-    /** Which elements share one. */
+    /** The elements that share a scale. */
     Granularity granularity();
 
     /** Number of scales. */

@@ -7,18 +7,18 @@ import java.util.Locale;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** Finds the {@link RoundingSignature} of a pair from its sums and, where they are suspicious, a sample. */
+/** Finds the {@link RoundingSignature} of a pair from its sums and, if they are suspicious, from a sample. */
 final class SignatureSearch {
-    /** Largest share of elements that may break a rule by chance: values that no rule foresees, as clipped ones. */
+    /** Largest share of elements that may break a rule: values that the rules do not cover, for example clipped ones. */
     private static final double EXCEPTIONS = 0.001;
 
-    /** Least share of elements that must have moved for the one grid not to be a part of the other. */
+    /** Least share of elements that must have moved; otherwise one grid may be a subset of the other. */
     private static final double LEAST_MOVED = 0.01;
 
-    /** Share of a sample that a way through another grid must explain. */
+    /** Share of a sample that an intermediate grid must explain. */
     private static final double EXPLAINED = 0.999;
 
-    /** Fewer pairs than this say nothing. */
+    /** Fewer pairs than this prove nothing. */
     private static final long LEAST_ELEMENTS = 256;
 
     private final Weight a;
@@ -35,7 +35,7 @@ final class SignatureSearch {
         this.notes = notes;
     }
 
-    /** What the errors of {@code sums} show; {@code notes} take what else is seen. */
+    /** The finding on the errors of {@code sums}; adds other observations to {@code notes}. */
     static RoundingSignature search(Weight a, Weight b, PairSums sums, List<String> notes) throws IOException {
         if (sums.differing == 0 || sums.count < LEAST_ELEMENTS) {
             return RoundingSignature.NONE;
@@ -85,7 +85,7 @@ final class SignatureSearch {
                 other,
                 100 * share(toward.moved));
         if (side.equals("either")) {
-            evidence += "; as well the other way round";
+            evidence += "; the reverse holds too";
         }
         return new RoundingSignature(
                 Verdict.ROUNDED_AGAIN,
@@ -120,7 +120,7 @@ final class SignatureSearch {
                         100 * best.share(),
                         100 * direct.share())
                 : beyond
-                        + "; no grid in between is known that explains it (compensated or stochastic rounding looks so"
+                        + "; no known intermediate grid explains it (compensated or stochastic rounding looks like this"
                         + " too)";
         return new RoundingSignature(
                 found ? Verdict.THROUGH_ANOTHER_GRID : Verdict.UNEXPLAINED,

@@ -4,11 +4,11 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
 
-/** How weights are stored, in words, and what their shapes are as matrices. */
+/** Describes how weights are stored, and gives their shapes as matrices. */
 final class StoredForm {
     private StoredForm() {}
 
-    /** As {@code E4M3FN per 128 x 128, scale F32}. */
+    /** For example {@code E4M3FN per 128 x 128, scale F32}. */
     static String text(QuantType codes, Granularity granularity, DType scaleNumber, boolean twoLevels) {
         return codes + " " + text(granularity) + ", scale " + scaleNumber + (twoLevels ? " x F32" : "");
     }

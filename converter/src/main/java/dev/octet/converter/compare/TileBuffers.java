@@ -10,7 +10,7 @@ final class TileBuffers implements AutoCloseable {
     /** Values of A, values of B, multipliers of A, multipliers of B. */
     private static final int PARTS = 4;
 
-    /** One for each part: memory is given back only with its arena, and a part may grow while the others are in use. */
+    /** One arena for each part: an arena frees its memory only as a whole, and a part may grow while the others are in use. */
     private final Arena[] arenas = new Arena[PARTS];
 
     private final MemorySegment[] parts = new MemorySegment[PARTS];
@@ -20,7 +20,7 @@ final class TileBuffers implements AutoCloseable {
         Arrays.fill(parts, MemorySegment.NULL);
     }
 
-    /** Part {@code i} with {@code bytes} bytes; what it holds is chance. What was handed out as this part before is gone. */
+    /** Part {@code i} with {@code bytes} bytes of undefined contents. Invalidates the previous segment of this part. */
     MemorySegment part(int i, long bytes) {
         if (parts[i].byteSize() < bytes) {
             arenas[i].close();
@@ -41,13 +41,13 @@ final class TileBuffers implements AutoCloseable {
     static final class Pool implements AutoCloseable {
         private final ConcurrentLinkedQueue<TileBuffers> free = new ConcurrentLinkedQueue<>();
 
-        /** Buffers that nobody else uses. */
+        /** Buffers for exclusive use. */
         TileBuffers take() {
             TileBuffers buffers = free.poll();
             return buffers == null ? new TileBuffers() : buffers;
         }
 
-        /** Hands them on. */
+        /** Makes the buffers available again. */
         void giveBack(TileBuffers buffers) {
             free.add(buffers);
         }

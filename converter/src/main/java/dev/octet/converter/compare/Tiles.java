@@ -1,14 +1,14 @@
 package dev.octet.converter.compare;
 
 /**
- * How a pair of weights is cut into tiles: ranges of elements that both sides can read. The cut depends on shapes and layouts only, so
- * sums over tiles in their order are the same however many threads there are.
+ * Cuts a pair of weights into tiles: ranges of elements that both sides can read. The cut depends only on shapes and layouts, so sums over
+ * tiles in order do not depend on the number of threads.
  */
 final class Tiles {
     /** Elements of a tile, unless a row or a block is longer. */
     static final long TILE_ELEMENTS = 1 << 20;
 
-    /** Elements of a tile of a transposed weight: each reads the whole other matrix, so there should be few. */
+    /** Elements of a tile of a transposed weight: each tile reads the whole other matrix, so there should be few tiles. */
     private static final long TRANSPOSED_TILE_ELEMENTS = 1 << 21;
 
     private final long count;
@@ -35,7 +35,7 @@ final class Tiles {
         if (alignment == 0 || count == 0) {
             return new Tiles(count, tileElements, Math.max(1, count));
         }
-        // the side that must be read by rows says how long they are; where both must, they agree
+        // the side with row alignment determines the row length; if both have it, they agree
         Elements byRows = a.rowAlignment() == 0 ? b : a;
         long cols = byRows.cols();
         long rows = byRows.rowsOfMatrix();
@@ -66,13 +66,13 @@ final class Tiles {
         return Math.multiplyExact(a / x, b);
     }
 
-    /** Rows to read at a time so that about {@code elements} are: a multiple of the alignment, at least it. */
+    /** Rows of a chunk of about {@code elements} elements: a multiple of the alignment, at least the alignment. */
     static long rowsPerChunk(Elements side, long elements) {
         long alignment = Math.max(1, side.rowAlignment());
         return Math.max(1, elements / Math.max(1, side.cols()) / alignment) * alignment;
     }
 
-    /** Number of tiles; a weight without elements has one that is empty. */
+    /** Number of tiles; a weight without elements has one empty tile. */
     int size() {
         return count == 0 ? 1 : Math.toIntExact(Math.ceilDiv(count, matrix) * perMatrix);
     }

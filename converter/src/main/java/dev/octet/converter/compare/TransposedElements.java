@@ -6,10 +6,10 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * The elements of a matrix with its axes exchanged. Reading some of its rows reads the whole matrix and keeps some columns, so ranges
- * should be large.
+ * The elements of a transposed matrix. Reading some of its rows reads the whole base matrix and keeps some columns, so ranges should be
+ * large.
  *
- * @param base the matrix as it lies
+ * @param base the matrix as stored
  */
 record TransposedElements(Elements base) implements Elements {
     private static final long CHUNK_ELEMENTS = 1 << 19;

@@ -8,13 +8,13 @@ import org.jspecify.annotations.Nullable;
  * One weight of a model, ready to be compared.
  *
  * @param name its own name, not that of its codes
- * @param names other names it may go by, best first: where an exporter made up the name, the module that uses it
- * @param shape its own shape
+ * @param names alternative names, best first: for a name made up by an exporter, the module that uses the weight
+ * @param shape its shape, not that of its codes
  * @param scheme how it is stored, in words: {@code BF16}, {@code E4M3FN per channel, scale BF16}
- * @param grid which numbers it can hold
+ * @param grid the numbers it can hold
  * @param elements its values
- * @param scales its scales, null when it has none
- * @param inputScale the static scale of the activation it is multiplied with; NaN when there is none
+ * @param scales its scales, null without scales
+ * @param inputScale the static scale of the activation it is multiplied with; NaN without one
  */
 record Weight(
         String name,
@@ -29,7 +29,7 @@ record Weight(
         names = List.copyOf(names);
     }
 
-    /** The same weight, transposed; of two axes. */
+    /** The same weight, transposed; it must have two axes. */
     Weight transposed() {
         return new Weight(
                 name,

@@ -4,18 +4,18 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 
-/** The weights of one model. Closing ends all reading. */
+/** The weights of one model; unreadable after closing. */
 interface WeightSource extends AutoCloseable {
-    /** What the file is, in a word or two: {@code safetensors, fp8}. */
+    /** The format of the file in a few words: {@code safetensors, fp8}. */
     String format();
 
     /** Weights that can be compared, by name, in the order of the model. */
     Map<String, Weight> weights();
 
-    /** Weights that cannot be compared, and why. */
+    /** Weights that cannot be compared, with the reason. */
     Map<String, String> problems();
 
-    /** Whether a weight without counterpart is worth telling. */
+    /** Whether to report a weight that has no counterpart. */
     default boolean listed(Weight weight) {
         return true;
     }
