@@ -19,7 +19,7 @@ import org.apache.commons.cli.Option;
 
 /** Options of the verbs that work on checkpoints of tensors, spelled once. */
 final class CheckpointFlags {
-    static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.CHECKPOINT, Recipe::name);
+    static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.CHECKPOINT);
     static final Map<String, Layout> LAYOUTS = Flags.byName(Layouts.ALL, Layout::name);
     static final Map<String, DType> FLOAT_TYPES = types();
 

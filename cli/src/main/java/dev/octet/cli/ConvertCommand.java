@@ -9,6 +9,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -38,7 +39,7 @@ final class ConvertCommand implements Command {
             "recipe",
             "NAME",
             "round weights once more that the target cannot hold as they are: "
-                    + String.join(", ", CheckpointFlags.RECIPES.keySet()) + " (default: refuse them)");
+                    + Recipes.names(Recipes.CHECKPOINT) + " (default: refuse them)");
 
     @Override
     public String name() {

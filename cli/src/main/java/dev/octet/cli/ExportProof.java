@@ -19,7 +19,7 @@ import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -139,11 +139,8 @@ public final class ExportProof {
 
     /** Whether readers of a checkpoint find activation scales for each token. */
     private static boolean isDynamic(@Nullable Recipe recipe) {
-        Operand input = recipe == null ? null : recipe.fprop().input();
-        return input != null
-                && input.scaling() == Operand.Scaling.DYNAMIC
-                && (input.granularity() instanceof Granularity.PerToken
-                        || input.granularity() instanceof Granularity.PerTensor);
+        OperandSpec input = recipe == null ? null : recipe.input();
+        return input != null && (input.granularity() instanceof Granularity.PerToken || input.perTensor());
     }
 
     private static List<Finding> uncovered(Path checkpoint) throws IOException {

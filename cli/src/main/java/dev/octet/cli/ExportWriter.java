@@ -74,7 +74,7 @@ final class ExportWriter {
     }
 
     private List<String> weightOnlyNote(Recipe recipe) {
-        if (recipe.fprop().input() != null || options.recipe().isPresent()) {
+        if (recipe.input() != null || options.recipe().isPresent()) {
             return List.of();
         }
         PrecisionPolicy policy = run.policy();

@@ -40,15 +40,15 @@ import org.jspecify.annotations.Nullable;
 final class QuantizeCommand implements Command {
     private static final int KEPT_SHOWN = 20;
 
-    private static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.GRAPH, Recipe::name);
+    private static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.GRAPH);
     private static final Map<String, OnnxTarget> TARGETS =
             Flags.byName(Arrays.asList(OnnxTarget.values()), OnnxTarget::label);
 
     private static final Option RECIPE = Flags.value(
             "recipe",
             "NAME",
-            "ONNX: " + String.join(", ", RECIPES.keySet()) + " (default: " + Recipes.FP8.name() + "); checkpoints: "
-                    + String.join(", ", CheckpointFlags.RECIPES.keySet()) + " (default: "
+            "ONNX: " + Recipes.names(Recipes.GRAPH) + " (default: " + Recipes.GRAPH_FP8.name() + "); checkpoints: "
+                    + Recipes.names(Recipes.CHECKPOINT) + " (default: "
                     + Recipes.FP8_DYNAMIC.name() + ")");
     private static final PathOption STATISTICS =
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
@@ -139,7 +139,7 @@ final class QuantizeCommand implements Command {
                 QuantizeCheckpoint.OPTIONS, "is for checkpoint layouts", "leave it out: an ONNX model is written");
         Path output = arguments.outputFile();
         Optional<Path> report = arguments.outputFile(REPORT);
-        Recipe recipe = arguments.choice(RECIPE, RECIPES, Recipes.FP8);
+        Recipe recipe = arguments.choice(RECIPE, RECIPES, Recipes.GRAPH_FP8);
         ConversionOptions options = ConversionOptions.defaults()
                 .withTarget(arguments.choice(TARGET, TARGETS, OnnxTarget.ONNXRUNTIME))
                 .withCalibrator(

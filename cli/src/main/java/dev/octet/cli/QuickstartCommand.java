@@ -211,7 +211,7 @@ final class QuickstartCommand implements Command {
                 Converter converter = Converter.of(file.model());
                 Dataset texts = TextDataset.open(
                         glosses, files.tokenizer(), InputSpec.of(converter.source()), TextOptions.DEFAULT)) {
-            Plan plan = converter.plan(Recipes.FP8, List.of());
+            Plan plan = converter.plan(Recipes.GRAPH_FP8, List.of());
             clock.step("import and plan");
             Statistics statistics = converter.calibrate(
                     plan,

@@ -108,7 +108,7 @@ record RunScales(List<LayerScales> layers) {
 
     /** What comes nearest to how the run computed, of the recipes of graphs. */
     Recipe nearest() {
-        return !hasInputs() ? Recipes.FP8_WEIGHT_ONLY : hasOnePerWeight() ? Recipes.FP8_PER_TENSOR : Recipes.FP8;
+        return !hasInputs() ? Recipes.FP8_WEIGHT_ONLY : hasOnePerWeight() ? Recipes.FP8_PER_TENSOR : Recipes.GRAPH_FP8;
     }
 
     /** What comes nearest to how the run computed, of the recipes of checkpoints. */

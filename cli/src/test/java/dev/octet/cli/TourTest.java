@@ -63,7 +63,7 @@ class TourTest {
         try (ModelFile file = ModelFile.open(in);
                 Converter converter = Converter.of(file.model());
                 Dataset data = NpzDataset.open(samples, InputSpec.of(converter.source()))) {
-            Plan plan = converter.plan(Recipes.FP8, List.of());
+            Plan plan = converter.plan(Recipes.FP8_PER_CHANNEL, List.of());
             Statistics statistics = converter.calibrate(plan, data, Sha256.of(in), CalibrationOptions.defaults());
             converter.convert(plan, statistics, ConversionOptions.defaults()).save(out);
         }
@@ -95,7 +95,7 @@ class TourTest {
                 Converter converter = Converter.of(file.model());
                 Dataset data = NpzDataset.open(samples, InputSpec.of(converter.source()))) {
             Conversion conversion = converter.quantize(
-                    Recipes.FP8,
+                    Recipes.FP8_PER_CHANNEL,
                     List.of(),
                     data,
                     Sha256.of(TinyBert.MODEL),

@@ -4,7 +4,8 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.number.Overflow;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.ScaleGrid;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
@@ -23,7 +24,7 @@ final class MseSearch {
     private final ElementCast cast;
     private final Tensor source;
     private final ScaleGrid grid;
-    private final CastSpec spec;
+    private final OperandSpec spec;
     private final MseRule rule;
     private final int threads;
     private final RunEncoder encoder;
@@ -39,14 +40,14 @@ final class MseSearch {
         }
     }
 
-    MseSearch(ElementCast cast, Tensor source, ScaleGrid grid, CastSpec spec, MseRule rule, int threads) {
+    MseSearch(ElementCast cast, Tensor source, ScaleGrid grid, OperandSpec spec, MseRule rule, int threads) {
         this.cast = cast;
         this.source = source;
         this.grid = grid;
         this.spec = spec;
         this.rule = rule;
         this.threads = threads;
-        this.encoder = new RunEncoder(cast, source, grid, spec.format(), spec.overflow());
+        this.encoder = new RunEncoder(cast, source, grid, spec.format(), Overflow.SATURATE);
     }
 
     /**

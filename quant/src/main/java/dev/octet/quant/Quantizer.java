@@ -8,7 +8,7 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleGrid;
@@ -20,7 +20,7 @@ import java.lang.foreign.MemorySegment;
 /**
  * Turns float tensors into codes with scales and back.
  *
- * <p>Same tensor, same {@link CastSpec}: same bytes, whatever twin of {@link ElementCast} runs and on however many threads. Channels may lie
+ * <p>Same tensor, same {@link OperandSpec}: same bytes, whatever twin of {@link ElementCast} runs and on however many threads. Channels may lie
  * on any axis; nothing is transposed or copied on the way. Instances have no state and may be shared by threads.
  *
  * <p>Tensors must be F32, BF16 or F16, else {@link IllegalArgumentException}. Where a segment is confined to one thread, the calling
@@ -68,7 +68,7 @@ public final class Quantizer {
      * @return the tensor, named as the source and its scales {@code <name>_scale}; or a refusal when a value is NaN or infinite
      * @throws IllegalArgumentException when the source is of another type or lacks an axis that the granularity names
      */
-    public Quantization quantize(Tensor source, CastSpec spec, Arena arena) {
+    public Quantization quantize(Tensor source, OperandSpec spec, Arena arena) {
         ScaleGrid grid = ScaleGrid.of(source.shape(), spec.granularity());
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment amax = scratch.allocate(grid.scaleCount() * Float.BYTES, 64);
@@ -83,7 +83,7 @@ public final class Quantizer {
                 storeScales(amax, spec, scales);
             }
             Tensor codes = allocateCodes(source, spec.format(), arena);
-            encodeAll(source, grid, scales, spec.format(), spec.overflow(), codes.bytes());
+            encodeAll(source, grid, scales, spec.format(), Overflow.SATURATE, codes.bytes());
             Tensor scale = narrowScales(source, scales, spec, arena);
             return new Quantization.Done(
                     new QuantizedTensor(codes.spec(), codes.bytes(), scale, spec.granularity(), spec.format()));
@@ -177,7 +177,7 @@ public final class Quantizer {
         throw new IllegalStateException(source.spec() + " changed while it was quantised");
     }
 
-    private static void storeScales(MemorySegment amax, CastSpec spec, MemorySegment scales) {
+    private static void storeScales(MemorySegment amax, OperandSpec spec, MemorySegment scales) {
         for (long at = 0; at < amax.byteSize(); at += Float.BYTES) {
             scales.set(Tensor.F32_LE, at, spec.storedScale(amax.get(Tensor.F32_LE, at)));
         }
@@ -187,7 +187,7 @@ public final class Quantizer {
         return Tensor.allocate(arena, new TensorSpec(source.name(), format.dtype(), source.shape()));
     }
 
-    private static Tensor narrowScales(Tensor source, MemorySegment scales, CastSpec spec, Arena arena) {
+    private static Tensor narrowScales(Tensor source, MemorySegment scales, OperandSpec spec, Arena arena) {
         TensorSpec scaleSpec = new TensorSpec(
                 source.name() + "_scale", spec.scaleType(), spec.granularity().scaleShape(source.shape()));
         Tensor scale = Tensor.allocate(arena, scaleSpec);

@@ -15,7 +15,7 @@ import dev.octet.quant.cast.ElementCastScalar;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.Granularity;
 import dev.octet.quant.scale.QuantizedTensor;
 import java.lang.foreign.Arena;
@@ -232,7 +232,7 @@ class TileCastTest {
                     try (Arena arena = Arena.ofConfined()) {
                         Tensor source = matrix(Shape.of(264, cols), type, arena);
                         QuantizedTensor whole = Quantizer.sequential()
-                                .quantize(source, new CastSpec(format, granularity), arena)
+                                .quantize(source, OperandSpec.fromValues(format, granularity), arena)
                                 .orElseThrow();
                         for (long height : new long[] {12, 128, 256, 264}) {
                             assertTiles(source, whole, height, arena);
@@ -270,7 +270,7 @@ class TileCastTest {
             MemorySegment scales = arena.allocate(tile.scaleCount() * Float.BYTES);
             TileCast cast = new TileCast();
             cast.amax(source.dtype(), in, tile, scales);
-            CastSpec spec = new CastSpec(whole.format(), granularity);
+            OperandSpec spec = OperandSpec.fromValues(whole.format(), granularity);
             for (long s = 0; s < tile.scaleCount(); s++) {
                 scales.setAtIndex(Tensor.F32_LE, s, spec.storedScale(scales.getAtIndex(Tensor.F32_LE, s)));
             }

@@ -8,7 +8,7 @@ import dev.octet.formats.ModelFile;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.recipe.Fp8Format;
+import dev.octet.quant.recipe.FormatPair;
 import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.quant.recipe.TrainingRecipe.BackwardOverride;
 import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
@@ -46,20 +46,20 @@ class Fp8LinearGoldenTest {
     private record Case(String file, TrainingRecipe recipe, boolean bf16, int steps, boolean cached) {}
 
     private static final List<Case> CASES = List.of(
-            new Case("delayed-hybrid", delayed(0, Fp8Format.HYBRID, 4, Algorithm.MAX), false, 5, false),
-            new Case("delayed-e4m3-recent", delayed(1, Fp8Format.E4M3, 3, Algorithm.MOST_RECENT), true, 4, false),
-            new Case("delayed-cached", delayed(0, Fp8Format.HYBRID, 1024, Algorithm.MAX), false, 4, true),
+            new Case("delayed-hybrid", delayed(0, FormatPair.HYBRID, 4, Algorithm.MAX), false, 5, false),
+            new Case("delayed-e4m3-recent", delayed(1, FormatPair.E4M3, 3, Algorithm.MOST_RECENT), true, 4, false),
+            new Case("delayed-cached", delayed(0, FormatPair.HYBRID, 1024, Algorithm.MAX), false, 4, true),
             new Case("current", CurrentScaling.DEFAULT, false, 1, false),
             new Case(
                     "current-pow2-e4m3",
-                    new CurrentScaling(true, Fp8Format.E4M3, 0, BackwardOverride.NONE),
+                    new CurrentScaling(true, FormatPair.E4M3, 0, BackwardOverride.NONE),
                     true,
                     1,
                     false),
             new Case("block", BlockScaling.DEFAULT, false, 1, false),
             new Case(
                     "block-f32",
-                    new BlockScaling(true, Fp8Format.E4M3, 0, 1, 2, 1, BackwardOverride.NONE),
+                    new BlockScaling(true, FormatPair.E4M3, 0, 1, 2, 1, BackwardOverride.NONE),
                     true,
                     1,
                     false),
@@ -68,7 +68,7 @@ class Fp8LinearGoldenTest {
             new Case("rowwise", new Rowwise(), false, 1, false),
             new Case("rowwise_with_gw_hp", new RowwiseWithGwHp(), true, 1, false));
 
-    private static DelayedScaling delayed(int margin, Fp8Format format, int length, Algorithm algorithm) {
+    private static DelayedScaling delayed(int margin, FormatPair format, int length, Algorithm algorithm) {
         return new DelayedScaling(margin, format, length, algorithm, true, true, false);
     }
 

@@ -1,7 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.Shape;
-import dev.octet.quant.recipe.OperandForm.Span;
+import dev.octet.quant.scale.Granularity;
 
 /**
  * Which elements of a matrix share a scale, as it lies in memory. Blocks tile it from the first element; those at the far edges may be
@@ -13,20 +13,20 @@ import dev.octet.quant.recipe.OperandForm.Span;
  * @param blockCols columns of a block, at least 1
  */
 public record Blocks(int rows, int cols, int blockRows, int blockCols) {
-    /**
-     * The blocks of an operand.
-     *
-     * @param alongCols whether the product sums over the matrix's columns, so that vectors are rows; otherwise they are columns
-     */
-    public static Blocks of(Span span, int rows, int cols, boolean alongCols) {
-        int allRows = Math.max(1, rows);
-        int allCols = Math.max(1, cols);
-        return switch (span) {
-            case Span.Whole() -> new Blocks(rows, cols, allRows, allCols);
-            case Span.Vector() -> alongCols ? new Blocks(rows, cols, 1, allCols) : new Blocks(rows, cols, allRows, 1);
-            case Span.Run(int size) -> alongCols ? new Blocks(rows, cols, 1, size) : new Blocks(rows, cols, size, 1);
-            case Span.Square(int size) -> new Blocks(rows, cols, size, size);
-        };
+    /** The blocks of a matrix by a granularity that speaks of it as it lies. */
+    public static Blocks of(Granularity granularity, int rows, int cols) {
+        long[] block = granularity.blockShape(Shape.of(rows, cols));
+        return new Blocks(rows, cols, (int) block[0], (int) block[1]);
+    }
+
+    /** One block of all elements. */
+    public static Blocks whole(int rows, int cols) {
+        return of(new Granularity.PerTensor(), rows, cols);
+    }
+
+    /** The same blocks of the transposed matrix. */
+    public Blocks transposed() {
+        return new Blocks(cols, rows, blockCols, blockRows);
     }
 
     /** Blocks above each other. */

@@ -2,7 +2,6 @@ package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.recipe.OperandForm.Span;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaStream;
@@ -214,7 +213,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         /** Delayed scaling: the amax that a later step's scale comes from, when no cast has found it on its way. */
         void record() {
             if (!recorded && history() != 0) {
-                Blocks whole = Blocks.of(new Span.Whole(), op.rows(), op.out(), true);
+                Blocks whole = Blocks.whole(op.rows(), op.out());
                 CodedMatrix any = new CodedMatrix(Float8Format.E5M2, whole);
                 new CudaCodes(dy, any, cuda).amax(history(), false);
             }

@@ -1,6 +1,5 @@
 package dev.octet.trainer.op.fp8;
 
-import dev.octet.quant.recipe.OperandForm.Span;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
@@ -36,7 +35,7 @@ public final class QuantizeFp8DelayedCpu implements CpuKernel<QuantizeFp8Delayed
         int cols = x.shape().rank() == 0 || count == 0
                 ? count
                 : Math.toIntExact(x.shape().dim(x.shape().rank() - 1));
-        return Blocks.of(new Span.Whole(), count == 0 ? 0 : count / cols, cols, true);
+        return Blocks.whole(count == 0 ? 0 : count / cols, cols);
     }
 
     @Override

@@ -1,6 +1,5 @@
 package dev.octet.trainer.op.fp8;
 
-import dev.octet.quant.recipe.OperandForm.Span;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
@@ -40,7 +39,7 @@ public final class QuantizeFp8DelayedCuda implements CudaKernel<QuantizeFp8Delay
     static CudaCodes matrix(QuantizeFp8Delayed op, CudaTensor x, CudaStream cuda) {
         int cols = Math.toIntExact(x.shape().rank() == 0 ? 1 : x.shape().dim(-1));
         int rows = cols == 0 ? 0 : Math.toIntExact(x.count() / cols);
-        return new CudaCodes(x, new CodedMatrix(op.format(), Blocks.of(new Span.Whole(), rows, cols, true)), cuda);
+        return new CudaCodes(x, new CodedMatrix(op.format(), Blocks.whole(rows, cols)), cuda);
     }
 
     @Override

@@ -1,6 +1,5 @@
 package dev.octet.trainer.op.fp8;
 
-import dev.octet.quant.recipe.OperandForm.Span;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.Frame;
@@ -12,7 +11,7 @@ public final class QuantizeFp8DelayedReference implements ReferenceKernel<Quanti
     public void forward(QuantizeFp8Delayed op, Frame<double[]> frame) {
         double[] x = frame.input(0);
         float quantScale = (float) frame.input(1)[0];
-        Blocks whole = Blocks.of(new Span.Whole(), 1, x.length, true);
+        Blocks whole = Blocks.whole(1, x.length);
         double[] codes = Doubles.encode(x, new CodedMatrix(op.format(), whole), new float[] {quantScale});
         System.arraycopy(codes, 0, frame.output(0), 0, codes.length);
         frame.output(1)[0] = QuantScaleRule.scale(quantScale);
