@@ -127,6 +127,11 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
         return scaleType() == DType.F8_E4M3FN;
     }
 
+    /** Whether consumers find the scales at run time. */
+    public boolean isDynamic() {
+        return scaling instanceof Scaling.Dynamic;
+    }
+
     /** Whether all elements share one scale. */
     public boolean perTensor() {
         return granularity instanceof Granularity.PerTensor;

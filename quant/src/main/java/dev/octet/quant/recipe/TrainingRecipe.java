@@ -24,12 +24,21 @@ import org.jspecify.annotations.Nullable;
 public sealed interface TrainingRecipe extends Recipe {
     /** Whether amax histories outlive a step. */
     default boolean isDelayed() {
+        OperandSpec input = input();
+        return input != null && input.scaling() instanceof Scaling.Delayed;
+    }
+
+    /** Whether a bias of F32 activations is rounded to BF16. */
+    default boolean narrowsBias() {
         return false;
     }
 
-    /** Whether a bias of F32 activations is rounded to BF16: Transformer Engine adds it in the product's epilogue, which takes no F32. */
-    default boolean narrowsBias() {
-        return true;
+    /** A recipe of Transformer Engine, which adds a bias in the product's epilogue, and that takes no F32. */
+    sealed interface OfTransformerEngine extends TrainingRecipe {
+        @Override
+        default boolean narrowsBias() {
+            return true;
+        }
     }
 
     /** What backward does with its products, where a library lets it differ from forward. */
@@ -78,7 +87,7 @@ public sealed interface TrainingRecipe extends Recipe {
             boolean fusedUpdate,
             boolean reduceAmax,
             boolean wgradInHighPrecision)
-            implements TrainingRecipe {
+            implements OfTransformerEngine {
         /** The library's defaults. */
         public static final DelayedScaling DEFAULT =
                 new DelayedScaling(0, FormatPair.HYBRID, 1024, AmaxHistory.Algorithm.MAX, true, true, false);
@@ -141,11 +150,6 @@ public sealed interface TrainingRecipe extends Recipe {
                             new PerTensor(),
                             new Scaling.Delayed(margin, amaxHistoryLength, amaxAlgorithm));
         }
-
-        @Override
-        public boolean isDelayed() {
-            return true;
-        }
     }
 
     /**
@@ -157,7 +161,7 @@ public sealed interface TrainingRecipe extends Recipe {
      */
     record CurrentScaling(
             boolean powerOfTwoScales, FormatPair format, float amaxEpsilon, BackwardOverride backwardOverride)
-            implements TrainingRecipe {
+            implements OfTransformerEngine {
         /** The library's defaults. */
         public static final CurrentScaling DEFAULT =
                 new CurrentScaling(false, FormatPair.HYBRID, 0, BackwardOverride.NONE);
@@ -200,7 +204,7 @@ public sealed interface TrainingRecipe extends Recipe {
             int weightDim,
             int gradientDim,
             BackwardOverride backwardOverride)
-            implements TrainingRecipe {
+            implements OfTransformerEngine {
         /** Elements of a run, and of a square's side. */
         public static final int SIZE = 128;
 
@@ -275,7 +279,7 @@ public sealed interface TrainingRecipe extends Recipe {
      * @param twoDimensionalWeights weights in squares of 32; false by default
      */
     record Mxfp8(FormatPair format, boolean twoDimensionalWeights, BackwardOverride backwardOverride)
-            implements TrainingRecipe {
+            implements OfTransformerEngine {
         /** Elements of a run. */
         public static final int SIZE = 32;
 
@@ -327,11 +331,6 @@ public sealed interface TrainingRecipe extends Recipe {
         }
 
         @Override
-        public boolean narrowsBias() {
-            return false;
-        }
-
-        @Override
         public OperandSpec operand(Product product, LinearTensor tensor) {
             return current(FormatPair.HYBRID.of(tensor), new PerTensor(), new TorchaoScale(powerOfTwoScales));
         }
@@ -345,11 +344,6 @@ public sealed interface TrainingRecipe extends Recipe {
         }
 
         @Override
-        public boolean narrowsBias() {
-            return false;
-        }
-
-        @Override
         public OperandSpec operand(Product product, LinearTensor tensor) {
             return current(QuantType.E4M3FN, perVector(product, tensor), new TorchaoScale(true));
         }
@@ -360,11 +354,6 @@ public sealed interface TrainingRecipe extends Recipe {
         @Override
         public String name() {
             return "rowwise_with_gw_hp";
-        }
-
-        @Override
-        public boolean narrowsBias() {
-            return false;
         }
 
         @Override
@@ -409,11 +398,6 @@ public sealed interface TrainingRecipe extends Recipe {
         }
 
         @Override
-        public boolean narrowsBias() {
-            return false;
-        }
-
-        @Override
         public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
             return switch (tensor) {
                 case INPUT ->
@@ -425,11 +409,6 @@ public sealed interface TrainingRecipe extends Recipe {
                     current(QuantType.E4M3FN, new PerChannel(-2), new TransformerEngineScale(0, false, false));
                 case GRAD_OUTPUT -> null;
             };
-        }
-
-        @Override
-        public boolean isDelayed() {
-            return true;
         }
     }
 

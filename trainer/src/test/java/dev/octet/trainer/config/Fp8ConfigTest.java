@@ -8,11 +8,13 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.recipe.FormatPair;
 import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.recipe.TrainingRecipe.BackwardOverride;
 import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
 import dev.octet.quant.recipe.TrainingRecipe.CurrentScaling;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.quant.recipe.TrainingRecipe.Mxfp8;
+import dev.octet.quant.recipe.TrainingRecipe.Qat;
 import dev.octet.quant.recipe.TrainingRecipe.Rowwise;
 import dev.octet.quant.recipe.TrainingRecipe.RowwiseWithGwHp;
 import dev.octet.quant.recipe.TrainingRecipe.Tensorwise;
@@ -67,6 +69,24 @@ class Fp8ConfigTest {
         assertEquals(new Rowwise(), settings(", recipe: rowwise").recipe());
         assertEquals(
                 new RowwiseWithGwHp(), settings(", recipe: rowwise_with_gw_hp").recipe());
+        assertEquals(Qat.DEFAULT, settings(", recipe: qat").recipe());
+    }
+
+    @Test
+    void every_recipe_is_read_under_its_name() {
+        for (String name : Recipes.TRAINING.keySet()) {
+            assertEquals(name, settings(", recipe: " + name).recipe().name());
+        }
+    }
+
+    @Test
+    void a_run_of_deployed_goes_on_as_qat() {
+        PrecisionConfig before = parse(", recipe: deployed, amax_history_len: 16");
+        PrecisionConfig after = parse(", recipe: qat, amax_history_len: 16");
+        assertEquals("fp8 deployed, bf16", before.policy().name());
+        assertEquals("fp8 qat, bf16", after.policy().name());
+        assertEquals("16", Settings.of(before).get("policy.settings.recipe.amax_history_length"));
+        assertEquals(Settings.of(before), Settings.of(after));
     }
 
     @Test
