@@ -40,6 +40,7 @@ def compressed_tensors():
         "fp8+static": ("float-quantized", preset("FP8")),
         "fp8-dynamic": ("float-quantized", preset("FP8_DYNAMIC")),
         "fp8-dynamic+static": ("float-quantized", preset("FP8_DYNAMIC", input_activations=static)),
+        "fp8-weight-only": ("naive-quantized", preset("FP8_DYNAMIC", input_activations=None)),
         "fp8-block": ("float-quantized", preset("FP8_BLOCK")),
         "mxfp8": ("mxfp8-quantized", preset("MXFP8")),
         "nvfp4": ("nvfp4-pack-quantized", preset("NVFP4A16")),

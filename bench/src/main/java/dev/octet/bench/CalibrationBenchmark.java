@@ -43,7 +43,7 @@ public final class CalibrationBenchmark {
                 Converter converter = Converter.of(file.model());
                 Dataset texts = TextDataset.open(
                         Path.of(args[1]), Path.of(args[2]), InputSpec.of(converter.source()), TextOptions.DEFAULT)) {
-            Plan plan = converter.plan(Recipes.FP8, List.of());
+            Plan plan = converter.plan(Recipes.FP8_PER_CHANNEL, List.of());
             String digest = Sha256.of(model);
             for (int round = 0; round <= rounds; round++) {
                 double plain = plain(model, texts, samples);

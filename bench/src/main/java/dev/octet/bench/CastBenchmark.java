@@ -12,7 +12,7 @@ import dev.octet.quant.cast.ElementCastReference;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.SplittableRandom;
@@ -132,7 +132,7 @@ public class CastBenchmark {
         Shape shape = Shape.of(ELEMENTS / ROW, ROW);
         Tensor source = new Tensor(new TensorSpec("w", type, shape), floats);
         try (Arena result = Arena.ofConfined()) {
-            return Quantizer.sequential().quantize(source, new CastSpec(format, new Granularity.PerChannel(0)), result);
+            return Quantizer.sequential().quantize(source, OperandSpec.fromValues(format, new Granularity.PerChannel(0)), result);
         }
     }
 }

@@ -17,7 +17,7 @@ import org.apache.commons.cli.Option;
 
 /** Options of the verbs that work on checkpoints of tensors, spelled once. */
 final class CheckpointFlags {
-    static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.CHECKPOINT, Recipe::name);
+    static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.CHECKPOINT);
     static final Map<String, Target.Checkpoint> TARGETS = Flags.byName(Target.CHECKPOINTS, Target::label);
     static final Map<String, DType> FLOAT_TYPES = types();
 

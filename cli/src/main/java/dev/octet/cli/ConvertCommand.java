@@ -1,12 +1,13 @@
 package dev.octet.cli;
 
 import dev.octet.converter.Converter;
+import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.Convert;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Target;
 import dev.octet.pipeline.TaskListener;
-import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -34,7 +35,7 @@ final class ConvertCommand implements Command {
             "recipe",
             "NAME",
             "round weights once more that the target cannot hold as they are: "
-                    + String.join(", ", CheckpointFlags.RECIPES.keySet()) + " (default: refuse them)");
+                    + Recipes.names(Recipes.CHECKPOINT) + " (default: refuse them)");
 
     private static final Option OPSET = Flags.value(
             "opset",

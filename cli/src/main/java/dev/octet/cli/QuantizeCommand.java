@@ -22,7 +22,7 @@ import org.apache.commons.cli.Option;
 final class QuantizeCommand implements Command {
     private static final int KEPT_SHOWN = 20;
 
-    private static final Map<String, Recipe> RECIPES = Flags.byName(Recipes.GRAPH, Recipe::name);
+    private static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.GRAPH);
     private static final Map<String, Target.Graph> TARGETS = Flags.byName(Target.GRAPHS, Target::label);
     private static final Map<String, Quantize.Rounding> ROUNDINGS =
             Map.of("gptq", Quantize.Rounding.GPTQ, "nearest", Quantize.Rounding.NEAREST);
@@ -31,8 +31,8 @@ final class QuantizeCommand implements Command {
     private static final Option RECIPE = Flags.value(
             "recipe",
             "NAME",
-            "ONNX: " + String.join(", ", RECIPES.keySet()) + " (default: " + Recipes.FP8.name() + "); checkpoints: "
-                    + String.join(", ", CheckpointFlags.RECIPES.keySet()) + " (default: "
+            "ONNX: " + Recipes.names(Recipes.GRAPH) + " (default: " + Recipes.GRAPH_FP8.name() + "); checkpoints: "
+                    + Recipes.names(Recipes.CHECKPOINT) + " (default: "
                     + Recipes.FP8_DYNAMIC.name() + ")");
     private static final PathOption STATISTICS =
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");

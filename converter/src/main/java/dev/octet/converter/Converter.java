@@ -58,7 +58,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <pre>{@code
  * try (ModelFile file = ModelFile.open(path); Converter converter = Converter.of(file.model())) {
- *     Plan plan = converter.plan(Recipes.FP8, List.of());
+ *     Plan plan = converter.plan(Recipes.FP8_PER_CHANNEL, List.of());
  *     Statistics statistics = converter.calibrate(plan, data, Sha256.of(path), CalibrationOptions.defaults());
  *     converter.convert(plan, statistics, ConversionOptions.defaults()).save(out);
  * }

@@ -232,7 +232,7 @@ public final class TrainedModel implements AutoCloseable {
     public Checkpointed quantized(
             Recipe recipe, Layout layout, ObjectNode config, DType type, Path output, StreamOptions options)
             throws IOException {
-        boolean staticInputs = recipe.fprop().input() != null
+        boolean staticInputs = recipe.input() != null
                 && scales.values().stream().anyMatch(s -> s.inputScale() != null)
                 && layout.scheme(recipe, LayoutOptions.defaults().withInputs(true))
                         .isPresent();

@@ -152,7 +152,7 @@ final class GraphInputCalibrationTest {
         try (ModelFile model = ModelFile.open(file);
                 Converter converter = Converter.of(model.model());
                 Dataset data = NpzDataset.open(npz, InputSpec.of(converter.source()))) {
-            work.with(converter, converter.plan(Recipes.FP8, List.of()), data);
+            work.with(converter, converter.plan(Recipes.FP8_PER_CHANNEL, List.of()), data);
         }
     }
 

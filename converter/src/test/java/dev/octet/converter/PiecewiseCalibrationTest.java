@@ -111,7 +111,7 @@ final class PiecewiseCalibrationTest {
         try (ModelFile file = ModelFile.open(model);
                 Converter converter = Converter.of(file.model());
                 Dataset samples = NpzDataset.open(data, InputSpec.of(converter.source()))) {
-            Plan plan = converter.plan(Recipes.FP8, List.of());
+            Plan plan = converter.plan(Recipes.FP8_PER_CHANNEL, List.of());
             return converter.calibrate(plan, samples, "model", options);
         }
     }

@@ -148,7 +148,7 @@ public final class Calibrate {
     }
 
     private static Plan plan(Converter converter) {
-        Plan plan = converter.plan(Recipes.FP8, List.of());
+        Plan plan = converter.plan(Recipes.GRAPH_FP8, List.of());
         plan.requireTaps();
         return plan;
     }

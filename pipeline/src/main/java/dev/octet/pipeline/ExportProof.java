@@ -19,10 +19,10 @@ import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.block.Granularity;
-import dev.octet.quant.recipe.Operand;
-import dev.octet.quant.recipe.Recipe;
 import dev.octet.pipeline.run.RunScales;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.ForwardSession;
 import java.io.IOException;
@@ -96,11 +96,8 @@ final class ExportProof {
 
     /** Whether readers of a checkpoint find activation scales for each token. */
     private static boolean isDynamic(@Nullable Recipe recipe) {
-        Operand input = recipe == null ? null : recipe.fprop().input();
-        return input != null
-                && input.scaling() == Operand.Scaling.DYNAMIC
-                && (input.granularity() instanceof Granularity.PerToken
-                        || input.granularity() instanceof Granularity.PerTensor);
+        OperandSpec input = recipe == null ? null : recipe.input();
+        return input != null && (input.granularity() instanceof Granularity.PerToken || input.perTensor());
     }
 
     private static List<Finding> uncovered(Path checkpoint) throws IOException {

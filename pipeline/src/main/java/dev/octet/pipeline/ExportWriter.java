@@ -87,7 +87,7 @@ final class ExportWriter {
     }
 
     private List<String> weightOnlyNote(Recipe recipe) {
-        if (recipe.fprop().input() != null || request.recipe().isPresent()) {
+        if (recipe.input() != null || request.recipe().isPresent()) {
             return List.of();
         }
         PrecisionPolicy policy = run.policy();

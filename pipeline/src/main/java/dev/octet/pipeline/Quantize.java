@@ -85,7 +85,7 @@ public final class Quantize {
             return new GraphRequest(
                     model,
                     output,
-                    Recipes.FP8,
+                    Recipes.GRAPH_FP8,
                     Target.GRAPHS.getFirst(),
                     List.of(),
                     Optional.empty(),

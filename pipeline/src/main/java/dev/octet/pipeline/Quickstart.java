@@ -163,7 +163,7 @@ public final class Quickstart {
         try (ModelFile file = ModelFile.open(files.model());
                 Converter converter = Converter.of(file.model());
                 Dataset texts = texts(request.glosses(), files, InputSpec.of(converter.source()))) {
-            Plan plan = converter.plan(Recipes.FP8, List.of());
+            Plan plan = converter.plan(Recipes.GRAPH_FP8, List.of());
             QuantizeSteps steps = new QuantizeSteps(converter, plan, job, "texts");
             Dataset calibrated = texts.slice(0, CALIBRATION_SAMPLES);
             watch.step("import and plan");

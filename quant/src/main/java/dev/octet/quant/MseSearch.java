@@ -7,8 +7,9 @@ import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Floats;
+import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
 import java.lang.foreign.Arena;
@@ -27,7 +28,7 @@ final class MseSearch {
     private final Tensor source;
     private final Blocks blocks;
     private final QuantType format;
-    private final CastSpec spec;
+    private final OperandSpec spec;
     private final MseRule rule;
     private final int threads;
 
@@ -42,8 +43,8 @@ final class MseSearch {
         }
     }
 
-    MseSearch(ElementCast cast, Tensor source, Blocks blocks, CastSpec spec, MseRule rule, int threads) {
-        this.cast = new BlockCast(cast, spec.overflow());
+    MseSearch(ElementCast cast, Tensor source, Blocks blocks, OperandSpec spec, MseRule rule, int threads) {
+        this.cast = new BlockCast(cast, Overflow.SATURATE);
         this.source = source;
         this.blocks = blocks;
         this.format = Quantizer.codes(spec.format());

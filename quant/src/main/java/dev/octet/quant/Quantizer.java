@@ -12,7 +12,7 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
@@ -24,7 +24,7 @@ import java.util.List;
 /**
  * Turns float tensors into codes with scales and back.
  *
- * <p>Same tensor, same {@link CastSpec}: same bytes, whatever twin of {@link ElementCast} runs and on however many threads. Channels may lie
+ * <p>Same tensor, same {@link OperandSpec}: same bytes, whatever twin of {@link ElementCast} runs and on however many threads. Channels may lie
  * on any axis; nothing is transposed or copied on the way. Instances have no state and may be shared by threads.
  *
  * <p>Tensors must be F32, BF16 or F16, else {@link IllegalArgumentException}. Where a segment is confined to one thread, the calling
@@ -78,7 +78,7 @@ public final class Quantizer {
      * @return the tensor, named as the source and its scales {@code <name>_scale}; or a refusal when a value is NaN or infinite
      * @throws IllegalArgumentException when the source is of another type or lacks an axis that the granularity names
      */
-    public Quantization quantize(Tensor source, CastSpec spec, Arena arena) {
+    public Quantization quantize(Tensor source, OperandSpec spec, Arena arena) {
         Blocks blocks = Blocks.of(source.shape(), spec.granularity());
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment amax = scratch.allocate(blocks.scaleCount() * Float.BYTES, 64);
@@ -93,7 +93,7 @@ public final class Quantizer {
                 storeScales(amax, spec, scales);
             }
             Tensor codes = allocateCodes(source, spec.format(), arena);
-            encodeAll(source, blocks, scales, spec.format(), spec.overflow(), codes.bytes());
+            encodeAll(source, blocks, scales, spec.format(), Overflow.SATURATE, codes.bytes());
             Tensor scale = narrowScales(source, scales, spec, arena);
             return new Quantization.Done(
                     new QuantizedTensor(codes.spec(), codes.bytes(), scale, spec.granularity(), spec.format()));
@@ -190,7 +190,7 @@ public final class Quantizer {
         throw new IllegalStateException(source.spec() + " changed while it was quantised");
     }
 
-    private static void storeScales(MemorySegment amax, CastSpec spec, MemorySegment scales) {
+    private static void storeScales(MemorySegment amax, OperandSpec spec, MemorySegment scales) {
         for (long at = 0; at < amax.byteSize(); at += Float.BYTES) {
             scales.set(Tensor.F32_LE, at, spec.storedScale(amax.get(Tensor.F32_LE, at)));
         }
@@ -200,7 +200,7 @@ public final class Quantizer {
         return Tensor.allocate(arena, new TensorSpec(source.name(), format.dtype(), source.shape()));
     }
 
-    private static Tensor narrowScales(Tensor source, MemorySegment scales, CastSpec spec, Arena arena) {
+    private static Tensor narrowScales(Tensor source, MemorySegment scales, OperandSpec spec, Arena arena) {
         TensorSpec scaleSpec = new TensorSpec(
                 source.name() + "_scale", spec.scaleType(), spec.granularity().scaleShape(source.shape()));
         Tensor scale = Tensor.allocate(arena, scaleSpec);

@@ -18,7 +18,7 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleRule;
 import java.lang.foreign.Arena;
@@ -65,8 +65,8 @@ class QuantizerTest {
             Tensor source = random(arena, type, Shape.of(5, 9, 13), 1);
             for (Granularity granularity : GRANULARITIES) {
                 for (Float8Format format : List.of(Float8Format.E4M3FN, Float8Format.E5M2, Float8Format.E2M1)) {
-                    CastSpec spec =
-                            new CastSpec(format, granularity, new ScaleRule.AmaxRule(), Overflow.SATURATE, DType.BF16);
+                    OperandSpec spec =
+                            OperandSpec.fromValues(format, granularity).scaledBy(new ScaleRule.AmaxRule(), DType.BF16);
                     checkByDefinition(source, spec, arena);
                 }
             }
@@ -74,7 +74,7 @@ class QuantizerTest {
     }
 
     /** Element by element, with nothing but the definitions of scale index, rule and format. */
-    private static void checkByDefinition(Tensor source, CastSpec spec, Arena arena) {
+    private static void checkByDefinition(Tensor source, OperandSpec spec, Arena arena) {
         QuantizedTensor actual =
                 Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
         Shape shape = source.shape();
@@ -91,7 +91,7 @@ class QuantizerTest {
             float scale = spec.storedScale(amax[s]);
             assertEquals(scale, actual.scaleAt(s), spec.toString());
             float x = Floats.get(source.dtype(), source.bytes(), i) / scale;
-            int code = spec.format().encode(x, spec.overflow());
+            int code = spec.format().encode(x, Overflow.SATURATE);
             codes.set(ValueLayout.JAVA_BYTE, i, (byte) code);
             assertEquals(
                     spec.format().decode(code) * scale, Floats.get(DType.F32, decoded.bytes(), i), spec.toString());
@@ -114,7 +114,7 @@ class QuantizerTest {
                     new Granularity.PerChannel(1),
                     new Granularity.PerBlock(128, 128))) {
                 for (ScaleRule rule : List.of(new ScaleRule.AmaxRule(), new ScaleRule.MseRule(0.5f, 1.5f, 3))) {
-                    CastSpec spec = new CastSpec(Float8Format.E4M3FN, granularity, rule, Overflow.SATURATE, DType.F32);
+                    OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, granularity).scaledBy(rule, DType.F32);
                     QuantizedTensor one =
                             Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
                     QuantizedTensor three = Quantizer.parallel(3)
@@ -132,7 +132,7 @@ class QuantizerTest {
     void confined_memory_is_quantised_by_the_calling_thread() {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = random(arena, DType.F32, Shape.of(2100, 1024), 3);
-            CastSpec spec = new CastSpec(Float8Format.E4M3FN, new Granularity.PerTensor());
+            OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerTensor());
             assertInstanceOf(Quantization.Done.class, Quantizer.parallel(4).quantize(source, spec, arena));
         }
     }
@@ -141,12 +141,7 @@ class QuantizerTest {
     void zeros_get_the_scale_one() {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = Tensor.ofFloats(arena, "w", Shape.of(2, 2), 0, -0f, 3, 4);
-            CastSpec spec = new CastSpec(
-                    Float8Format.E4M3FN,
-                    new Granularity.PerChannel(0),
-                    new ScaleRule.MseRule(),
-                    Overflow.SATURATE,
-                    DType.F32);
+            OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerChannel(0)).scaledBy(new ScaleRule.MseRule(), DType.F32);
             QuantizedTensor q =
                     Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
             assertEquals(1f, q.scaleAt(0));
@@ -159,7 +154,7 @@ class QuantizerTest {
     void a_tensor_with_a_nan_is_refused_with_its_place() {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = Tensor.ofFloats(arena, "w", Shape.of(2, 2), 0, 1, Float.NaN, Float.POSITIVE_INFINITY);
-            CastSpec spec = new CastSpec(Float8Format.E4M3FN, new Granularity.PerToken());
+            OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerToken());
             Quantization result = Quantizer.sequential().quantize(source, spec, arena);
             assertEquals(new Quantization.Refused("w", 2, Float.NaN), result);
             InvalidDataException e = assertThrows(InvalidDataException.class, result::orElseThrow);
@@ -171,7 +166,7 @@ class QuantizerTest {
     void an_infinity_is_refused_too() {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = Tensor.ofFloats(arena, "w", Shape.of(2), 5, Float.NEGATIVE_INFINITY);
-            CastSpec spec = new CastSpec(Float8Format.E5M2, new Granularity.PerTensor());
+            OperandSpec spec = OperandSpec.fromValues(Float8Format.E5M2, new Granularity.PerTensor());
             assertEquals(
                     new Quantization.Refused("w", 1, Float.NEGATIVE_INFINITY),
                     Quantizer.sequential().quantize(source, spec, arena));
@@ -190,7 +185,7 @@ class QuantizerTest {
     }
 
     private static double squaredError(Tensor source, ScaleRule rule, Granularity granularity, Arena arena) {
-        CastSpec spec = new CastSpec(Float8Format.E4M3FN, granularity, rule, Overflow.SATURATE, DType.F32);
+        OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, granularity).scaledBy(rule, DType.F32);
         QuantizedTensor q = Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
         float[] values = Quantizer.sequential().dequantize(q, DType.F32, arena).toFloats();
         float[] expected = source.toFloats();
@@ -247,13 +242,13 @@ class QuantizerTest {
                     List.of(new Granularity.PerTensor(), new Granularity.PerChannel(0), new Granularity.PerToken())) {
                 Tensor empty = Tensor.ofFloats(arena, "w", Shape.of(3, 0));
                 QuantizedTensor q = Quantizer.sequential()
-                        .quantize(empty, new CastSpec(Float8Format.E4M3FN, granularity), arena)
+                        .quantize(empty, OperandSpec.fromValues(Float8Format.E4M3FN, granularity), arena)
                         .orElseThrow();
                 assertEquals(0, q.codes().byteSize());
             }
             Tensor scalar = Tensor.ofFloats(arena, "w", Shape.SCALAR, 448);
             QuantizedTensor q = Quantizer.sequential()
-                    .quantize(scalar, new CastSpec(Float8Format.E4M3FN, new Granularity.PerTensor()), arena)
+                    .quantize(scalar, OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerTensor()), arena)
                     .orElseThrow();
             assertEquals(0x7E, q.codes().get(ValueLayout.JAVA_BYTE, 0));
         }

@@ -346,7 +346,7 @@ class Fp8HealthRunTest {
 
     /** What is read after a step must not lie where the step wrote. */
     @ParameterizedTest
-    @ValueSource(strings = {"delayed", "current", "block", "rowwise", "rowwise_with_gw_hp", "deployed"})
+    @ValueSource(strings = {"delayed", "current", "block", "rowwise", "rowwise_with_gw_hp", "qat"})
     void what_a_cast_read_is_still_there_after_it(String recipe) {
         TrainingParts parts = SmallRun.parts(SmallRun.with("precision: {mode: fp8, recipe: " + recipe + "}"));
         Program program = Autodiff.program(

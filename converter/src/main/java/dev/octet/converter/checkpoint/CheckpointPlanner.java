@@ -18,8 +18,8 @@ import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.layout.WeightScheme;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -204,7 +204,7 @@ public final class CheckpointPlanner {
         if (!(goal instanceof ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options))) {
             return;
         }
-        WeightScheme scheme = LayoutRecipes.scheme(layout, recipe, options);
+        OperandSpec scheme = LayoutRecipes.scheme(layout, recipe, options);
         List<WeightSelector.Candidate> candidates = new ArrayList<>();
         for (Shard shard : checkpoint.shards()) {
             for (SafetensorsHeader.Entry e : shard.header().entries()) {
@@ -340,7 +340,7 @@ public final class CheckpointPlanner {
             LayoutOptions options,
             Exactness exactness)
             throws IOException {
-        WeightScheme scheme = LayoutRecipes.scheme(layout, recipe, options);
+        OperandSpec scheme = LayoutRecipes.scheme(layout, recipe, options);
         Float inputScale = inputs.inputScales().get(StoredWeight.moduleOf(name));
         if (inputScale == null && options.staticInputs()) {
             inputScale = WeightReader.of(checkpoint, stored).inputScale(name);
@@ -397,7 +397,7 @@ public final class CheckpointPlanner {
         LayoutOptions own = options.withInputs(staticInput);
         boolean fnuz = weight.codes() == QuantType.E4M3FNUZ;
         for (Recipe candidate : LayoutRecipes.alike(recipe, layout, own, weight)) {
-            WeightScheme scheme = LayoutRecipes.scheme(layout, candidate, own);
+            OperandSpec scheme = LayoutRecipes.scheme(layout, candidate, own);
             StoredWeight target = layout.place(weight.name(), weight.shape(), scheme, own);
             if (isPowerOfTwoOnly(target) && !isPowerOfTwoOnly(weight)) {
                 continue; // the codes would mean something else
@@ -410,7 +410,7 @@ public final class CheckpointPlanner {
             return new TensorStep.Relayout(weight, target, fnuz ? 0.5f : 1, exactnesses.relayout(weight, target));
         }
         if (recipe.isPresent()) {
-            WeightScheme scheme = LayoutRecipes.scheme(layout, recipe.get(), own);
+            OperandSpec scheme = LayoutRecipes.scheme(layout, recipe.get(), own);
             Optional<String> refusal = layout.refusal(scheme, weight.shape());
             if (refusal.isPresent()) {
                 targetConfig.keep(weight.name(), weight.shape());

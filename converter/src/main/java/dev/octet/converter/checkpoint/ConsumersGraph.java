@@ -11,6 +11,7 @@ import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.CacheSide;
 import dev.octet.quant.layout.InputForms;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.layout.StoredCheckpoint;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -96,7 +97,7 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
                 }
             }
             for (Node n : edit.nodes()) {
-                InputForms.Form form = n.isOctet("Linear") ? forms.byWeight().get(n.input(1)) : null;
+                OperandSpec form = n.isOctet("Linear") ? forms.byWeight().get(n.input(1)) : null;
                 if (form != null) {
                     String x = rounded(n, n.input(1), form);
                     List<String> inputs = new ArrayList<>(n.inputs());
@@ -106,10 +107,10 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
             }
         }
 
-        private String rounded(Node n, String weight, InputForms.Form form) {
+        private String rounded(Node n, String weight, OperandSpec form) {
             String x = n.input(0);
             Float scale = shared.get(LinearNames.fusedGroup(weight).orElse(weight));
-            String key = x + " " + form + (form.dynamic() ? "" : " " + scale);
+            String key = x + " " + form + (form.isDynamic() ? "" : " " + scale);
             String known = rounded.get(key);
             if (known == null) {
                 known = round(n, x, weight, form, scale);
@@ -118,8 +119,8 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
             return known;
         }
 
-        private String round(Node n, String x, String weight, InputForms.Form form, @Nullable Float scale) {
-            if (!form.dynamic()) {
+        private String round(Node n, String x, String weight, OperandSpec form, @Nullable Float scale) {
+            if (!form.isDynamic()) {
                 return scale == null ? x : values.statically(n, x, scale);
             }
             return switch (form.granularity()) {

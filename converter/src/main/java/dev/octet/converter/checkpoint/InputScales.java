@@ -5,7 +5,7 @@ import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
@@ -43,8 +43,8 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
      * @throws InvalidDataException when the statistics cover none of them, or count NaN or infinite elements for one
      */
     public static InputScales of(Statistics statistics, Calibrator calibrator, Recipe recipe, List<String> weights) {
-        Operand input = recipe.fprop().input();
-        QuantType codes = input == null ? QuantType.E4M3FN : input.codes();
+        OperandSpec input = recipe.input();
+        QuantType codes = input == null ? QuantType.E4M3FN : input.type();
         Map<String, Float> scales = new LinkedHashMap<>();
         List<String> unreached = new ArrayList<>();
         for (String weight : weights) {

@@ -7,8 +7,8 @@ import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.layout.WeightScheme;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.util.Comparator;
@@ -24,7 +24,7 @@ final class LayoutRecipes {
      *
      * @throws InvalidOptionException when the layout cannot express the recipe; names the recipes it can, and the layouts that can
      */
-    static WeightScheme scheme(Layout layout, Recipe recipe, LayoutOptions options) {
+    static OperandSpec scheme(Layout layout, Recipe recipe, LayoutOptions options) {
         return layout.scheme(recipe, options)
                 .orElseThrow(() -> new InvalidOptionException(
                         layout.unsupported(recipe, options)
@@ -69,13 +69,13 @@ final class LayoutRecipes {
                 weight.codes() == QuantType.E4M3FNUZ ? QuantType.E4M3FN : weight.codes(); // the run transcodes it
         return recipe.map(List::of).orElse(Recipes.CHECKPOINT).stream()
                 .filter(r -> layout.scheme(r, options)
-                        .filter(s -> s.codes() == codes
+                        .filter(s -> s.type() == codes
                                 && s.twoLevels() == (weight.globalScale() != null)
                                 && ExactnessCheck.same(s.granularity(), weight.granularity(), matrix)
                                 && layout.refusal(s, weight.shape()).isEmpty())
                         .isPresent())
                 .sorted(Comparator.comparing(
-                        r -> !r.fprop().weight().granularity().equals(weight.granularity())))
+                        r -> !r.weight().granularity().equals(weight.granularity())))
                 .toList();
     }
 }

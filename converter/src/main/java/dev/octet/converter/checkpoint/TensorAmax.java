@@ -109,8 +109,8 @@ final class TensorAmax {
             if (ownAmax(member, 0) == 0) {
                 continue; // zeros are zeros by any scale
             }
-            float alone = TileMover.storedScale(member.scheme(), ownAmax(member, 0));
-            float shared = TileMover.storedScale(member.scheme(), amax(member, 0));
+            float alone = member.scheme().storedScale(ownAmax(member, 0));
+            float shared = member.scheme().storedScale(amax(member, 0));
             smallest = Math.min(smallest, alone);
             largest = Math.max(largest, alone);
             if (alone != shared) {

@@ -4,7 +4,7 @@ import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.layout.WeightScheme;
+import dev.octet.quant.recipe.OperandSpec;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -96,7 +96,7 @@ public sealed interface TensorStep {
             DType type,
             long sourceBytes,
             StoredWeight target,
-            WeightScheme scheme,
+            OperandSpec scheme,
             @Nullable String group,
             @Nullable StoredTensor keptScales,
             float inputScale,

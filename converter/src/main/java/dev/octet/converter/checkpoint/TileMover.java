@@ -18,10 +18,10 @@ import dev.octet.quant.cast.Words;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.layout.WeightScheme;
 import dev.octet.quant.measure.CastError;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.StoredScale;
@@ -36,8 +36,6 @@ import org.jspecify.annotations.Nullable;
  * once. For use by several threads at once.
  */
 final class TileMover {
-    private static final float INT8_MAX = 127;
-
     private final Checkpoint source;
     private final StoredCheckpoint stored;
     private final WeightReader reader;
@@ -70,7 +68,7 @@ final class TileMover {
             return step.target();
         }
 
-        WeightScheme scheme() {
+        OperandSpec scheme() {
             return step.scheme();
         }
 
@@ -226,7 +224,7 @@ final class TileMover {
                 e.output().buffer(Buffers.Use.ZERO_POINTS, e.runs().scaleCount());
         requireFiniteBlocks(e, e.scales());
         Range[] ranges = cast.ranges(e.step().type(), e.floats(), e.runs());
-        AffineScale.of(ranges, e.scheme().scaleNumber(), e.scales(), zeroPoints);
+        AffineScale.of(ranges, e.scheme().scaleType(), e.scales(), zeroPoints);
         cast.encodeAffine(e.step().type(), e.floats(), e.runs(), e.scales(), zeroPoints, codes);
         e.writeScales();
         writeZeroPoints(e.weight(), e.tile(), zeroPoints, e.output());
@@ -279,7 +277,7 @@ final class TileMover {
 
     /** Fills the scales with the multipliers a reader will see, and writes them. */
     private void findScales(Encoding e, TensorAmax whole) throws IOException {
-        WeightScheme scheme = e.scheme();
+        OperandSpec scheme = e.scheme();
         if (e.step().keptScales() != null) {
             readKept(e);
             requireFiniteBlocks(
@@ -289,7 +287,7 @@ final class TileMover {
             }
         } else if (scheme.perTensor()) {
             float amax = whole.amax(e.step(), e.tile().matrix());
-            e.scales().set(Tensor.F32_LE, 0, storedScale(scheme, amax));
+            e.scales().set(Tensor.F32_LE, 0, scheme.storedScale(amax));
         } else {
             requireFiniteBlocks(e, e.scales());
             if (scheme.twoLevels()) {
@@ -297,7 +295,7 @@ final class TileMover {
                 return;
             }
             for (long at = 0; at < e.scales().byteSize(); at += Float.BYTES) {
-                e.scales().set(Tensor.F32_LE, at, storedScale(scheme, e.scales().get(Tensor.F32_LE, at)));
+                e.scales().set(Tensor.F32_LE, at, scheme.storedScale(e.scales().get(Tensor.F32_LE, at)));
             }
         }
         if (!scheme.perTensor()) {
@@ -356,15 +354,6 @@ final class TileMover {
     TileMover withKeptScales(@Nullable Checkpoint checkpoint) {
         keptSource = checkpoint;
         return this;
-    }
-
-    static float storedScale(WeightScheme scheme, float amax) {
-        if (scheme.codes().isInteger()) {
-            float scale = amax == 0 ? 1 : Math.max(amax / INT8_MAX, Float.MIN_VALUE);
-            return StoredScale.round(scale, scheme.scaleNumber());
-        }
-        Float8Format format = scheme.codes().minifloat().orElseThrow();
-        return StoredScale.round(scheme.rule().scale(amax, format), scheme.scaleNumber());
     }
 
     /** NVFP4: one scale for the whole weight brings its largest block scale to the largest E4M3 number. */

@@ -6,7 +6,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.layout.WeightScheme;
+import dev.octet.quant.recipe.OperandSpec;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class WeightSelector {
     private final Layout layout;
-    private final WeightScheme scheme;
+    private final OperandSpec scheme;
     private final Selection selection;
     private final String modelType;
     private final boolean tied;
@@ -38,7 +38,7 @@ final class WeightSelector {
      */
     WeightSelector(
             Layout layout,
-            WeightScheme scheme,
+            OperandSpec scheme,
             Selection selection,
             @Nullable ObjectNode config,
             Map<String, String> nonFinite) {

@@ -9,7 +9,7 @@ import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
-import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.lang.foreign.Arena;
@@ -37,7 +37,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
      * @throws InvalidDataException when the statistics lack a value the plan needs: they are of another model or plan
      */
     public static ActivationScales solve(Plan plan, Statistics statistics, Calibrator calibrator) {
-        Operand operand = plan.recipe().fprop().input();
+        OperandSpec operand = plan.recipe().input();
         if (operand == null) {
             return new ActivationScales(plan, Map.of());
         }
@@ -55,7 +55,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
             if (refusal.isPresent()) {
                 refusals.put(tap, refusal.get());
             } else {
-                scales.put(tap, scale(tap, t, calibrator, operand.minifloat()));
+                scales.put(tap, scale(tap, t, calibrator, operand.format()));
             }
         }
         return new ActivationScales(without(plan, refusals), scales);
@@ -68,7 +68,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
      * @param scales by node id of the Linear
      */
     public static ActivationScales given(Plan plan, Map<String, LinearScales> scales) {
-        Operand operand = plan.recipe().fprop().input();
+        OperandSpec operand = plan.recipe().input();
         if (operand == null || !plan.recipe().needsStatistics()) {
             return new ActivationScales(plan, Map.of());
         }
@@ -81,7 +81,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
                 kept.put(d.node(), s.reason());
                 continue;
             }
-            double clip = (double) scale * operand.minifloat().maxValue();
+            double clip = (double) scale * operand.format().maxValue();
             chosen.merge(
                     d.input(),
                     new ActivationScale(d.input(), s.inputAmax(), clip, scale, 0),

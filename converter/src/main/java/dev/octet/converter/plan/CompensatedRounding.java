@@ -2,15 +2,12 @@ package dev.octet.converter.plan;
 
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.GptqResult;
 import dev.octet.quant.gptq.SecondMoment;
-import dev.octet.quant.number.Overflow;
-import dev.octet.quant.recipe.Operand;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleRule;
 import java.util.Map;
@@ -30,26 +27,21 @@ public record CompensatedRounding(Gptq gptq, Map<String, SecondMoment> moments, 
     private static final ScaleRule SCALES = new ScaleRule.MseRule(0.5f, 1, 48);
 
     @Override
-    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand, DType scaleType) {
+    public QuantizedTensor quantize(Node linear, Tensor weight, OperandSpec spec) {
         SecondMoment moment = moments.get(linear.input(0));
         if (moment == null) {
-            return fallBack(linear, weight, operand, scaleType, "its input was not observed");
+            return fallBack(linear, weight, spec, "its input was not observed");
         }
-        CastSpec spec = new CastSpec(
-                operand.minifloat(),
-                RoundToNearest.inLayoutOf(linear, operand.granularity()),
-                SCALES,
-                Overflow.SATURATE,
-                scaleType);
+        OperandSpec stored = RoundToNearest.asStored(linear, spec).scaledBy(SCALES, spec.scaleType());
         boolean transB = linear.intAttribute("transB", 0) == 1;
-        return switch (gptq.quantize(weight, transB, moment, spec, new GptqOptions(), nearest.arena())) {
+        return switch (gptq.quantize(weight, transB, moment, stored, new GptqOptions(), nearest.arena())) {
             case GptqResult.Done done -> done.tensor();
-            case GptqResult.Refused refused -> fallBack(linear, weight, operand, scaleType, refused.reason());
+            case GptqResult.Refused refused -> fallBack(linear, weight, spec, refused.reason());
         };
     }
 
-    private QuantizedTensor fallBack(Node linear, Tensor weight, Operand operand, DType scaleType, String reason) {
+    private QuantizedTensor fallBack(Node linear, Tensor weight, OperandSpec spec, String reason) {
         log.note("rounding", linear.id(), "weight rounded to nearest: " + reason);
-        return nearest.quantize(linear, weight, operand, scaleType);
+        return nearest.quantize(linear, weight, spec);
     }
 }

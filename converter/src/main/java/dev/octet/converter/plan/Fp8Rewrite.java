@@ -11,8 +11,9 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
+import dev.octet.quant.scale.ScaleRule;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -118,7 +119,7 @@ public final class Fp8Rewrite {
         if (chosen == null) {
             throw new IllegalArgumentException("no scale for '" + x + "'");
         }
-        Operand operand = plan.recipe().fprop().input();
+        OperandSpec operand = plan.recipe().input();
         if (operand == null) {
             throw new IllegalStateException("recipe " + plan.recipe().name() + " does not quantise inputs");
         }
@@ -127,7 +128,7 @@ public final class Fp8Rewrite {
         String scale = edit.freshName(stem(first) + ".input_scale");
         edit.putInitializer(Initializer.of(ActivationScales.stored(chosen.scale(), scale, scaleType, arena)));
         String codes = edit.freshName(x + "_fp8");
-        Attribute format = Attribute.of("format", operand.minifloat().dtype().name());
+        Attribute format = Attribute.of("format", operand.format().dtype().name());
         Node producer = edit.producer(x);
         if (norm == null || producer == null) {
             edit.insertBefore(
@@ -183,8 +184,8 @@ public final class Fp8Rewrite {
         }
         String name = n.input(1);
         Tensor original = constant(name);
-        QuantizedTensor q =
-                quantizer.quantize(n, original, plan.recipe().fprop().weight(), computedIn(n));
+        OperandSpec spec = plan.recipe().weight().scaledBy(new ScaleRule.AmaxRule(), computedIn(n));
+        QuantizedTensor q = quantizer.quantize(n, original, spec);
         boolean onlyFp8 = edit.consumers(name).stream().allMatch(this::isConverted) && !edit.isOutput(name);
         String codes = onlyFp8 ? name : edit.freshName(name + "_fp8");
         String scale = edit.freshName(stem(n) + ".weight_scale");

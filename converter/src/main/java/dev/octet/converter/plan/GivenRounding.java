@@ -8,7 +8,7 @@ import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
-import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.StoredScale;
 import java.lang.foreign.ValueLayout;
@@ -27,17 +27,18 @@ public record GivenRounding(Map<String, Float> quantScales, RoundToNearest neare
     }
 
     @Override
-    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand, DType scaleType) {
+    public QuantizedTensor quantize(Node linear, Tensor weight, OperandSpec spec) {
         Float quantScale = quantScales.get(linear.id());
-        if (quantScale == null || !(operand.granularity() instanceof Granularity.PerTensor)) {
-            return nearest.quantize(linear, weight, operand, scaleType);
+        if (quantScale == null || !(spec.perTensor())) {
+            return nearest.quantize(linear, weight, spec);
         }
-        Float8Format format = operand.minifloat();
+        Float8Format format = spec.format();
         Tensor codes = Tensor.allocate(nearest.arena(), new TensorSpec(weight.name(), format.dtype(), weight.shape()));
         for (long i = 0; i < weight.shape().elementCount(); i++) {
             float x = Floats.get(weight.dtype(), weight.bytes(), i) * quantScale;
             codes.bytes().set(ValueLayout.JAVA_BYTE, i, (byte) format.encode(x, Overflow.SATURATE));
         }
+        DType scaleType = spec.scaleType();
         Tensor scale = ActivationScales.stored(
                 StoredScale.round(1 / quantScale, scaleType), weight.name() + "_scale", scaleType, nearest.arena());
         return new QuantizedTensor(codes.spec(), codes.bytes(), scale, new Granularity.PerTensor(), format);

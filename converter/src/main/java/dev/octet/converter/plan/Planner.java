@@ -115,7 +115,7 @@ public final class Planner {
         if (refusal.isPresent()) {
             return new Decision.Kept(n.id(), LayerKind.LINEAR, refusal.get());
         }
-        String note = recipe.fprop().input() == null ? "weight to FP8" : "weight and input to FP8";
+        String note = recipe.input() == null ? "weight to FP8" : "weight and input to FP8";
         return new Decision.Converted(n.id(), LayerKind.LINEAR, n.input(0), n.output(), w, note);
     }
 
@@ -185,7 +185,7 @@ public final class Planner {
     private Decision decideNorm(Node n, LayerKind kind, Set<String> fp8Inputs) {
         String y = n.output();
         Optional<String> refusal = keptByPattern(n.id(), n.input(1));
-        if (refusal.isEmpty() && recipe.fprop().input() == null) {
+        if (refusal.isEmpty() && recipe.input() == null) {
             refusal = Optional.of("recipe " + recipe.name() + " leaves activations as they are");
         }
         if (refusal.isEmpty() && !fp8Inputs.contains(y)) {

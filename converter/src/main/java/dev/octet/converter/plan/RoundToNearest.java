@@ -1,15 +1,11 @@
 package dev.octet.converter.plan;
 
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
 import dev.octet.quant.block.Granularity;
-import dev.octet.quant.number.Overflow;
-import dev.octet.quant.recipe.Operand;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
-import dev.octet.quant.scale.ScaleRule;
 import java.lang.foreign.Arena;
 
 /**
@@ -19,21 +15,16 @@ import java.lang.foreign.Arena;
  */
 public record RoundToNearest(Quantizer quantizer, Arena arena) implements WeightQuantizer {
     @Override
-    public QuantizedTensor quantize(Node linear, Tensor weight, Operand operand, DType scaleType) {
-        CastSpec spec = new CastSpec(
-                operand.minifloat(),
-                inLayoutOf(linear, operand.granularity()),
-                new ScaleRule.AmaxRule(),
-                Overflow.SATURATE,
-                scaleType);
-        return quantizer.quantize(weight, spec, arena).orElseThrow();
+    public QuantizedTensor quantize(Node linear, Tensor weight, OperandSpec spec) {
+        return quantizer.quantize(weight, asStored(linear, spec), arena).orElseThrow();
     }
 
     /** The recipe speaks of [out, in]; a weight stored [in, out] has its output channels on axis 1. */
-    static Granularity inLayoutOf(Node linear, Granularity outIn) {
-        boolean transposed = linear.intAttribute("transB", 0) == 0;
-        return transposed && outIn instanceof Granularity.PerChannel(int axis)
-                ? new Granularity.PerChannel(1 - axis)
-                : outIn;
+    static OperandSpec asStored(Node linear, OperandSpec outIn) {
+        if (!(outIn.granularity() instanceof Granularity.PerChannel(int axis))) {
+            return outIn;
+        }
+        int own = Math.floorMod(axis, 2);
+        return outIn.with(new Granularity.PerChannel(linear.intAttribute("transB", 0) == 0 ? 1 - own : own));
     }
 }

@@ -251,7 +251,7 @@ class BadInputTest {
     @Test
     void rows_too_long_to_stream_are_kept() throws IOException {
         String wide = "model.layers.1.mlp.down_proj.weight";
-        long cols = Tile.maxCols(Recipes.FP8_BLOCK.fprop().weight().granularity()) + 32;
+        long cols = Tile.maxCols(Recipes.FP8_BLOCK.weight().granularity()) + 32;
         MadeCheckpoint.small(source)
                 .with(B, MadeCheckpoint.bytes(DType.BF16, wide, new byte[(int) cols * 2], 1, cols))
                 .write();

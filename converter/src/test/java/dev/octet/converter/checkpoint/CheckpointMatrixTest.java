@@ -22,6 +22,7 @@ import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.safetensors.ShardIndex;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.StoredWeight;
@@ -223,15 +224,20 @@ class CheckpointMatrixTest {
             // half the smallest step, 2^-10, over the largest code; eight times it, since siblings with larger values
             // share the scale
             double least = 8 * 0x1p-10 / 448;
-            return switch (recipe.name()) {
-                case "fp8-dynamic" -> new Bound(cols, fp8, least);
-                case "fp8", "fp8-block" -> new Bound(all, fp8, least);
+            int group = switch (recipe.weight().granularity()) {
+                case Granularity.PerTensor _, Granularity.PerBlock _ -> all;
+                case Granularity.PerChannel _, Granularity.PerToken _ -> cols;
+                case Granularity.PerGroup(int _, int size) -> size;
+                case Granularity.Mx(int _, int size) -> size;
+            };
+            boolean mx = recipe.weight().granularity() instanceof Granularity.Mx;
+            return switch (recipe.weight().type()) {
                 // a block whose largest value lies between 448 and 512 times its scale saturates
-                case "mxfp8" -> new Bound(32, 1.0 / 8, least);
-                case "nvfp4" -> new Bound(16, 0.25, 0.25 / 6 * 1.07);
-                case "int8" -> new Bound(cols, 0.001, 0.5 / 127 * 1.01);
-                case "int8-asymmetric" -> new Bound(cols, 0.001, 2.0 / 255 * 1.01);
-                default -> throw new AssertionError(recipe.name());
+                case E4M3FN -> new Bound(group, mx ? 1.0 / 8 : fp8, least);
+                case E2M1 -> new Bound(group, 0.25, 0.25 / 6 * 1.07);
+                case INT8 -> new Bound(group, 0.001, 0.5 / 127 * 1.01);
+                case INT8_ASYMMETRIC -> new Bound(group, 0.001, 2.0 / 255 * 1.01);
+                case E5M2, E4M3FNUZ, E5M2FNUZ, INT4, INT4_ASYMMETRIC -> throw new AssertionError(recipe.name());
             };
         }
     }

@@ -87,7 +87,7 @@ class ScaleTypeTest {
                 CheckpointConverter after = CheckpointConverter.open(out)) {
             float[] x = MadeCheckpoint.values(before, Q);
             float[] y = MadeCheckpoint.values(after, Q);
-            boolean integers = recipe.fprop().weight().codes().isInteger();
+            boolean integers = recipe.weight().type().isInteger();
             float step = MadeCheckpoint.floats(out, Q + "_scale")[0];
             int off = 0;
             for (int i = 0; i < 128; i++) { // the first row, or the first row of the first block

@@ -192,7 +192,7 @@ class LoweringTest {
     void onnx_runtime_computes_with_default_options_what_the_graph_stands_for(int rank, boolean transB)
             throws Exception {
         GraphModel model = block(rank, 3, transB, false);
-        Fp8Rewrite.Result rewritten = rewrite(model, Recipes.FP8);
+        Fp8Rewrite.Result rewritten = rewrite(model, Recipes.FP8_PER_CHANNEL);
         GraphModel lowered = Lowering.lower(rewritten.model(), OnnxTarget.ONNXRUNTIME, arena, new PassLog());
         long[] shape = {2, 3, 5, 7};
         shape = Arrays.copyOfRange(shape, 4 - rank, 4);
@@ -232,7 +232,7 @@ class LoweringTest {
     @Test
     void one_quantisation_serves_all_linears_of_a_norm_and_the_residual_reads_it_unquantised() {
         GraphModel model = block(3, 3, true, true);
-        GraphModel rewritten = rewrite(model, Recipes.FP8).model();
+        GraphModel rewritten = rewrite(model, Recipes.FP8_PER_CHANNEL).model();
         List<Node> norms = rewritten.graph().nodes().stream()
                 .filter(n -> n.isOctet("Fp8LayerNorm"))
                 .toList();
@@ -252,7 +252,7 @@ class LoweringTest {
 
     @Test
     void the_tensorrt_form_has_quantize_and_dequantize_right_at_the_product_and_no_cast() {
-        GraphModel rewritten = rewrite(block(3, 2, true, false), Recipes.FP8).model();
+        GraphModel rewritten = rewrite(block(3, 2, true, false), Recipes.FP8_PER_CHANNEL).model();
         GraphModel lowered = Lowering.lower(rewritten, OnnxTarget.TENSORRT, arena, new PassLog());
         for (Node n : lowered.graph().nodes()) {
             if (n.is("MatMul")) {

@@ -78,7 +78,7 @@ class PlannerTest {
 
     @Test
     void every_linear_and_the_norm_before_it_are_converted_and_share_what_is_tapped() {
-        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8, List.of());
+        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8_PER_CHANNEL, List.of());
         assertEquals(3, plan.converted().size());
         assertEquals(List.of("h", "m"), List.copyOf(plan.taps()));
     }
@@ -93,21 +93,21 @@ class PlannerTest {
 
     @Test
     void a_weight_with_nan_is_kept_with_the_reason() {
-        Plan plan = Planner.plan(chain(new float[] {1, Float.NaN, 3, 4}, FINE), Recipes.FP8, List.of());
+        Plan plan = Planner.plan(chain(new float[] {1, Float.NaN, 3, 4}, FINE), Recipes.FP8_PER_CHANNEL, List.of());
         assertTrue(reason(plan, "first").contains("NaN"));
         assertTrue(reason(plan, "norm").contains("no FP8 Linear reads its output"));
     }
 
     @Test
     void a_weight_of_zeros_is_kept_with_the_reason() {
-        assertTrue(reason(Planner.plan(chain(new float[4], FINE), Recipes.FP8, List.of()), "first")
+        assertTrue(reason(Planner.plan(chain(new float[4], FINE), Recipes.FP8_PER_CHANNEL, List.of()), "first")
                 .contains("all zero"));
     }
 
     @Test
     void a_weight_tied_to_an_embedding_is_kept_with_the_reason() {
         Node embedding = Node.of("embed", "Gather", List.of("second.weight", "ids"), List.of("e"));
-        assertTrue(reason(Planner.plan(chain(FINE, FINE, embedding), Recipes.FP8, List.of()), "second")
+        assertTrue(reason(Planner.plan(chain(FINE, FINE, embedding), Recipes.FP8_PER_CHANNEL, List.of()), "second")
                 .contains("tied to the embedding embed"));
     }
 
@@ -120,7 +120,7 @@ class PlannerTest {
                 List.of("c"),
                 List.of("z"),
                 new Attribute("then_branch", new Attribute.OfGraph(branch)));
-        assertTrue(reason(Planner.plan(chain(FINE, FINE, choice), Recipes.FP8, List.of()), "choice")
+        assertTrue(reason(Planner.plan(chain(FINE, FINE, choice), Recipes.FP8_PER_CHANNEL, List.of()), "choice")
                 .contains("passes through"));
     }
 
@@ -153,7 +153,7 @@ class PlannerTest {
                 List.of(new ValueInfo("u", null)));
         Node loop = Node.of(
                 "loop", "Loop", List.of("n"), List.of("z"), new Attribute("body", new Attribute.OfGraph(outer)));
-        Plan plan = Planner.plan(chain(FINE, FINE, loop), Recipes.FP8, List.of(Pattern.compile("deep")));
+        Plan plan = Planner.plan(chain(FINE, FINE, loop), Recipes.FP8_PER_CHANNEL, List.of(Pattern.compile("deep")));
         assertEquals("Loop passes through with its bodies, 2 Linear in them", reason(plan, "loop"));
         assertEquals(
                 List.of("loop/body/d", "loop/body/deep/then_branch/a", "loop/body/deep/then_branch/b"),
@@ -170,11 +170,11 @@ class PlannerTest {
     void a_plan_without_anything_to_calibrate_says_why() {
         assertTrue(nothing(Planner.plan(chain(FINE, FINE), Recipes.FP8_WEIGHT_ONLY, List.of()))
                 .contains("recipe fp8-weight-only needs no statistics"));
-        assertTrue(nothing(Planner.plan(chain(new float[4], new float[4]), Recipes.FP8, List.of()))
+        assertTrue(nothing(Planner.plan(chain(new float[4], new float[4]), Recipes.FP8_PER_CHANNEL, List.of()))
                 .contains("all 2 Linears are kept"));
         Graph none = Graph.of("none", List.of(), List.of(), List.of(), List.of());
-        assertTrue(nothing(Planner.plan(none, Recipes.FP8, List.of())).contains("the model has no Linear"));
-        Planner.plan(chain(FINE, FINE), Recipes.FP8, List.of()).requireTaps();
+        assertTrue(nothing(Planner.plan(none, Recipes.FP8_PER_CHANNEL, List.of())).contains("the model has no Linear"));
+        Planner.plan(chain(FINE, FINE), Recipes.FP8_PER_CHANNEL, List.of()).requireTaps();
     }
 
     private static String nothing(Plan plan) {
@@ -183,7 +183,7 @@ class PlannerTest {
 
     @Test
     void a_pattern_keeps_what_it_finds_in_node_or_weight_names() {
-        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8, List.of(Pattern.compile("second\\.w")));
+        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8_PER_CHANNEL, List.of(Pattern.compile("second\\.w")));
         assertTrue(reason(plan, "second").contains("second\\.w"));
         assertEquals(List.of("h"), List.copyOf(plan.taps()));
     }
@@ -192,7 +192,7 @@ class PlannerTest {
     void a_pattern_that_finds_nothing_is_refused_by_name() {
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class,
-                () -> Planner.plan(chain(FINE, FINE), Recipes.FP8, List.of(Pattern.compile("frist"))));
+                () -> Planner.plan(chain(FINE, FINE), Recipes.FP8_PER_CHANNEL, List.of(Pattern.compile("frist"))));
         assertTrue(e.what().contains("frist"));
     }
 
@@ -208,7 +208,7 @@ class PlannerTest {
 
     @Test
     void the_scale_of_an_activation_maps_its_clip_to_the_largest_number() {
-        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8, List.of());
+        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8_PER_CHANNEL, List.of());
         Statistics seen = statistics(Map.of("h", new float[] {1, -7}, "m", new float[] {448}));
         ActivationScales solved = ActivationScales.solve(plan, seen, new Absmax());
         assertEquals(7f / 448, requireNonNull(solved.scales().get("h")).scale());
@@ -217,7 +217,7 @@ class PlannerTest {
 
     @Test
     void linears_whose_input_was_always_zero_or_not_finite_are_kept_and_so_is_the_norm_before_them() {
-        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8, List.of());
+        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8_PER_CHANNEL, List.of());
         Statistics seen = statistics(Map.of("h", new float[] {0, 0}, "m", new float[] {1, Float.POSITIVE_INFINITY}));
         Plan solved = ActivationScales.solve(plan, seen, new Absmax()).plan();
         assertTrue(solved.converted().isEmpty());
@@ -228,7 +228,7 @@ class PlannerTest {
 
     @Test
     void statistics_of_another_plan_are_refused_by_the_missing_value() {
-        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8, List.of());
+        Plan plan = Planner.plan(chain(FINE, FINE), Recipes.FP8_PER_CHANNEL, List.of());
         InvalidDataException e = assertThrows(
                 InvalidDataException.class,
                 () -> ActivationScales.solve(plan, statistics(Map.of("h", FINE)), new Absmax()));

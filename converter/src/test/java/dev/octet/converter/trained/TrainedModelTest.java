@@ -137,7 +137,7 @@ class TrainedModelTest {
         try (MadeRun run = new MadeRun(BERT)) {
             run.scales.put(run.linear(QUERY.replace("query", "key")).id(), LinearScales.ofInput(16, 16f / 448));
             try (TrainedModel trained = run.trained()) {
-                Conversion fp8 = trained.quantized(Recipes.FP8, ConversionOptions.defaults(), Map.of());
+                Conversion fp8 = trained.quantized(Recipes.FP8_PER_CHANNEL, ConversionOptions.defaults(), Map.of());
                 String input = run.linear(QUERY).input(0);
                 assertEquals(
                         16f / 448, requireNonNull(fp8.activations().get(input)).scale());
@@ -174,7 +174,7 @@ class TrainedModelTest {
             run.scales.put(node, LinearScales.none("its scales are found for each block"));
             try (TrainedModel trained = run.trained()) {
                 Decision.Kept kept =
-                        trained.quantized(Recipes.FP8, ConversionOptions.defaults(), Map.of()).plan().kept().stream()
+                        trained.quantized(Recipes.FP8_PER_CHANNEL, ConversionOptions.defaults(), Map.of()).plan().kept().stream()
                                 .filter(k -> k.node().equals(node))
                                 .findFirst()
                                 .orElseThrow();

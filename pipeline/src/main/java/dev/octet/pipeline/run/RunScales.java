@@ -112,7 +112,7 @@ public record RunScales(List<LayerScales> layers) {
 
     /** What comes nearest to how the run computed, of the recipes of graphs. */
     public Recipe nearest() {
-        return !hasInputs() ? Recipes.FP8_WEIGHT_ONLY : hasOnePerWeight() ? Recipes.FP8_PER_TENSOR : Recipes.FP8;
+        return !hasInputs() ? Recipes.FP8_WEIGHT_ONLY : hasOnePerWeight() ? Recipes.FP8_PER_TENSOR : Recipes.GRAPH_FP8;
     }
 
     /** What comes nearest to how the run computed, of the recipes of checkpoints. */

@@ -63,6 +63,11 @@ public record Blocks(Shape shape, Shape blockShape, Shape scaleShape) {
                 Shape.of(matrices(shape), one.scaleCount()));
     }
 
+    /** The same blocks of the transposed matrix. */
+    public Blocks transposed() {
+        return ofMatrix(cols(), rows(), blockCols(), blockRows());
+    }
+
     /** Number of elements of the tensor. */
     public long elements() {
         return shape.elementCount();

@@ -7,7 +7,7 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.work.Workers;
 import java.lang.foreign.Arena;
@@ -79,7 +79,7 @@ public final class Gptq {
      * @throws IllegalArgumentException when the arguments do not fit each other
      */
     public GptqResult quantize(
-            Tensor weight, boolean transB, SecondMoment input, CastSpec spec, GptqOptions options, Arena arena) {
+            Tensor weight, boolean transB, SecondMoment input, OperandSpec spec, GptqOptions options, Arena arena) {
         WeightedScales.requireOutputScales(weight, transB, spec);
         try (Arena scratch = Arena.ofShared()) {
             WeightRows rows = WeightRows.of(weight, transB, scratch);

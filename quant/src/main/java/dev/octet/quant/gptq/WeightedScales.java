@@ -12,7 +12,7 @@ import dev.octet.quant.block.Granularity.PerTensor;
 import dev.octet.quant.block.Granularity.PerToken;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Overflow;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
 import dev.octet.quant.work.Workers;
@@ -31,11 +31,11 @@ import java.util.Arrays;
 final class WeightedScales {
     private final WeightRows weight;
     private final double[] energies;
-    private final CastSpec spec;
+    private final OperandSpec spec;
     private final ElementCast cast;
     private final int threads;
 
-    private WeightedScales(WeightRows weight, double[] energies, CastSpec spec, ElementCast cast, int threads) {
+    private WeightedScales(WeightRows weight, double[] energies, OperandSpec spec, ElementCast cast, int threads) {
         this.weight = weight;
         this.energies = energies;
         this.spec = spec;
@@ -56,7 +56,7 @@ final class WeightedScales {
      * @throws IllegalArgumentException when the arguments do not fit each other, or an element of the weight is not finite
      */
     public static Tensor find(
-            Tensor weight, boolean transB, double[] energies, CastSpec spec, int threads, Arena arena) {
+            Tensor weight, boolean transB, double[] energies, OperandSpec spec, int threads, Arena arena) {
         requireOutputScales(weight, transB, spec);
         try (Arena scratch = Arena.ofShared()) {
             WeightRows rows = WeightRows.of(weight, transB, scratch);
@@ -70,12 +70,12 @@ final class WeightedScales {
     }
 
     /** One scale per output channel, all equal when there is but one for the tensor. */
-    static float[] find(WeightRows weight, double[] energies, CastSpec spec, ElementCast cast, int threads) {
+    static float[] find(WeightRows weight, double[] energies, OperandSpec spec, ElementCast cast, int threads) {
         return new WeightedScales(weight, energies, spec, cast, threads).find();
     }
 
-    /** Refuses what is not one scale per output channel or per tensor, or could give a code that is no number. */
-    static void requireOutputScales(Tensor weight, boolean transB, CastSpec spec) {
+    /** Refuses what is not one scale per output channel or per tensor. */
+    static void requireOutputScales(Tensor weight, boolean transB, OperandSpec spec) {
         boolean fits = switch (spec.granularity()) {
             case PerTensor() -> true;
             case PerChannel(int axis) -> (axis < 0 ? axis + 2 : axis) == (transB ? 0 : 1);
@@ -85,13 +85,10 @@ final class WeightedScales {
             throw new IllegalArgumentException(weight.spec() + " by " + spec.granularity()
                     + ": one scale per output channel or per tensor is possible");
         }
-        if (spec.overflow() != Overflow.SATURATE) {
-            throw new IllegalArgumentException("weights are rounded saturating, not " + spec.overflow());
-        }
     }
 
     /** The scales as a tensor. */
-    static Tensor stored(Tensor weight, float[] perChannel, CastSpec spec, Arena arena) {
+    static Tensor stored(Tensor weight, float[] perChannel, OperandSpec spec, Arena arena) {
         Shape shape = spec.granularity().scaleShape(weight.shape());
         Tensor scale = Tensor.allocate(arena, new TensorSpec(weight.name() + "_scale", spec.scaleType(), shape));
         for (int i = 0; i < shape.elementCount(); i++) {
@@ -192,7 +189,7 @@ final class WeightedScales {
 
         double of(int channel, float scale) {
             MemorySegment row = weight.row(channel);
-            cast.encode(DType.F32, row, scale, spec.format(), spec.overflow(), codes);
+            cast.encode(DType.F32, row, scale, spec.format(), Overflow.SATURATE, codes);
             cast.decode(spec.format(), codes, scale, DType.F32, decoded);
             MemorySegment.copy(decoded, Tensor.F32_LE, 0, rounded, 0, rounded.length);
             MemorySegment.copy(row, Tensor.F32_LE, 0, exact, 0, exact.length);

@@ -7,7 +7,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.ScaleRule;
 import java.util.ArrayList;
@@ -25,6 +25,7 @@ import org.jspecify.annotations.Nullable;
  * <pre>
  * fp8              m.weight F8_E4M3   m.weight_scale [1]
  * fp8-dynamic      m.weight F8_E4M3   m.weight_scale [out, 1]
+ * fp8-weight-only  as fp8-dynamic
  * fp8-block        m.weight F8_E4M3   m.weight_scale [ceil(out/128), ceil(in/128)]
  * mxfp8            m.weight F8_E4M3   m.weight_scale U8 [out, in/32], 2^(byte - 127)
  * nvfp4            m.weight_packed U8 [out, in/2]   m.weight_scale F8_E4M3 [out, in/16]   m.weight_global_scale F32 [1], a divisor
@@ -69,7 +70,7 @@ final class CompressedTensorsLayout implements Layout {
     }
 
     @Override
-    public Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options) {
+    public Optional<OperandSpec> scheme(Recipe recipe, LayoutOptions options) {
         return unsupported(recipe, options).isPresent()
                 ? Optional.empty()
                 : Optional.of(Schemes.of(recipe, options, ScaleRule.Exponent.COMPRESSED_TENSORS));
@@ -86,7 +87,7 @@ final class CompressedTensorsLayout implements Layout {
     }
 
     @Override
-    public Optional<String> refusal(WeightScheme scheme, Shape shape) {
+    public Optional<String> refusal(OperandSpec scheme, Shape shape) {
         if (shape.rank() > 2) {
             return Optional.of("readers of compressed-tensors look for one module per expert, not for a tensor of all");
         }
@@ -94,16 +95,16 @@ final class CompressedTensorsLayout implements Layout {
                 Schemes.refusal(scheme, shape); // blocks may overhang: they are padded to compute and cropped to store
         boolean wholeWords =
                 shape.rank() < 2 || (shape.dim(-1) % CODES_OF_WORD == 0 && shape.dim(-2) % CODES_OF_WORD == 0);
-        return refusal.isPresent() || wholeWords || !scheme.codes().hasZeroPoint()
+        return refusal.isPresent() || wholeWords || !scheme.type().hasZeroPoint()
                 ? refusal
                 : Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is no multiple of " + CODES_OF_WORD + " x "
                         + CODES_OF_WORD + ", which vLLM packs into words");
     }
 
     @Override
-    public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
-        boolean words = scheme.codes().hasZeroPoint();
-        boolean packed = scheme.codes() == QuantType.E2M1;
+    public StoredWeight place(String name, Shape shape, OperandSpec scheme, LayoutOptions options) {
+        boolean words = scheme.type().hasZeroPoint();
+        boolean packed = scheme.type() == QuantType.E2M1;
         TensorSpec data = words
                 ? new TensorSpec(
                         name + PACKED, DType.I32, Shape.of(shape.dim(0), Math.ceilDiv(shape.dim(1), CODES_OF_WORD)))
@@ -123,7 +124,7 @@ final class CompressedTensorsLayout implements Layout {
         return new StoredWeight(
                 name,
                 shape,
-                scheme.codes(),
+                scheme.type(),
                 scheme.granularity(),
                 data,
                 Schemes.scales(name + "_scale", scheme, scaleShape),
@@ -134,7 +135,7 @@ final class CompressedTensorsLayout implements Layout {
                 null);
     }
 
-    private static ScaleTensor inputScale(String name, WeightScheme scheme, LayoutOptions options) {
+    private static ScaleTensor inputScale(String name, OperandSpec scheme, LayoutOptions options) {
         String module = StoredWeight.moduleOf(name);
         return scheme.twoLevels()
                 ? divisor(module + ".input_global_scale")
@@ -166,7 +167,7 @@ final class CompressedTensorsLayout implements Layout {
         group.set("input_activations", inputs == null ? config.nullNode() : inputs);
         group.putNull("output_activations");
         group.putArray("targets").add("Linear");
-        group.set("weights", operand(config.objectNode(), recipe.fprop().weight(), false));
+        group.set("weights", operand(config.objectNode(), recipe.weight(), false));
         quantization.put("format", format);
         quantization.putNull("global_compression_ratio");
         ArrayNode ignore = quantization.putArray("ignore");
@@ -194,22 +195,25 @@ final class CompressedTensorsLayout implements Layout {
     }
 
     private static String format(Recipe recipe) {
-        Operand weight = recipe.fprop().weight();
-        if (weight.codes().isInteger()) {
-            return weight.codes().hasZeroPoint() ? "pack-quantized" : "int-quantized";
+        OperandSpec weight = recipe.weight();
+        if (weight.type().isInteger()) {
+            return weight.type().hasZeroPoint() ? "pack-quantized" : "int-quantized";
         }
-        if (weight.codes() == QuantType.E2M1) {
+        if (weight.type() == QuantType.E2M1) {
             return "nvfp4-pack-quantized";
         }
-        return weight.granularity() instanceof Granularity.Mx ? "mxfp8-quantized" : "float-quantized";
+        if (weight.granularity() instanceof Granularity.Mx) {
+            return "mxfp8-quantized";
+        }
+        return recipe.input() == null ? "naive-quantized" : "float-quantized";
     }
 
     private static @Nullable ObjectNode inputs(ObjectNode node, Recipe recipe, LayoutOptions options) {
-        Operand input = recipe.fprop().input();
+        OperandSpec input = recipe.input();
         if (input == null) {
             return null;
         }
-        if (input.codes() == QuantType.E2M1) {
+        if (input.type() == QuantType.E2M1) {
             // Block scales of activations are found at run time, under a global one that must be in the file; without
             // it W4A16.
             if (!options.staticInputs()) {
@@ -220,7 +224,7 @@ final class CompressedTensorsLayout implements Layout {
             return node;
         }
         if (options.staticInputs()) {
-            return perTensor(node, !input.codes().isInteger());
+            return perTensor(node, !input.type().isInteger());
         }
         return operand(node, input, true);
     }
@@ -229,8 +233,8 @@ final class CompressedTensorsLayout implements Layout {
         return arguments(node, isFloat, 8, "tensor", 0, false, true);
     }
 
-    private static ObjectNode operand(ObjectNode node, Operand operand, boolean dynamic) {
-        QuantType codes = operand.codes();
+    private static ObjectNode operand(ObjectNode node, OperandSpec operand, boolean dynamic) {
+        QuantType codes = operand.type();
         boolean isFloat = !codes.isInteger();
         boolean symmetric = !codes.hasZeroPoint();
         int bits = codes == QuantType.E2M1 ? 4 : 8;
@@ -299,6 +303,8 @@ final class CompressedTensorsLayout implements Layout {
                                 a.granularity().orElse(null), a.codes().orElse(null)))
                         .orElse(WeightFinder.Expectation.NONE),
                 notes);
-        return Optional.of(finder.find(NAME));
+        return Optional.of(finder.find(
+                NAME,
+                w -> read.groupOf(w.module()).filter(g -> g.inputs() == null).isPresent()));
     }
 }

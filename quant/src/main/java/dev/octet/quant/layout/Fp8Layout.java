@@ -8,6 +8,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.ScaleRule;
 import java.util.ArrayList;
@@ -54,8 +55,9 @@ final class Fp8Layout implements Layout {
 
     @Override
     public Optional<String> unsupported(Recipe recipe, LayoutOptions options) {
-        Granularity granularity = recipe.fprop().weight().granularity();
-        boolean sayable = recipe.fprop().weight().codes() == QuantType.E4M3FN
+        Granularity granularity = recipe.weight().granularity();
+        boolean sayable = recipe.weight().type() == QuantType.E4M3FN
+                && recipe.input() != null
                 && (granularity instanceof Granularity.PerTensor || granularity instanceof Granularity.PerBlock);
         if (!sayable) {
             return Optional.of("layout fp8 knows one scale per weight (fp8) or per 128 x 128 block (fp8-block), not "
@@ -68,14 +70,14 @@ final class Fp8Layout implements Layout {
     }
 
     @Override
-    public Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options) {
+    public Optional<OperandSpec> scheme(Recipe recipe, LayoutOptions options) {
         return unsupported(recipe, options).isPresent()
                 ? Optional.empty()
                 : Optional.of(Schemes.of(recipe, options, ScaleRule.Exponent.CEIL));
     }
 
     @Override
-    public Optional<String> refusal(WeightScheme scheme, Shape shape) {
+    public Optional<String> refusal(OperandSpec scheme, Shape shape) {
         if (shape.rank() > 3 || (shape.rank() == 3 && scheme.perTensor())) {
             return Optional.of("no consumer reads one scale for a weight of shape " + shape);
         }
@@ -83,12 +85,12 @@ final class Fp8Layout implements Layout {
     }
 
     @Override
-    public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
+    public StoredWeight place(String name, Shape shape, OperandSpec scheme, LayoutOptions options) {
         TensorSpec scale = scheme.perTensor()
-                ? new TensorSpec(name + "_scale", scheme.scaleNumber(), Shape.of(1))
+                ? new TensorSpec(name + "_scale", scheme.scaleType(), Shape.of(1))
                 : new TensorSpec(
                         name + "_scale_inv",
-                        scheme.scaleNumber(),
+                        scheme.scaleType(),
                         scheme.granularity().scaleShape(shape));
         ScaleTensor input = options.staticInputs()
                 ? ScaleTensor.multiplier(
@@ -97,9 +99,9 @@ final class Fp8Layout implements Layout {
         return new StoredWeight(
                 name,
                 shape,
-                scheme.codes(),
+                scheme.type(),
                 scheme.granularity(),
-                new TensorSpec(name, scheme.codes().dtype(), shape),
+                new TensorSpec(name, scheme.type().dtype(), shape),
                 ScaleTensor.multiplier(scale),
                 null,
                 null,
@@ -125,7 +127,7 @@ final class Fp8Layout implements Layout {
         quantization.put("fmt", "e4m3");
         addKept(quantization, contents);
         quantization.put("quant_method", NAME);
-        if (contents.recipe().fprop().weight().granularity() instanceof Granularity.PerBlock(int rows, int cols)) {
+        if (contents.recipe().weight().granularity() instanceof Granularity.PerBlock(int rows, int cols)) {
             if (contents.options().powerOfTwoScales()) {
                 quantization.put("scale_fmt", "ue8m0");
             }

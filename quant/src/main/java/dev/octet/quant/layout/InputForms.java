@@ -3,6 +3,8 @@ package dev.octet.quant.layout;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec.Scaling;
+import dev.octet.quant.recipe.OperandSpec;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -20,25 +22,26 @@ import org.jspecify.annotations.Nullable;
  * each token ({@code model_executor/layers/quantization/fp8.py}), those of {@code fp8_pb_wo} one for 128 inputs
  * ({@code model_executor/layers/quantization/modelopt.py}), whatever "weight only" there says.
  *
- * @param byWeight by the own name of the weight; those whose inputs stay as they are, or are of another kind, are not in it
+ * @param byWeight all in E4M3, with static or dynamic scales, by the own name of the weight; those whose inputs stay as they are, or are of another kind, are not in it
  * @param notes inputs that are quantised in a way that is not told here, one line each
  */
-public record InputForms(Map<String, Form> byWeight, List<String> notes) {
+public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) {
     public InputForms {
         byWeight = Collections.unmodifiableMap(new LinkedHashMap<>(byWeight));
         notes = List.copyOf(notes);
     }
 
-    /**
-     * How one input is quantised to E4M3.
-     *
-     * @param granularity which elements share a scale: all of them, those of a token, a group of a token's
-     * @param dynamic whether the scale is amax / 448 of what comes; else it is in the file
-     */
-    public record Form(Granularity granularity, boolean dynamic) {}
+    private static final OperandSpec STATIC = form(new Granularity.PerTensor(), new Scaling.FromStatistics());
+    private static final OperandSpec PER_TOKEN = dynamic(new Granularity.PerToken());
 
-    private static final Form STATIC = new Form(new Granularity.PerTensor(), false);
-    private static final Form PER_TOKEN = new Form(new Granularity.PerToken(), true);
+    private static OperandSpec form(Granularity granularity, Scaling scaling) {
+        return new OperandSpec(QuantType.E4M3FN, granularity, scaling);
+    }
+
+    /** Scales are amax / 448 of what comes. */
+    private static OperandSpec dynamic(Granularity granularity) {
+        return form(granularity, new Scaling.Dynamic());
+    }
 
     /**
      * The forms of all quantised weights.
@@ -48,7 +51,7 @@ public record InputForms(Map<String, Form> byWeight, List<String> notes) {
      */
     public static InputForms of(
             StoredCheckpoint stored, @Nullable ObjectNode config, @Nullable ObjectNode quantConfig) {
-        Map<String, Form> forms = new LinkedHashMap<>();
+        Map<String, OperandSpec> forms = new LinkedHashMap<>();
         Map<String, Integer> unknown = new LinkedHashMap<>();
         ObjectNode quantization = Configs.quantization(config).orElse(null);
         CompressedTensorsConfig compressed =
@@ -82,8 +85,8 @@ public record InputForms(Map<String, Form> byWeight, List<String> notes) {
     }
 
     /** A form, nothing, or why there is none. */
-    private record Found(@Nullable Form form, String unknown) {
-        static Found of(Form form) {
+    private record Found(@Nullable OperandSpec form, String unknown) {
+        static Found of(OperandSpec form) {
             return new Found(form, "");
         }
 
@@ -113,7 +116,7 @@ public record InputForms(Map<String, Form> byWeight, List<String> notes) {
             return statically(weight);
         }
         return switch (a.strategy()) {
-            case "tensor" -> Found.of(new Form(new Granularity.PerTensor(), true));
+            case "tensor" -> Found.of(dynamic(new Granularity.PerTensor()));
             case "token" -> Found.of(PER_TOKEN);
             case "group" -> group(a.groupSize());
             default -> Found.unknown("inputs of strategy " + a.strategy() + " are left as they are");
@@ -157,7 +160,7 @@ public record InputForms(Map<String, Form> byWeight, List<String> notes) {
 
     private static Found group(int size) {
         return size > 0
-                ? Found.of(new Form(new Granularity.PerGroup(-1, size), true))
+                ? Found.of(dynamic(new Granularity.PerGroup(-1, size)))
                 : Found.unknown("inputs in groups of unknown size are left as they are");
     }
 

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.util.Map;
 import java.util.Optional;
@@ -22,7 +23,7 @@ public interface Layout {
     /**
      * How weights are quantised by {@code recipe} in this layout; empty when it has no way to say so: see {@link #unsupported}.
      */
-    Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options);
+    Optional<OperandSpec> scheme(Recipe recipe, LayoutOptions options);
 
     /**
      * How float scales are stored where nothing else is asked for.
@@ -36,7 +37,7 @@ public interface Layout {
     /**
      * Why a weight of this shape cannot be quantised by this scheme for this layout's consumers; empty when it can.
      */
-    Optional<String> refusal(WeightScheme scheme, Shape shape);
+    Optional<String> refusal(OperandSpec scheme, Shape shape);
 
     /**
      * The tensors that stand for a weight in this layout.
@@ -45,7 +46,7 @@ public interface Layout {
      * @param shape its own shape
      * @param options {@code staticInputs}: with an input scale
      */
-    StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options);
+    StoredWeight place(String name, Shape shape, OperandSpec scheme, LayoutOptions options);
 
     /**
      * The tensor that holds the scale of one side of a layer's KV cache, one F32 multiplier.

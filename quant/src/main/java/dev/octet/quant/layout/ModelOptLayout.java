@@ -8,6 +8,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.ScaleRule;
 import java.util.ArrayList;
@@ -59,9 +60,8 @@ final class ModelOptLayout implements Layout {
 
     @Override
     public Optional<String> unsupported(Recipe recipe, LayoutOptions options) {
-        Granularity granularity = recipe.fprop().weight().granularity();
-        QuantType codes = recipe.fprop().weight().codes();
-        if (codes.isInteger()) {
+        Granularity granularity = recipe.weight().granularity();
+        if (recipe.weight().type().isInteger() || recipe.input() == null) {
             return Optional.of("readers of layout modelopt do not know " + recipe.name() + "; compressed-tensors does");
         }
         if (options.scales() != DType.F32) {
@@ -79,14 +79,14 @@ final class ModelOptLayout implements Layout {
     }
 
     @Override
-    public Optional<WeightScheme> scheme(Recipe recipe, LayoutOptions options) {
+    public Optional<OperandSpec> scheme(Recipe recipe, LayoutOptions options) {
         return unsupported(recipe, options).isPresent()
                 ? Optional.empty()
                 : Optional.of(Schemes.of(recipe, options, ScaleRule.Exponent.CEIL));
     }
 
     @Override
-    public Optional<String> refusal(WeightScheme scheme, Shape shape) {
+    public Optional<String> refusal(OperandSpec scheme, Shape shape) {
         if (shape.rank() > 2) {
             return Optional.of("readers of layout modelopt look for one module per expert, not for a tensor of all");
         }
@@ -94,7 +94,7 @@ final class ModelOptLayout implements Layout {
     }
 
     @Override
-    public StoredWeight place(String name, Shape shape, WeightScheme scheme, LayoutOptions options) {
+    public StoredWeight place(String name, Shape shape, OperandSpec scheme, LayoutOptions options) {
         Shape scaleShape = switch (scheme.granularity()) {
             case Granularity.PerBlock _ -> {
                 Shape grid = scheme.granularity().scaleShape(shape);
@@ -109,7 +109,7 @@ final class ModelOptLayout implements Layout {
         return new StoredWeight(
                 name,
                 shape,
-                scheme.codes(),
+                scheme.type(),
                 scheme.granularity(),
                 Schemes.codes(name, scheme, shape),
                 Schemes.scales(name + "_scale", scheme, scaleShape),
@@ -193,7 +193,7 @@ final class ModelOptLayout implements Layout {
     }
 
     private static String algorithm(LayoutContents contents) {
-        return switch (contents.recipe().fprop().weight().granularity()) {
+        return switch (contents.recipe().weight().granularity()) {
             case Granularity.PerTensor() -> "FP8";
             case Granularity.PerChannel _ -> "FP8_PER_CHANNEL_PER_TOKEN";
             case Granularity.PerBlock _ -> "fp8_pb_wo"; // lower case: TensorRT-LLM looks for exactly this

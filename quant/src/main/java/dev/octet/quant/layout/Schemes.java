@@ -5,7 +5,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.recipe.Operand;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.ScaleRule;
 import java.util.Optional;
@@ -14,31 +14,31 @@ import java.util.Optional;
 final class Schemes {
     private Schemes() {}
 
-    /** The scheme of a recipe's weights; MX exponents as {@code exponent} has them. */
-    static WeightScheme of(Recipe recipe, LayoutOptions options, ScaleRule.Exponent exponent) {
-        Operand weight = recipe.fprop().weight();
-        Granularity granularity = weight.granularity();
-        ScaleRule rule = granularity instanceof Granularity.Mx
+    /** How a recipe's weights are quantised in a layout; MX exponents as {@code exponent} has them. */
+    static OperandSpec of(Recipe recipe, LayoutOptions options, ScaleRule.Exponent exponent) {
+        OperandSpec weight = recipe.weight();
+        boolean mx = weight.granularity() instanceof Granularity.Mx;
+        ScaleRule rule = mx
                 ? new ScaleRule.MxRule(exponent)
                 : options.powerOfTwoScales()
                         ? new ScaleRule.PowerOfTwoRule(ScaleRule.Rounding.UP)
                         : new ScaleRule.AmaxRule();
-        DType number = granularity instanceof Granularity.Mx
+        DType number = mx
                 ? DType.F8_E8M0
-                : weight.codes() == QuantType.E2M1 ? DType.F8_E4M3FN : options.scales();
-        return new WeightScheme(weight.codes(), granularity, rule, number);
+                : weight.type() == QuantType.E2M1 ? DType.F8_E4M3FN : options.scales();
+        return weight.scaledBy(rule, number);
     }
 
     /** The codes of a matrix: two of four bits in a byte, under a name that may tell so. */
-    static TensorSpec codes(String name, WeightScheme scheme, Shape shape) {
-        return scheme.codes() == QuantType.E2M1
+    static TensorSpec codes(String name, OperandSpec scheme, Shape shape) {
+        return scheme.type() == QuantType.E2M1
                 ? new TensorSpec(name, DType.U8, Shape.of(shape.dim(0), shape.dim(1) / 2))
-                : new TensorSpec(name, scheme.codes().dtype(), shape);
+                : new TensorSpec(name, scheme.type().dtype(), shape);
     }
 
     /** A tensor of scales that multiply; powers of two lie in bytes. */
-    static ScaleTensor scales(String name, WeightScheme scheme, Shape shape) {
-        DType number = scheme.scaleNumber();
+    static ScaleTensor scales(String name, OperandSpec scheme, Shape shape) {
+        DType number = scheme.scaleType();
         return new ScaleTensor(
                 new TensorSpec(name, number == DType.F8_E8M0 ? DType.U8 : number, shape),
                 number,
@@ -52,16 +52,19 @@ final class Schemes {
 
     /** Choices that no layout has a way to say. */
     static Optional<String> senseless(Recipe recipe, LayoutOptions options) {
-        Operand weight = recipe.fprop().weight();
+        OperandSpec weight = recipe.weight();
+        if (!(weight.scaling() instanceof OperandSpec.Scaling.FromValues)) {
+            return Optional.of("recipe " + recipe.name() + " says how a model is trained, not how it is stored");
+        }
         boolean blocks = weight.granularity() instanceof Granularity.PerBlock;
         if (options.powerOfTwoScales() && !blocks) {
             return Optional.of(
                     "scales rounded to powers of two are for 128 x 128 blocks (fp8-block); mxfp8 has them anyway");
         }
         boolean staticInputs = weight.granularity() instanceof Granularity.PerTensor
-                || weight.codes() == QuantType.E2M1
+                || weight.type() == QuantType.E2M1
                 || weight.granularity() instanceof Granularity.PerChannel;
-        if (options.staticInputs() && (!staticInputs || recipe.fprop().input() == null)) {
+        if (options.staticInputs() && (!staticInputs || recipe.input() == null)) {
             return Optional.of("activations of " + recipe.name()
                     + " have no static scale: consumers find theirs at run time; leave the statistics away");
         }
@@ -72,7 +75,7 @@ final class Schemes {
     }
 
     /** Why a weight of this shape has no whole blocks along its inputs, or nothing at all; empty when it can be quantised. */
-    static Optional<String> refusal(WeightScheme scheme, Shape shape) {
+    static Optional<String> refusal(OperandSpec scheme, Shape shape) {
         if (shape.rank() < 2) {
             return Optional.of("a weight of shape " + shape + " is no matrix");
         }

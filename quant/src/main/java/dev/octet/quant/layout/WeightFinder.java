@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -165,6 +166,15 @@ final class WeightFinder {
 
     /** All weights, and the rest of the tensors sorted. */
     StoredCheckpoint find(String layout) {
+        return find(layout, _ -> false);
+    }
+
+    /**
+     * All weights, and the rest of the tensors sorted.
+     *
+     * @param weightOnly whether the configuration says that the inputs of a weight are not quantised
+     */
+    StoredCheckpoint find(String layout, Predicate<StoredWeight> weightOnly) {
         for (TensorSpec tensor : tensors.values()) {
             if (mayBeCodes(tensor.dtype()) && !taken.contains(tensor.name()) && !isScaleOfAnother(tensor)) {
                 read(tensor).ifPresent(this::add);
@@ -194,7 +204,7 @@ final class WeightFinder {
             notes.subList(MAX_NOTES, notes.size()).clear();
             notes.add("and " + more + " notes more");
         }
-        return new StoredCheckpoint(layout, weights, plain, others, List.copyOf(notes), StoredRecipes.of(weights));
+        return new StoredCheckpoint(layout, weights, plain, others, List.copyOf(notes), StoredRecipes.of(weights, weightOnly));
     }
 
     /** Asked first, as half of the tensors of a quantised checkpoint are scales, mostly F32. */

@@ -27,6 +27,11 @@ public enum Product {
         return right;
     }
 
+    /** The axis of an operand that the sums of this product run along: -1, its innermost, or -2. */
+    public int summedAxis(LinearTensor tensor) {
+        return this == FPROP || (this == DGRAD && tensor == LinearTensor.GRAD_OUTPUT) ? -1 : -2;
+    }
+
     /** Whether {@code tensor} is an operand. */
     public boolean reads(LinearTensor tensor) {
         return tensor == left || tensor == right;

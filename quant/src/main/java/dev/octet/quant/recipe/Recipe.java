@@ -1,17 +1,44 @@
 package dev.octet.quant.recipe;
 
+import static java.util.Objects.requireNonNull;
+
+import org.jspecify.annotations.Nullable;
+
 /**
- * A named way to quantise Linears. Inference recipes state only the forward product; training recipes will add dgrad and wgrad
- * beside it.
- *
- * @param name what users type, e.g. {@code fp8}
- * @param summary one line for help and reports
- * @param fprop the forward product y = x W^T
+ * A named way to quantise the products of a Linear: which number format, granularity and scaling each operand gets. Recipes for conversion
+ * state the forward product alone, {@linkplain TrainingRecipe training recipes} all three. {@link Recipes} has them all.
  */
-public record Recipe(String name, String summary, Gemm fprop) {
-    /** Whether activations are quantised with scales that need calibration. */
-    public boolean needsStatistics() {
-        Operand input = fprop.input();
-        return input != null && input.scaling() == Operand.Scaling.FROM_STATISTICS;
+public sealed interface Recipe permits ConversionRecipe, TrainingRecipe {
+    /** As users typed it, and as files and reports have it: {@code fp8-dynamic}, or an alias. */
+    String name();
+
+    /** The recipe's own name, which says what it is; another than {@link #name} where that is an alias. */
+    default String ownName() {
+        return name();
+    }
+
+    /**
+     * How an operand is quantised.
+     *
+     * @param tensor one that {@code product} {@linkplain Product#reads reads}
+     * @return null when the product takes it in the model's own precision, or the recipe says nothing of this product
+     */
+    @Nullable
+    OperandSpec operand(Product product, LinearTensor tensor);
+
+    /** The input of the forward product; null for weight-only recipes. */
+    default @Nullable OperandSpec input() {
+        return operand(Product.FPROP, LinearTensor.INPUT);
+    }
+
+    /** The weight of the forward product, which every recipe quantises. */
+    default OperandSpec weight() {
+        return requireNonNull(operand(Product.FPROP, LinearTensor.WEIGHT));
+    }
+
+    /** Whether the scales of inputs come from calibration. */
+    default boolean needsStatistics() {
+        OperandSpec input = input();
+        return input != null && input.scaling() instanceof OperandSpec.Scaling.FromStatistics;
     }
 }

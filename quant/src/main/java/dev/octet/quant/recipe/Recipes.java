@@ -1,100 +1,133 @@
 package dev.octet.quant.recipe;
 
-import dev.octet.quant.block.Granularity;
 import dev.octet.quant.block.Granularity.Mx;
 import dev.octet.quant.block.Granularity.PerBlock;
 import dev.octet.quant.block.Granularity.PerChannel;
 import dev.octet.quant.block.Granularity.PerGroup;
 import dev.octet.quant.block.Granularity.PerTensor;
 import dev.octet.quant.block.Granularity.PerToken;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.recipe.Operand.Scaling;
+import dev.octet.quant.recipe.OperandSpec.Scaling;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
-/** All recipes. One more recipe is one more constant and its place in {@link #GRAPH} or {@link #CHECKPOINT}. */
+/**
+ * All recipes. One more for conversion is one more constant and its place in {@link #GRAPH} or {@link #CHECKPOINT}; one more for training is
+ * one more record of {@link TrainingRecipe} and its place in {@link #TRAINING}.
+ */
 public final class Recipes {
-    /** Output channels of a matrix, whatever axes stand in front of it. */
-    private static final Granularity OUTPUT_CHANNELS = new PerChannel(-2);
+    private static final OperandSpec WEIGHT_PER_TENSOR = OperandSpec.fromValues(QuantType.E4M3FN, new PerTensor());
 
-    private static final Operand WEIGHT_PER_OUTPUT_CHANNEL = weight(QuantType.E4M3FN, new PerChannel(0));
-    private static final Operand INPUT_STATIC = new Operand(QuantType.E4M3FN, new PerTensor(), Scaling.FROM_STATISTICS);
+    /** One scale for each output channel of a matrix, whatever axes stand in front of it. */
+    private static final OperandSpec WEIGHT_PER_CHANNEL = OperandSpec.fromValues(QuantType.E4M3FN, new PerChannel(-2));
+
+    private static final OperandSpec INPUT_STATIC =
+            new OperandSpec(QuantType.E4M3FN, new PerTensor(), new Scaling.FromStatistics());
 
     /** W8A8: E4M3 weights with one scale per output channel, E4M3 activations with one calibrated scale per tensor. */
-    public static final Recipe FP8 = new Recipe(
-            "fp8",
-            "E4M3 weights per output channel, E4M3 activations with calibrated static scales",
-            new Gemm(INPUT_STATIC, WEIGHT_PER_OUTPUT_CHANNEL));
+    public static final Recipe FP8_PER_CHANNEL = recipe("fp8-per-channel", INPUT_STATIC, WEIGHT_PER_CHANNEL);
 
-    /** W8A8 with one scale per weight: what most training recipes compute with, so their scales can be taken over. */
-    public static final Recipe FP8_PER_TENSOR = new Recipe(
-            "fp8-per-tensor",
-            "E4M3, one scale per weight; activations with calibrated static scales",
-            new Gemm(INPUT_STATIC, weight(QuantType.E4M3FN, new PerTensor())));
+    /**
+     * W8A8 with one scale per weight: what most training recipes compute with, so their scales can be taken over. Scales of activations are
+     * static; in checkpoints without statistics consumers find them at run time.
+     */
+    public static final Recipe FP8_PER_TENSOR = recipe("fp8-per-tensor", INPUT_STATIC, WEIGHT_PER_TENSOR);
 
     /** W8A16/W8A32: E4M3 weights with one scale per output channel, activations untouched; needs no data. */
-    public static final Recipe FP8_WEIGHT_ONLY = new Recipe(
-            "fp8-weight-only",
-            "E4M3 weights per output channel, activations untouched",
-            new Gemm(null, WEIGHT_PER_OUTPUT_CHANNEL));
-
-    /** W8A8, everything per tensor; activation scales are static where statistics are given. */
-    public static final Recipe CHECKPOINT_FP8 = new Recipe(
-            "fp8",
-            "E4M3, one scale per weight; activations per tensor, static with --statistics, else dynamic",
-            new Gemm(dynamic(QuantType.E4M3FN, new PerTensor()), weight(QuantType.E4M3FN, new PerTensor())));
+    public static final Recipe FP8_WEIGHT_ONLY = recipe("fp8-weight-only", null, WEIGHT_PER_CHANNEL);
 
     /** W8A8: one scale per output channel, one per token at run time. */
-    public static final Recipe FP8_DYNAMIC = new Recipe(
-            "fp8-dynamic",
-            "E4M3, one scale per output channel; activations per token, dynamic",
-            new Gemm(dynamic(QuantType.E4M3FN, new PerToken()), weight(QuantType.E4M3FN, OUTPUT_CHANNELS)));
+    public static final Recipe FP8_DYNAMIC =
+            recipe("fp8-dynamic", dynamic(QuantType.E4M3FN, new PerToken()), WEIGHT_PER_CHANNEL);
 
     /** DeepSeek-V3's: 128 x 128 blocks, activations in groups of 128. */
-    public static final Recipe FP8_BLOCK = new Recipe(
+    public static final Recipe FP8_BLOCK = recipe(
             "fp8-block",
-            "E4M3, one scale per block of 128 x 128; activations per group of 128, dynamic",
-            new Gemm(
-                    dynamic(QuantType.E4M3FN, new PerGroup(-1, 128)),
-                    weight(QuantType.E4M3FN, new PerBlock(128, 128))));
+            dynamic(QuantType.E4M3FN, new PerGroup(-1, 128)),
+            OperandSpec.fromValues(QuantType.E4M3FN, new PerBlock(128, 128)));
 
-    /** OCP MX v1.0 with E4M3 elements. */
-    public static final Recipe MXFP8 = new Recipe(
-            "mxfp8",
-            "E4M3, one power of two per 32 inputs; activations alike, dynamic",
-            new Gemm(dynamic(QuantType.E4M3FN, new Mx(32)), weight(QuantType.E4M3FN, new Mx(32))));
+    /** OCP MX v1.0 with E4M3 elements: one power of two per 32 inputs, activations alike. */
+    public static final Recipe MXFP8 = recipe(
+            "mxfp8", dynamic(QuantType.E4M3FN, new Mx(32)), OperandSpec.fromValues(QuantType.E4M3FN, new Mx(32)));
 
     /** NVIDIA's four-bit format: E4M3 scales of 16 elements under one scale of the tensor. */
-    public static final Recipe NVFP4 = new Recipe(
+    public static final Recipe NVFP4 = recipe(
             "nvfp4",
-            "E2M1, one E4M3 scale per 16 inputs and one F32 scale per weight; activations alike",
-            new Gemm(dynamic(QuantType.E2M1, new PerGroup(-1, 16)), weight(QuantType.E2M1, new PerGroup(-1, 16))));
+            dynamic(QuantType.E2M1, new PerGroup(-1, 16)),
+            OperandSpec.fromValues(QuantType.E2M1, new PerGroup(-1, 16)));
 
-    /** Integers, the cheap baseline: symmetric, absmax per output channel. */
-    public static final Recipe INT8 = new Recipe(
+    /** Integers, the cheap baseline: symmetric, absmax per output channel, one scale per token at run time. */
+    public static final Recipe INT8 = recipe(
             "int8",
-            "INT8 symmetric, absmax per output channel; activations per token, dynamic",
-            new Gemm(dynamic(QuantType.INT8, new PerToken()), weight(QuantType.INT8, OUTPUT_CHANNELS)));
+            dynamic(QuantType.INT8, new PerToken()),
+            OperandSpec.fromValues(QuantType.INT8, new PerChannel(-2)));
 
-    /** Integers with a zero point for each output channel. */
-    public static final Recipe INT8_ASYMMETRIC = new Recipe(
-            "int8-asymmetric",
-            "INT8 with zero points, per output channel; activations untouched",
-            new Gemm(null, weight(QuantType.INT8_ASYMMETRIC, OUTPUT_CHANNELS)));
+    /** Integers with a zero point for each output channel, activations untouched. */
+    public static final Recipe INT8_ASYMMETRIC = recipe(
+            "int8-asymmetric", null, OperandSpec.fromValues(QuantType.INT8_ASYMMETRIC, new PerChannel(-2)));
+
+    /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
+    public static final Recipe GRAPH_FP8 = as("fp8", FP8_PER_CHANNEL);
+
+    /** What {@code fp8} means for checkpoints: {@link #FP8_PER_TENSOR}. */
+    public static final Recipe CHECKPOINT_FP8 = as("fp8", FP8_PER_TENSOR);
 
     /** Recipes for models with a graph, in the order help lists them. */
-    public static final List<Recipe> GRAPH = List.of(FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY);
+    public static final List<Recipe> GRAPH = List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY);
 
-    /** Recipes for checkpoints of tensors, in the order help lists them. */
-    public static final List<Recipe> CHECKPOINT =
-            List.of(FP8_DYNAMIC, CHECKPOINT_FP8, FP8_BLOCK, MXFP8, NVFP4, INT8, INT8_ASYMMETRIC);
+    /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
+    public static final List<Recipe> CHECKPOINT = List.of(
+            FP8_DYNAMIC, CHECKPOINT_FP8, FP8_BLOCK, MXFP8, NVFP4, INT8, INT8_ASYMMETRIC, FP8_WEIGHT_ONLY);
+
+    /** Recipes for training by each name that users may type, read from the fields they wrote; the first is the default. */
+    public static final Map<String, Function<RecipeFields, TrainingRecipe>> TRAINING = training();
 
     private Recipes() {}
 
-    private static Operand weight(QuantType codes, Granularity granularity) {
-        return new Operand(codes, granularity, Scaling.FROM_VALUES);
+    /** Recipes of {@link #GRAPH} or {@link #CHECKPOINT} by each name that users may type, in the same order. */
+    public static Map<String, Recipe> byName(List<Recipe> recipes) {
+        Map<String, Recipe> byName = new LinkedHashMap<>();
+        recipes.forEach(r -> byName.put(r.name(), r));
+        recipes.forEach(r -> byName.putIfAbsent(r.ownName(), as(r.ownName(), r)));
+        return Collections.unmodifiableMap(byName);
     }
 
-    private static Operand dynamic(QuantType codes, Granularity granularity) {
-        return new Operand(codes, granularity, Scaling.DYNAMIC);
+    /** Their names for help, aliases with what they mean: {@code fp8 (= fp8-per-channel), fp8-weight-only}. */
+    public static String names(List<Recipe> recipes) {
+        return recipes.stream()
+                .map(r -> r.name().equals(r.ownName()) ? r.name() : r.name() + " (= " + r.ownName() + ")")
+                .collect(Collectors.joining(", "));
+    }
+
+    private static Map<String, Function<RecipeFields, TrainingRecipe>> training() {
+        Map<String, Function<RecipeFields, TrainingRecipe>> readers = new LinkedHashMap<>();
+        readers.put("delayed", TrainingRecipe.DelayedScaling::read);
+        readers.put("current", TrainingRecipe.CurrentScaling::read);
+        readers.put("block", TrainingRecipe.BlockScaling::read);
+        readers.put("mxfp8", TrainingRecipe.Mxfp8::read);
+        readers.put("tensorwise", TrainingRecipe.Tensorwise::read);
+        readers.put("rowwise", _ -> new TrainingRecipe.Rowwise());
+        readers.put("rowwise_with_gw_hp", _ -> new TrainingRecipe.RowwiseWithGwHp());
+        readers.put(TrainingRecipe.Qat.NAME, f -> TrainingRecipe.Qat.read(f, TrainingRecipe.Qat.NAME));
+        readers.put("deployed", f -> TrainingRecipe.Qat.read(f, "deployed")); // its earlier name
+        return Collections.unmodifiableMap(readers);
+    }
+
+    private static Recipe recipe(String name, @Nullable OperandSpec input, OperandSpec weight) {
+        return new ConversionRecipe(name, name, input, weight);
+    }
+
+    private static Recipe as(String alias, Recipe recipe) {
+        return new ConversionRecipe(alias, recipe.ownName(), recipe.input(), recipe.weight());
+    }
+
+    private static OperandSpec dynamic(QuantType type, Granularity granularity) {
+        return new OperandSpec(type, granularity, new Scaling.Dynamic());
     }
 }

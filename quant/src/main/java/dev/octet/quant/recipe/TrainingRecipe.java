@@ -1,40 +1,44 @@
 package dev.octet.quant.recipe;
 
-import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.recipe.OperandForm.Scaling;
-import dev.octet.quant.recipe.OperandForm.Span;
+import dev.octet.quant.block.Granularity.PerBlock;
+import dev.octet.quant.block.Granularity.PerChannel;
+import dev.octet.quant.block.Granularity.PerTensor;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.TorchaoScale;
 import dev.octet.quant.scale.TransformerEngineMxScale;
 import dev.octet.quant.scale.TransformerEngineScale;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.BiFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the three products of a Linear are computed in FP8 while a model is trained. Fields and their defaults are those of the library a
- * recipe comes from; {@link #form} says what they come to. For models quantised once, see {@link Recipe}.
+ * A recipe that states all three products of a Linear, for training in FP8. Fields and their defaults are those of the library a recipe comes
+ * from; {@code read} takes them under the names they have there, and {@link #operand} says what they come to.
  */
-public sealed interface TrainingRecipe {
-    /** As users type it. */
-    String name();
-
-    /**
-     * The form of an operand.
-     *
-     * @param tensor one that {@code product} {@linkplain Product#reads reads}
-     * @return null when the product takes it unquantised
-     */
-    @Nullable
-    OperandForm form(Product product, LinearTensor tensor);
-
+public sealed interface TrainingRecipe extends Recipe {
     /** Whether amax histories outlive a step. */
     default boolean isDelayed() {
+        OperandSpec input = input();
+        return input != null && input.scaling() instanceof Scaling.Delayed;
+    }
+
+    /** Whether a bias of F32 activations is rounded to BF16. */
+    default boolean narrowsBias() {
         return false;
     }
 
-    /** Whether a bias beside F32 activations is rounded to BF16: Transformer Engine adds it in the product's epilogue, which takes no F32. */
-    default boolean narrowsBias() {
-        return true;
+    /** A recipe of Transformer Engine, which adds a bias in the product's epilogue, and that takes no F32. */
+    sealed interface OfTransformerEngine extends TrainingRecipe {
+        @Override
+        default boolean narrowsBias() {
+            return true;
+        }
     }
 
     /** What backward does with its products, where a library lets it differ from forward. */
@@ -44,7 +48,24 @@ public sealed interface TrainingRecipe {
         /** They take the unquantised operands. */
         HIGH_PRECISION,
         /** They take what the quantised operands of forward stand for, and the gradient unquantised. */
-        DEQUANTIZED
+        DEQUANTIZED;
+
+        private static BackwardOverride read(RecipeFields f, BackwardOverride usual) {
+            return f.choice(
+                    "backward_override",
+                    Map.of("none", NONE, "high_precision", HIGH_PRECISION, "dequantized", DEQUANTIZED),
+                    usual);
+        }
+
+        /** What is left of operands that would all be quantised. */
+        private @Nullable OperandSpec of(
+                Product product, LinearTensor tensor, BiFunction<Product, LinearTensor, OperandSpec> quantised) {
+            return switch (this) {
+                case NONE -> quantised.apply(product, tensor);
+                case HIGH_PRECISION -> product == Product.FPROP ? quantised.apply(product, tensor) : null;
+                case DEQUANTIZED -> tensor == LinearTensor.GRAD_OUTPUT ? null : quantised.apply(Product.FPROP, tensor);
+            };
+        }
     }
 
     /**
@@ -60,28 +81,59 @@ public sealed interface TrainingRecipe {
      */
     record DelayedScaling(
             int margin,
-            Fp8Format format,
+            FormatPair format,
             int amaxHistoryLength,
             AmaxHistory.Algorithm amaxAlgorithm,
             boolean fusedUpdate,
             boolean reduceAmax,
             boolean wgradInHighPrecision)
-            implements TrainingRecipe {
+            implements OfTransformerEngine {
         /** The library's defaults. */
         public static final DelayedScaling DEFAULT =
-                new DelayedScaling(0, Fp8Format.HYBRID, 1024, AmaxHistory.Algorithm.MAX, true, true, false);
+                new DelayedScaling(0, FormatPair.HYBRID, 1024, AmaxHistory.Algorithm.MAX, true, true, false);
 
         /** Largest |margin|: beyond, the numerator leaves FP32's range. */
         public static final int MAX_MARGIN = 100;
 
+        private static final String OVERRIDE = "override_linear_precision";
+
         public DelayedScaling {
-            if (amaxHistoryLength < 1) {
-                throw new IllegalArgumentException("amax_history_len " + amaxHistoryLength + " is below 1");
-            }
+            requireLength(amaxHistoryLength);
             if (Math.abs(margin) > MAX_MARGIN) {
                 throw new IllegalArgumentException(
                         "margin " + margin + " is outside of -" + MAX_MARGIN + ".." + MAX_MARGIN);
             }
+        }
+
+        static DelayedScaling read(RecipeFields f) {
+            f.whole("interval", 1, -1, Integer.MAX_VALUE); // taken, without effect
+            return new DelayedScaling(
+                    (int) f.whole("margin", DEFAULT.margin, -MAX_MARGIN, MAX_MARGIN),
+                    FormatPair.read(f, DEFAULT.format),
+                    length(f, DEFAULT.amaxHistoryLength),
+                    f.choice(
+                            "amax_compute_algo",
+                            Map.of("max", AmaxHistory.Algorithm.MAX, "most_recent", AmaxHistory.Algorithm.MOST_RECENT),
+                            DEFAULT.amaxAlgorithm),
+                    f.flag("fused_update", DEFAULT.fusedUpdate),
+                    f.flag("reduce_amax", DEFAULT.reduceAmax),
+                    wgradInHighPrecision(f));
+        }
+
+        /** Accelerate's three flags, of which Transformer Engine takes all off, or the last one on. */
+        private static boolean wgradInHighPrecision(RecipeFields f) {
+            // Python writes True and False
+            List<String> flags = f.texts(OVERRIDE).stream()
+                    .map(text -> text.toLowerCase(Locale.ROOT))
+                    .toList();
+            boolean last = flags.equals(List.of("false", "false", "true"));
+            if (!last && !flags.isEmpty() && !flags.equals(List.of("false", "false", "false"))) {
+                throw f.error(
+                        OVERRIDE,
+                        flags + " is not for delayed scaling",
+                        "give [false, false, true] or nothing; high_precision: [...] takes any product");
+            }
+            return last;
         }
 
         @Override
@@ -90,18 +142,13 @@ public sealed interface TrainingRecipe {
         }
 
         @Override
-        public @Nullable OperandForm form(Product product, LinearTensor tensor) {
+        public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
             return wgradInHighPrecision && product == Product.WGRAD
                     ? null
-                    : new OperandForm(
+                    : new OperandSpec(
                             format.of(tensor),
-                            new Span.Whole(),
+                            new PerTensor(),
                             new Scaling.Delayed(margin, amaxHistoryLength, amaxAlgorithm));
-        }
-
-        @Override
-        public boolean isDelayed() {
-            return true;
         }
     }
 
@@ -113,11 +160,19 @@ public sealed interface TrainingRecipe {
      * @param amaxEpsilon what smaller amaxes are raised to, 0 by default
      */
     record CurrentScaling(
-            boolean powerOfTwoScales, Fp8Format format, float amaxEpsilon, BackwardOverride backwardOverride)
-            implements TrainingRecipe {
+            boolean powerOfTwoScales, FormatPair format, float amaxEpsilon, BackwardOverride backwardOverride)
+            implements OfTransformerEngine {
         /** The library's defaults. */
         public static final CurrentScaling DEFAULT =
-                new CurrentScaling(false, Fp8Format.HYBRID, 0, BackwardOverride.NONE);
+                new CurrentScaling(false, FormatPair.HYBRID, 0, BackwardOverride.NONE);
+
+        static CurrentScaling read(RecipeFields f) {
+            return new CurrentScaling(
+                    f.flag("use_power_2_scales", DEFAULT.powerOfTwoScales),
+                    FormatPair.read(f, DEFAULT.format),
+                    epsilon(f),
+                    BackwardOverride.read(f, DEFAULT.backwardOverride));
+        }
 
         @Override
         public String name() {
@@ -125,12 +180,9 @@ public sealed interface TrainingRecipe {
         }
 
         @Override
-        public @Nullable OperandForm form(Product product, LinearTensor tensor) {
-            OperandForm quantised = current(
-                    format.of(tensor),
-                    new Span.Whole(),
-                    new TransformerEngineScale(amaxEpsilon, powerOfTwoScales, false));
-            return overridden(backwardOverride, product, tensor, quantised);
+        public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
+            QuantScaleRule rule = new TransformerEngineScale(amaxEpsilon, powerOfTwoScales, false);
+            return backwardOverride.of(product, tensor, (_, t) -> current(format.of(t), new PerTensor(), rule));
         }
     }
 
@@ -146,19 +198,21 @@ public sealed interface TrainingRecipe {
      */
     record BlockScaling(
             boolean f32Scales,
-            Fp8Format format,
+            FormatPair format,
             float amaxEpsilon,
             int inputDim,
             int weightDim,
             int gradientDim,
             BackwardOverride backwardOverride)
-            implements TrainingRecipe {
+            implements OfTransformerEngine {
         /** Elements of a run, and of a square's side. */
         public static final int SIZE = 128;
 
         /** The library's defaults. */
         public static final BlockScaling DEFAULT =
-                new BlockScaling(false, Fp8Format.E4M3, 0, 1, 2, 1, BackwardOverride.NONE);
+                new BlockScaling(false, FormatPair.E4M3, 0, 1, 2, 1, BackwardOverride.NONE);
+
+        private static final String TWO_SQUARES = "two operands of one product cannot both have square blocks";
 
         public BlockScaling {
             for (int dim : new int[] {inputDim, weightDim, gradientDim}) {
@@ -166,9 +220,31 @@ public sealed interface TrainingRecipe {
                     throw new IllegalArgumentException("blocks have 1 or 2 dimensions, not " + dim);
                 }
             }
-            if (inputDim + weightDim == 4 || gradientDim + weightDim == 4 || inputDim + gradientDim == 4) {
-                throw new IllegalArgumentException("two operands of one product cannot both have square blocks");
+            if (hasTwoSquares(inputDim, weightDim, gradientDim)) {
+                throw new IllegalArgumentException(TWO_SQUARES);
             }
+        }
+
+        /** Any two of the operands meet in one of the products. */
+        private static boolean hasTwoSquares(int inputDim, int weightDim, int gradientDim) {
+            return inputDim + weightDim + gradientDim > 4;
+        }
+
+        static BlockScaling read(RecipeFields f) {
+            int x = (int) f.whole("x_block_scaling_dim", DEFAULT.inputDim, 1, 2);
+            int w = (int) f.whole("w_block_scaling_dim", DEFAULT.weightDim, 1, 2);
+            int grad = (int) f.whole("grad_block_scaling_dim", DEFAULT.gradientDim, 1, 2);
+            if (hasTwoSquares(x, w, grad)) {
+                throw f.error("recipe", TWO_SQUARES, "give one of them 1");
+            }
+            return new BlockScaling(
+                    f.flag("use_f32_scales", DEFAULT.f32Scales),
+                    FormatPair.read(f, DEFAULT.format),
+                    epsilon(f),
+                    x,
+                    w,
+                    grad,
+                    BackwardOverride.read(f, DEFAULT.backwardOverride));
         }
 
         @Override
@@ -177,17 +253,22 @@ public sealed interface TrainingRecipe {
         }
 
         @Override
-        public @Nullable OperandForm form(Product product, LinearTensor tensor) {
+        public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
+            return backwardOverride.of(product, tensor, this::quantised);
+        }
+
+        private OperandSpec quantised(Product product, LinearTensor tensor) {
             int dim = switch (tensor) {
                 case INPUT -> inputDim;
                 case WEIGHT -> weightDim;
                 case GRAD_OUTPUT -> gradientDim;
             };
-            OperandForm quantised = current(
+            return current(
                     format.of(tensor),
-                    dim == 1 ? new Span.Run(SIZE) : new Span.Square(SIZE),
+                    dim == 1
+                            ? new Granularity.PerGroup(product.summedAxis(tensor), SIZE)
+                            : new PerBlock(SIZE, SIZE),
                     new TransformerEngineScale(amaxEpsilon, !f32Scales, true));
-            return overridden(backwardOverride, product, tensor, quantised);
         }
     }
 
@@ -197,13 +278,20 @@ public sealed interface TrainingRecipe {
      * @param format E4M3 by default, gradients too
      * @param twoDimensionalWeights weights in squares of 32; false by default
      */
-    record Mxfp8(Fp8Format format, boolean twoDimensionalWeights, BackwardOverride backwardOverride)
-            implements TrainingRecipe {
+    record Mxfp8(FormatPair format, boolean twoDimensionalWeights, BackwardOverride backwardOverride)
+            implements OfTransformerEngine {
         /** Elements of a run. */
         public static final int SIZE = 32;
 
         /** The library's defaults. */
-        public static final Mxfp8 DEFAULT = new Mxfp8(Fp8Format.E4M3, false, BackwardOverride.NONE);
+        public static final Mxfp8 DEFAULT = new Mxfp8(FormatPair.E4M3, false, BackwardOverride.NONE);
+
+        static Mxfp8 read(RecipeFields f) {
+            return new Mxfp8(
+                    FormatPair.read(f, DEFAULT.format),
+                    f.flag("enable_2d_quantization", DEFAULT.twoDimensionalWeights),
+                    BackwardOverride.read(f, DEFAULT.backwardOverride));
+        }
 
         @Override
         public String name() {
@@ -211,13 +299,16 @@ public sealed interface TrainingRecipe {
         }
 
         @Override
-        public @Nullable OperandForm form(Product product, LinearTensor tensor) {
+        public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
+            return backwardOverride.of(product, tensor, this::quantised);
+        }
+
+        private OperandSpec quantised(Product product, LinearTensor tensor) {
             boolean square = twoDimensionalWeights && tensor == LinearTensor.WEIGHT;
-            OperandForm quantised = current(
+            return current(
                     format.of(tensor),
-                    square ? new Span.Square(SIZE) : new Span.Run(SIZE),
+                    square ? new PerBlock(SIZE, SIZE) : new Granularity.Mx(product.summedAxis(tensor), SIZE),
                     new TransformerEngineMxScale());
-            return overridden(backwardOverride, product, tensor, quantised);
         }
     }
 
@@ -230,19 +321,18 @@ public sealed interface TrainingRecipe {
         /** The library's defaults. */
         public static final Tensorwise DEFAULT = new Tensorwise(false);
 
+        static Tensorwise read(RecipeFields f) {
+            return new Tensorwise(f.flag("round_scales_to_power_of_2", DEFAULT.powerOfTwoScales));
+        }
+
         @Override
         public String name() {
             return "tensorwise";
         }
 
         @Override
-        public boolean narrowsBias() {
-            return false;
-        }
-
-        @Override
-        public OperandForm form(Product product, LinearTensor tensor) {
-            return current(Fp8Format.HYBRID.of(tensor), new Span.Whole(), new TorchaoScale(powerOfTwoScales));
+        public OperandSpec operand(Product product, LinearTensor tensor) {
+            return current(FormatPair.HYBRID.of(tensor), new PerTensor(), new TorchaoScale(powerOfTwoScales));
         }
     }
 
@@ -254,13 +344,8 @@ public sealed interface TrainingRecipe {
         }
 
         @Override
-        public boolean narrowsBias() {
-            return false;
-        }
-
-        @Override
-        public OperandForm form(Product product, LinearTensor tensor) {
-            return current(Float8Format.E4M3FN, new Span.Vector(), new TorchaoScale(true));
+        public OperandSpec operand(Product product, LinearTensor tensor) {
+            return current(QuantType.E4M3FN, perVector(product, tensor), new TorchaoScale(true));
         }
     }
 
@@ -272,81 +357,81 @@ public sealed interface TrainingRecipe {
         }
 
         @Override
-        public boolean narrowsBias() {
-            return false;
-        }
-
-        @Override
-        public @Nullable OperandForm form(Product product, LinearTensor tensor) {
+        public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
             if (product == Product.WGRAD) {
                 return null;
             }
             boolean whole = product == Product.DGRAD && tensor == LinearTensor.WEIGHT;
-            return current(Float8Format.E4M3FN, whole ? new Span.Whole() : new Span.Vector(), new TorchaoScale(true));
+            return current(
+                    QuantType.E4M3FN,
+                    whole ? new PerTensor() : perVector(product, tensor),
+                    new TorchaoScale(true));
         }
     }
 
     /**
-     * What {@link Recipes#FP8} deploys, for training that gets a model used to it: E4M3 weights with a scale for each output channel,
-     * inputs with one scale from the largest magnitudes of earlier steps. Backward takes what these operands stand for, and gradients
-     * unquantised, as quantisation-aware training does (the straight-through estimator).
+     * What {@link Recipes#FP8_PER_CHANNEL} deploys, for training that gets a model used to it (quantisation-aware training): E4M3 weights
+     * with a scale for each output channel, inputs with one scale from the largest magnitudes of earlier steps. Backward takes what these
+     * operands stand for, and gradients unquantised (the straight-through estimator).
      *
      * @param amaxHistoryLength how many steps an input's scale looks back on
+     * @param name {@link #NAME} or its alias {@code deployed}
      */
-    record Deployed(int amaxHistoryLength) implements TrainingRecipe {
+    record Qat(int amaxHistoryLength, String name) implements TrainingRecipe {
+        /** The recipe's own name. */
+        public static final String NAME = "qat";
+
         /** As long as Transformer Engine's. */
-        public static final Deployed DEFAULT = new Deployed(1024);
+        public static final Qat DEFAULT = new Qat(1024, NAME);
 
-        public Deployed {
-            if (amaxHistoryLength < 1) {
-                throw new IllegalArgumentException("amax_history_len " + amaxHistoryLength + " is below 1");
-            }
+        public Qat {
+            requireLength(amaxHistoryLength);
+        }
+
+        static Qat read(RecipeFields f, String name) {
+            return new Qat(length(f, DEFAULT.amaxHistoryLength), name);
         }
 
         @Override
-        public String name() {
-            return "deployed";
+        public String ownName() {
+            return NAME;
         }
 
         @Override
-        public boolean narrowsBias() {
-            return false;
-        }
-
-        @Override
-        public @Nullable OperandForm form(Product product, LinearTensor tensor) {
+        public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
             return switch (tensor) {
                 case INPUT ->
-                    new OperandForm(
-                            Float8Format.E4M3FN,
-                            new Span.Whole(),
+                    new OperandSpec(
+                            QuantType.E4M3FN,
+                            new PerTensor(),
                             new Scaling.Delayed(0, amaxHistoryLength, AmaxHistory.Algorithm.MAX));
                 case WEIGHT ->
-                    current(Float8Format.E4M3FN, new Span.Vector(), new TransformerEngineScale(0, false, false));
+                    current(QuantType.E4M3FN, new PerChannel(-2), new TransformerEngineScale(0, false, false));
                 case GRAD_OUTPUT -> null;
             };
         }
+    }
 
-        @Override
-        public boolean isDelayed() {
-            return true;
+    private static OperandSpec current(QuantType type, Granularity granularity, QuantScaleRule rule) {
+        return new OperandSpec(type, granularity, new Scaling.Current(rule));
+    }
+
+    /** One scale for each vector that goes into one sum of the product: a row where it sums along rows, else a column. */
+    private static Granularity perVector(Product product, LinearTensor tensor) {
+        return new PerChannel(product.summedAxis(tensor) == -1 ? -2 : -1);
+    }
+
+    private static float epsilon(RecipeFields f) {
+        return (float) f.number("amax_epsilon", 0, 0, Float.MAX_VALUE);
+    }
+
+    private static int length(RecipeFields f, int usual) {
+        return (int) f.whole("amax_history_len", usual, 1, 1 << 20);
+    }
+
+    private static void requireLength(int amaxHistoryLength) {
+        if (amaxHistoryLength < 1) {
+            throw new IllegalArgumentException("amax_history_len " + amaxHistoryLength + " is below 1");
         }
-    }
-
-    private static OperandForm current(Float8Format format, Span span, QuantScaleRule rule) {
-        return new OperandForm(format, span, new Scaling.Current(rule));
-    }
-
-    /**
-     * What an override leaves of a form. DEQUANTIZED keeps the form of forward's operands: their product with an unquantised gradient
-     * takes what they stand for.
-     */
-    private static @Nullable OperandForm overridden(
-            BackwardOverride override, Product product, LinearTensor tensor, OperandForm quantised) {
-        return switch (override) {
-            case NONE -> quantised;
-            case HIGH_PRECISION -> product == Product.FPROP ? quantised : null;
-            case DEQUANTIZED -> product == Product.FPROP || tensor != LinearTensor.GRAD_OUTPUT ? quantised : null;
-        };
     }
 }

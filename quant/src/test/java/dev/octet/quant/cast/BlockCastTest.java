@@ -14,8 +14,8 @@ import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.AffineScale;
-import dev.octet.quant.scale.CastSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -230,7 +230,7 @@ class BlockCastTest {
                     try (Arena arena = Arena.ofConfined()) {
                         Tensor source = matrix(Shape.of(264, cols), type, arena);
                         QuantizedTensor whole = Quantizer.sequential()
-                                .quantize(source, new CastSpec(format, granularity), arena)
+                                .quantize(source, OperandSpec.fromValues(format, granularity), arena)
                                 .orElseThrow();
                         for (long height : new long[] {12, 128, 256, 264}) {
                             assertTiles(source, whole, height, arena);
@@ -268,7 +268,7 @@ class BlockCastTest {
             MemorySegment scales = arena.allocate(tile.scaleCount() * Float.BYTES);
             BlockCast cast = BlockCast.best();
             cast.amax(source.dtype(), in, tile.runs(), scales);
-            CastSpec spec = new CastSpec(whole.format(), granularity);
+            OperandSpec spec = OperandSpec.fromValues(whole.format(), granularity);
             for (long s = 0; s < tile.scaleCount(); s++) {
                 scales.setAtIndex(Tensor.F32_LE, s, spec.storedScale(scales.getAtIndex(Tensor.F32_LE, s)));
             }

@@ -18,7 +18,7 @@ import dev.octet.quant.cast.ElementCastReference;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleRule;
 import java.lang.foreign.Arena;
@@ -48,11 +48,11 @@ class GptqTest {
         arena.close();
     }
 
-    private static CastSpec perRow(Float8Format format) {
-        return new CastSpec(format, new Granularity.PerChannel(0));
+    private static OperandSpec perRow(Float8Format format) {
+        return OperandSpec.fromValues(format, new Granularity.PerChannel(0));
     }
 
-    private GptqResult.Done round(Tensor weight, SecondMoment input, CastSpec spec, GptqOptions options) {
+    private GptqResult.Done round(Tensor weight, SecondMoment input, OperandSpec spec, GptqOptions options) {
         GptqResult result = Gptq.sequential().quantize(weight, true, input, spec, options, arena);
         return assertInstanceOf(GptqResult.Done.class, result);
     }
@@ -100,7 +100,7 @@ class GptqTest {
     void with_uncorrelated_inputs_codes_are_those_of_plain_rounding(Float8Format format) {
         Tensor weight = Samples.weight(arena, 21, 34, 1);
         weight.bytes().set(Tensor.F32_LE, 40, -0f);
-        CastSpec spec = perRow(format);
+        OperandSpec spec = perRow(format);
         GptqResult.Done done = round(weight, Samples.identity(34), spec, DEFAULTS);
         QuantizedTensor plain =
                 Quantizer.sequential().quantize(weight, spec, arena).orElseThrow();
@@ -292,12 +292,7 @@ class GptqTest {
         int in = 70;
         Tensor weight = Samples.weight(arena, 100, in, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(200, in, 1));
-        CastSpec spec = new CastSpec(
-                Float8Format.E4M3FN,
-                new Granularity.PerChannel(0),
-                new ScaleRule.MseRule(.5f, 1, 48),
-                Overflow.SATURATE,
-                DType.F32);
+        OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerChannel(0)).scaledBy(new ScaleRule.MseRule(.5f, 1, 48), DType.F32);
         GptqResult.Done expected = round(weight, h, spec, DEFAULTS);
         for (int threads : new int[] {2, 3, 7}) {
             assertSame(expected, Gptq.parallel(threads).quantize(weight, true, h, spec, DEFAULTS, arena));
@@ -329,7 +324,7 @@ class GptqTest {
         Tensor weight = Samples.weight(arena, 21, 37, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(80, 37, 1));
         QuantizedTensor rows = round(weight, h, perRow(format), DEFAULTS).tensor();
-        CastSpec perColumn = new CastSpec(format, new Granularity.PerChannel(-1));
+        OperandSpec perColumn = OperandSpec.fromValues(format, new Granularity.PerChannel(-1));
         GptqResult result =
                 Gptq.parallel(2).quantize(Samples.transposed(weight, arena), false, h, perColumn, DEFAULTS, arena);
         QuantizedTensor columns =
@@ -362,7 +357,7 @@ class GptqTest {
     void one_scale_for_the_tensor_is_possible() {
         Tensor weight = Samples.weight(arena, 20, 33, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(80, 33, 1));
-        CastSpec spec = new CastSpec(Float8Format.E4M3FN, new Granularity.PerTensor());
+        OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerTensor());
         GptqResult.Done done = round(weight, h, spec, DEFAULTS);
         assertEquals(
                 Quantizer.sequential()
@@ -437,24 +432,15 @@ class GptqTest {
         Tensor weight = Samples.weight(arena, 3, 4, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(9, 4, 1));
         assertRefuses(weight, Samples.identity(3), perRow(Float8Format.E4M3FN));
-        assertRefuses(weight, h, new CastSpec(Float8Format.E4M3FN, new Granularity.PerChannel(1)));
-        assertRefuses(weight, h, new CastSpec(Float8Format.E4M3FN, new Granularity.PerGroup(1, 2)));
-        assertRefuses(
-                weight,
-                h,
-                new CastSpec(
-                        Float8Format.E4M3FN,
-                        new Granularity.PerChannel(0),
-                        new ScaleRule.AmaxRule(),
-                        Overflow.NON_SATURATING,
-                        DType.F32));
+        assertRefuses(weight, h, OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerChannel(1)));
+        assertRefuses(weight, h, OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerGroup(1, 2)));
         assertRefuses(Tensor.ofFloats(arena, "w", Shape.of(4), 1, 2, 3, 4), h, perRow(Float8Format.E4M3FN));
         assertRefuses(Tensor.ofLongs(arena, "w", Shape.of(1, 4), 1, 2, 3, 4), h, perRow(Float8Format.E4M3FN));
         assertThrows(IllegalArgumentException.class, () -> new GptqOptions(-0.1, true));
         assertThrows(IllegalArgumentException.class, () -> new GptqOptions(Double.NaN, true));
     }
 
-    private void assertRefuses(Tensor weight, SecondMoment h, CastSpec spec) {
+    private void assertRefuses(Tensor weight, SecondMoment h, OperandSpec spec) {
         assertThrows(
                 IllegalArgumentException.class,
                 () -> Gptq.sequential().quantize(weight, true, h, spec, DEFAULTS, arena));
@@ -467,7 +453,7 @@ class GptqTest {
         GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), DEFAULTS);
         assertEquals(0, done.tensor().codes().byteSize());
         assertEquals(0, done.error());
-        CastSpec perTensor = new CastSpec(Float8Format.E4M3FN, new Granularity.PerTensor());
+        OperandSpec perTensor = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerTensor());
         assertEquals(1, round(weight, h, perTensor, DEFAULTS).tensor().scaleAt(0));
     }
 }

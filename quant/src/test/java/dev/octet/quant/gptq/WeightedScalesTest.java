@@ -11,7 +11,7 @@ import dev.octet.quant.Quantizer;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
-import dev.octet.quant.scale.CastSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.ScaleRule;
 import dev.octet.quant.scale.StoredScale;
 import java.lang.foreign.Arena;
@@ -40,8 +40,8 @@ class WeightedScalesTest {
         arena.close();
     }
 
-    private static CastSpec spec(Granularity granularity, DType scaleType) {
-        return new CastSpec(Float8Format.E4M3FN, granularity, RULE, Overflow.SATURATE, scaleType);
+    private static OperandSpec spec(Granularity granularity, DType scaleType) {
+        return OperandSpec.fromValues(Float8Format.E4M3FN, granularity).scaledBy(RULE, scaleType);
     }
 
     /** Weighted squared error of some output channels with one scale, by the definition. */
@@ -88,8 +88,8 @@ class WeightedScalesTest {
 
     @Test
     void a_common_factor_of_the_energies_and_the_layout_change_nothing() {
-        CastSpec perRow = spec(new Granularity.PerChannel(0), DType.F32);
-        CastSpec perColumn = spec(new Granularity.PerChannel(1), DType.F32);
+        OperandSpec perRow = spec(new Granularity.PerChannel(0), DType.F32);
+        OperandSpec perColumn = spec(new Granularity.PerChannel(1), DType.F32);
         double[] larger = Arrays.stream(energies).map(e -> e * 1024).toArray();
         float[] expected =
                 WeightedScales.find(weight, true, energies, perRow, 1, arena).toFloats();
@@ -105,7 +105,7 @@ class WeightedScalesTest {
 
     @Test
     void equal_energies_give_the_scales_of_the_quantiser_and_unequal_ones_do_not() {
-        CastSpec perRow = spec(new Granularity.PerChannel(0), DType.F32);
+        OperandSpec perRow = spec(new Granularity.PerChannel(0), DType.F32);
         double[] equal = new double[IN];
         Arrays.fill(equal, 1);
         float[] plain = Quantizer.sequential()
@@ -123,7 +123,7 @@ class WeightedScalesTest {
 
     @Test
     void arguments_that_do_not_fit_are_refused() {
-        CastSpec perRow = spec(new Granularity.PerChannel(0), DType.F32);
+        OperandSpec perRow = spec(new Granularity.PerChannel(0), DType.F32);
         assertThrows(
                 IllegalArgumentException.class,
                 () -> WeightedScales.find(weight, true, new double[IN + 1], perRow, 1, arena));

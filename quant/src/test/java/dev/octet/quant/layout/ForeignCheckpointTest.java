@@ -43,7 +43,7 @@ class ForeignCheckpointTest {
     @CsvSource({
         "ct-fp8-static, compressed-tensors, fp8",
         "ct-fp8-dynamic, compressed-tensors, fp8-dynamic",
-        "ct-fp8-weights-only, compressed-tensors, fp8-dynamic",
+        "ct-fp8-weights-only, compressed-tensors, fp8-weight-only",
         "ct-fp8-block, compressed-tensors, fp8-block",
         "ct-mxfp8, compressed-tensors, mxfp8",
         "ct-nvfp4, compressed-tensors, nvfp4",

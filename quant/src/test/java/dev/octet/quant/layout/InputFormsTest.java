@@ -9,6 +9,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.recipe.OperandSpec;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -37,7 +38,7 @@ class InputFormsTest {
     }
 
     private static String text(InputForms forms) {
-        InputForms.Form form = forms.byWeight().get("m.weight");
+        OperandSpec form = forms.byWeight().get("m.weight");
         if (form == null) {
             return "none";
         }
@@ -47,7 +48,7 @@ class InputFormsTest {
             case Granularity.PerGroup(int _, int size) -> "group of " + size;
             case Granularity.PerChannel _, Granularity.PerBlock _, Granularity.Mx _ -> "nonsense";
         };
-        return granularity + (form.dynamic() ? " dynamic" : " static");
+        return granularity + (form.isDynamic() ? " dynamic" : " static");
     }
 
     @ParameterizedTest

@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
@@ -71,7 +72,7 @@ class LayoutConfigTest {
                     .orElseThrow();
             LayoutOptions options = new LayoutOptions(DType.F32, words.contains("ue8m0"), words.contains("static"));
             Layout to = Layouts.named(layout).orElseThrow();
-            WeightScheme scheme = to.scheme(recipe, options).orElseThrow();
+            OperandSpec scheme = to.scheme(recipe, options).orElseThrow();
             List<StoredWeight> weights = quantized.stream()
                     .map(m -> to.place(m + ".weight", Shape.of(256, 256), scheme, options))
                     .toList();

@@ -7,8 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.quant.scale.ScaleRule;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -34,7 +36,7 @@ class LayoutPlaceTest {
                 .orElseThrow();
     }
 
-    private static WeightScheme scheme(String layout, String recipe, LayoutOptions options) {
+    private static OperandSpec scheme(String layout, String recipe, LayoutOptions options) {
         return layout(layout).scheme(recipe(recipe), options).orElseThrow();
     }
 
@@ -109,7 +111,7 @@ class LayoutPlaceTest {
     @Test
     void overhanging_blocks_are_fine_for_compressed_tensors_only() {
         Shape odd = Shape.of(10944, 2000);
-        WeightScheme scheme = scheme("compressed-tensors", "fp8-block", LayoutOptions.defaults());
+        OperandSpec scheme = scheme("compressed-tensors", "fp8-block", LayoutOptions.defaults());
 
         assertEquals(
                 List.of(),
@@ -136,7 +138,7 @@ class LayoutPlaceTest {
         "modelopt, fp8-block, 128"
     })
     void inputs_must_fill_whole_blocks(String layout, String recipe, int block) {
-        WeightScheme scheme = scheme(layout, recipe, LayoutOptions.defaults());
+        OperandSpec scheme = scheme(layout, recipe, LayoutOptions.defaults());
 
         for (int inputs = block - 1; inputs <= 2 * block + 1; inputs++) {
             assertEquals(
@@ -149,7 +151,7 @@ class LayoutPlaceTest {
     @ParameterizedTest
     @CsvSource({"compressed-tensors, fp8-dynamic", "fp8, fp8-block", "modelopt, fp8-dynamic"})
     void vectors_and_empty_matrices_are_refused(String layout, String recipe) {
-        WeightScheme scheme = scheme(layout, recipe, LayoutOptions.defaults());
+        OperandSpec scheme = scheme(layout, recipe, LayoutOptions.defaults());
 
         for (Shape shape : List.of(Shape.SCALAR, Shape.of(128), Shape.of(0, 128), Shape.of(128, 0))) {
             assertTrue(layout(layout).refusal(scheme, shape).isPresent(), shape::toString);
@@ -159,7 +161,7 @@ class LayoutPlaceTest {
     @Test
     void fused_experts_have_a_place_in_the_layout_of_transformers_only() {
         Shape experts = Shape.of(8, 512, 256);
-        WeightScheme blocks = scheme("fp8", "fp8-block", LayoutOptions.defaults());
+        OperandSpec blocks = scheme("fp8", "fp8-block", LayoutOptions.defaults());
 
         assertEquals(List.of(), layout("fp8").refusal(blocks, experts).stream().toList());
         assertEquals(
@@ -190,10 +192,10 @@ class LayoutPlaceTest {
 
     @Test
     void powers_of_two_stay_f32_and_are_rounded_up() {
-        WeightScheme scheme = scheme("fp8", "fp8-block", new LayoutOptions(DType.F32, true, false));
+        OperandSpec scheme = scheme("fp8", "fp8-block", new LayoutOptions(DType.F32, true, false));
 
         assertEquals(new ScaleRule.PowerOfTwoRule(ScaleRule.Rounding.UP), scheme.rule());
-        assertEquals(DType.F32, scheme.scaleNumber());
+        assertEquals(DType.F32, scheme.scaleType());
     }
 
     @ParameterizedTest
@@ -203,6 +205,9 @@ class LayoutPlaceTest {
         "modelopt, fp8-dynamic, BF16, false, false, F32",
         "fp8, fp8-dynamic, F32, false, false, compressed-tensors",
         "fp8, mxfp8, F32, false, false, compressed-tensors",
+        "fp8, fp8-weight-only, F32, false, false, compressed-tensors",
+        "modelopt, fp8-weight-only, F32, false, false, compressed-tensors",
+        "compressed-tensors, fp8-weight-only, F32, false, true, statistics",
         "fp8, fp8-block, F16, false, false, F32",
         "fp8, fp8-block, F32, false, true, statistics",
         "compressed-tensors, mxfp8, F32, false, true, statistics",
@@ -218,5 +223,13 @@ class LayoutPlaceTest {
                 .unsupported(recipe(recipe), options)
                 .orElseThrow()
                 .contains(word));
+    }
+
+    @Test
+    void recipes_for_training_do_not_say_how_weights_are_stored() {
+        for (Layout layout : Layouts.ALL) {
+            assertTrue(layout.scheme(TrainingRecipe.CurrentScaling.DEFAULT, LayoutOptions.defaults())
+                    .isEmpty());
+        }
     }
 }

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.util.ArrayList;
@@ -63,7 +64,7 @@ class LayoutRoundTripTest {
     @ParameterizedTest
     @MethodSource("supported")
     void placed_weights_are_recognised_as_they_were_placed(Case c) {
-        WeightScheme scheme = c.layout().scheme(c.recipe(), c.options()).orElseThrow();
+        OperandSpec scheme = c.layout().scheme(c.recipe(), c.options()).orElseThrow();
         Map<String, TensorSpec> tensors = new LinkedHashMap<>();
         List<StoredWeight> placed = new ArrayList<>();
         TensorSpec norm = new TensorSpec("model.norm.weight", DType.BF16, Shape.of(256));

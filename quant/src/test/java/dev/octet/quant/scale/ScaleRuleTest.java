@@ -9,6 +9,7 @@ import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.ScaleRule.AmaxRule;
 import dev.octet.quant.scale.ScaleRule.Exponent;
 import dev.octet.quant.scale.ScaleRule.MseRule;
@@ -43,7 +44,7 @@ class ScaleRuleTest {
                 List.of(Float8Format.E4M3FN, Float8Format.E5M2, Float8Format.E4M3FNUZ, Float8Format.E2M1)) {
             for (ScaleRule rule : rules()) {
                 for (DType type : SCALE_TYPES) {
-                    CastSpec spec = new CastSpec(format, new Granularity.PerTensor(), rule, Overflow.SATURATE, type);
+                    OperandSpec spec = OperandSpec.fromValues(format, new Granularity.PerTensor()).scaledBy(rule, type);
                     for (float amax : amaxes) {
                         float scale = spec.storedScale(amax);
                         String what = spec + " amax " + amax + " scale " + scale;
@@ -118,9 +119,9 @@ class ScaleRuleTest {
         assertThrows(IllegalArgumentException.class, () -> StoredScale.round(1, DType.F64));
         assertThrows(IllegalArgumentException.class, () -> new MseRule(1, 0.5f, 3));
         Granularity all = new Granularity.PerTensor();
-        assertThrows(IllegalArgumentException.class, () -> new CastSpec(Float8Format.E8M0, all));
+        assertThrows(IllegalArgumentException.class, () -> OperandSpec.fromValues(Float8Format.E8M0, all));
         assertThrows(
                 IllegalArgumentException.class,
-                () -> new CastSpec(Float8Format.E5M2, all, new AmaxRule(), Overflow.SATURATE, DType.I8));
+                () -> OperandSpec.fromValues(Float8Format.E5M2, all).scaledBy(new AmaxRule(), DType.I8));
     }
 }

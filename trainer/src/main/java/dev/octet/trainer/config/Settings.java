@@ -1,5 +1,6 @@
 package dev.octet.trainer.config;
 
+import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.RecordComponent;
@@ -53,6 +54,9 @@ public final class Settings {
 
     private static void addComponents(Map<String, String> settings, String path, Record record) {
         for (RecordComponent c : record.getClass().getRecordComponents()) {
+            if (record instanceof TrainingRecipe && c.getName().equals("name")) {
+                continue; // a run may go on under another name of its recipe
+            }
             String key = snakeCase(c.getName());
             try {
                 add(

@@ -1,7 +1,7 @@
 package dev.octet.trainer.precision;
 
 import dev.octet.quant.recipe.LinearTensor;
-import dev.octet.quant.recipe.OperandForm;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.TrainingRecipe;
 import java.util.Set;
@@ -25,15 +25,15 @@ public record Fp8Layer(
         TrainingRecipe recipe,
         Set<Product> highPrecision,
         boolean fakeQuantize) {
-    /** The form of an operand; null when the product takes it as it is. */
+    /** How an operand is quantised; null when the product takes it as it is. */
     @Nullable
-    OperandForm form(Product product, LinearTensor tensor) {
-        return highPrecision.contains(product) ? null : recipe.form(product, tensor);
+    OperandSpec operand(Product product, LinearTensor tensor) {
+        return highPrecision.contains(product) ? null : recipe.operand(product, tensor);
     }
 
     /** Whether an operand of a product is quantised. */
     boolean isQuantized(Product product) {
-        return form(product, product.left()) != null || form(product, product.right()) != null;
+        return operand(product, product.left()) != null || operand(product, product.right()) != null;
     }
 
     Fp8Layer withInputOwner(String owner) {

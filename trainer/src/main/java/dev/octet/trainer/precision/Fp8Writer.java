@@ -6,9 +6,10 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.recipe.LinearTensor;
-import dev.octet.quant.recipe.OperandForm;
-import dev.octet.quant.recipe.OperandForm.Scaling;
+import dev.octet.quant.recipe.OperandSpec.Scaling;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.quant.scale.QuantScaleRule;
@@ -172,7 +173,7 @@ final class Fp8Writer implements PrecisionPolicy {
                 put(inputs, Fp8Linear.W_CODES_DGRAD, w, LinearTensor.WEIGHT, Product.DGRAD, dgrad.right());
             }
             if (trains && op.gradientFormat() != null && op.gradientRule() == null) {
-                Slot slot = slot(LinearTensor.GRAD_OUTPUT, gradientForm());
+                Slot slot = slot(LinearTensor.GRAD_OUTPUT, gradient());
                 inputs[Fp8Linear.DY_QUANT_SCALE] = slot.quantScale();
                 inputs[Fp8Linear.DY_HISTORY] = slot.history();
             }
@@ -196,53 +197,45 @@ final class Fp8Writer implements PrecisionPolicy {
             CodedMatrix right = matrix(product, product.right());
             boolean onCodes = left != null && right != null && !layer.fakeQuantize();
             boolean exact = onCodes
-                    && isPowerOfTwo(layer.form(product, product.left()))
-                    && isPowerOfTwo(layer.form(product, product.right()));
+                    && isPowerOfTwo(layer.operand(product, product.left()))
+                    && isPowerOfTwo(layer.operand(product, product.right()));
             DType widened = onCodes ? (exact ? DType.BF16 : DType.F32) : low();
             return new ProductForm(left, right, onCodes, widened);
         }
 
-        private static boolean isPowerOfTwo(@Nullable OperandForm form) {
-            return form != null
-                    && form.scaling() instanceof Scaling.Current(QuantScaleRule rule)
+        private static boolean isPowerOfTwo(@Nullable OperandSpec spec) {
+            return spec != null
+                    && spec.scaling() instanceof Scaling.Current(QuantScaleRule rule)
                     && rule.isPowerOfTwo();
         }
 
         /** The operand's codes, as they lie in memory; null when the product takes it as it is. */
         private @Nullable CodedMatrix matrix(Product product, LinearTensor tensor) {
-            OperandForm form = layer.form(product, tensor);
-            if (form == null) {
-                return null;
-            }
-            boolean dequantized = product != Product.FPROP
-                    && tensor != LinearTensor.GRAD_OUTPUT
-                    && layer.form(product, LinearTensor.GRAD_OUTPUT) == null;
-            // beside an unquantised gradient stand forward's own codes
-            Product seen = dequantized ? Product.FPROP : product;
-            OperandForm of = dequantized ? requireNonNull(layer.form(seen, tensor)) : form;
-            return new CodedMatrix(of.format(), blocks(of, seen, tensor));
+            OperandSpec spec = layer.operand(product, tensor);
+            return spec == null ? null : new CodedMatrix(spec.format(), blocks(spec.granularity(), tensor));
         }
 
-        private Blocks blocks(OperandForm form, Product product, LinearTensor tensor) {
+        private Blocks blocks(Granularity granularity, LinearTensor tensor) {
             return switch (tensor) {
-                case INPUT -> CodedMatrix.blocks(form.span(), rows, in, product == Product.FPROP);
-                case GRAD_OUTPUT -> CodedMatrix.blocks(form.span(), rows, out, product == Product.DGRAD);
-                case WEIGHT ->
-                    CodedMatrix.blocks(
-                            form.span(), transB ? out : in, transB ? in : out, (product == Product.FPROP) == transB);
+                case INPUT -> CodedMatrix.blocks(granularity, rows, in);
+                case GRAD_OUTPUT -> CodedMatrix.blocks(granularity, rows, out);
+                case WEIGHT -> {
+                    Blocks outIn = CodedMatrix.blocks(granularity, out, in);
+                    yield transB ? outIn : outIn.transposed();
+                }
             };
         }
 
-        /** The gradient's form in whichever product takes it quantised. */
-        private OperandForm gradientForm() {
-            OperandForm dgrad = layer.form(Product.DGRAD, LinearTensor.GRAD_OUTPUT);
-            return dgrad != null ? dgrad : requireNonNull(layer.form(Product.WGRAD, LinearTensor.GRAD_OUTPUT));
+        /** How the gradient is quantised in whichever product takes it so. */
+        private OperandSpec gradient() {
+            OperandSpec dgrad = layer.operand(Product.DGRAD, LinearTensor.GRAD_OUTPUT);
+            return dgrad != null ? dgrad : requireNonNull(layer.operand(Product.WGRAD, LinearTensor.GRAD_OUTPUT));
         }
 
         private @Nullable QuantScaleRule gradientRule() {
             for (Product p : List.of(Product.DGRAD, Product.WGRAD)) {
-                OperandForm form = layer.form(p, LinearTensor.GRAD_OUTPUT);
-                if (form != null && form.scaling() instanceof Scaling.Current(QuantScaleRule rule)) {
+                OperandSpec spec = layer.operand(p, LinearTensor.GRAD_OUTPUT);
+                if (spec != null && spec.scaling() instanceof Scaling.Current(QuantScaleRule rule)) {
                     return rule;
                 }
             }
@@ -277,14 +270,16 @@ final class Fp8Writer implements PrecisionPolicy {
         }
 
         private Coded quantized(Value source, LinearTensor tensor, Product product, CodedMatrix matrix) {
-            OperandForm form = requireNonNull(layer.form(product, tensor));
+            OperandSpec spec = requireNonNull(layer.operand(product, tensor));
             // delayed: a tensor's scale is its slot's; two recipes for one value are two slots
-            List<Object> key = List.of(source, matrix, form.scaling(), layer.slot(tensor));
+            List<Object> key = List.of(source, matrix, spec.scaling(), layer.slot(tensor));
             Coded known = coded.get(key);
             if (known == null) {
-                known = switch (form.scaling()) {
+                known = switch (spec.scaling()) {
                     case Scaling.Current(QuantScaleRule rule) -> current(source, tensor, product, matrix, rule);
-                    case Scaling.Delayed _ -> delayed(source, tensor, form);
+                    case Scaling.Delayed _ -> delayed(source, tensor, spec);
+                    case Scaling.FromValues _, Scaling.FromStatistics _, Scaling.Dynamic _ ->
+                        throw new IllegalStateException(spec.scaling() + " is not for training");
                 };
                 coded.put(key, known);
             }
@@ -303,10 +298,10 @@ final class Fp8Writer implements PrecisionPolicy {
             return new Coded(outputs.get(0), outputs.get(1));
         }
 
-        private Coded delayed(Value source, LinearTensor tensor, OperandForm form) {
-            Slot slot = slot(tensor, form);
+        private Coded delayed(Value source, LinearTensor tensor, OperandSpec spec) {
+            Slot slot = slot(tensor, spec);
             int length = trains ? slot.kind().length() : 0;
-            Op op = new QuantizeFp8Delayed(source.type(), form.format(), length);
+            Op op = new QuantizeFp8Delayed(source.type(), spec.format(), length);
             List<Value> outputs = outputs(op, source, "");
             List<@Nullable Value> inputs = new ArrayList<>(List.of(source, slot.quantScale()));
             if (trains) {
@@ -326,12 +321,12 @@ final class Fp8Writer implements PrecisionPolicy {
             return outputs;
         }
 
-        private Slot slot(LinearTensor tensor, OperandForm form) {
-            Scaling.Delayed delayed = (Scaling.Delayed) form.scaling();
+        private Slot slot(LinearTensor tensor, OperandSpec spec) {
+            Scaling.Delayed delayed = (Scaling.Delayed) spec.scaling();
             Map<String, Slot> slots = tensor == LinearTensor.GRAD_OUTPUT ? backwardSlots : forwardSlots;
             return slots.computeIfAbsent(layer.slot(tensor), name -> {
                 AmaxUpdate.Slot kind = new AmaxUpdate.Slot(
-                        form.format(), delayed.margin(), delayed.historyLength(), delayed.algorithm());
+                        spec.format(), delayed.margin(), delayed.historyLength(), delayed.algorithm());
                 boolean fused = !(layer.recipe() instanceof DelayedScaling d) || d.fusedUpdate();
                 OperandType history = new OperandType(DType.F32, Shape.of(delayed.historyLength()));
                 return new Slot(

@@ -2,11 +2,11 @@ package dev.octet.trainer.precision;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.recipe.LinearTensor;
-import dev.octet.quant.recipe.OperandForm;
-import dev.octet.quant.recipe.OperandForm.Scaling;
-import dev.octet.quant.recipe.OperandForm.Span;
+import dev.octet.quant.recipe.OperandSpec.Scaling;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Product;
 import java.util.ArrayList;
 import java.util.List;
@@ -35,36 +35,37 @@ public record LayerScales(
      * @param parameters F32 masters by name
      */
     public static LayerScales of(Fp8Layer layer, Map<String, Tensor> state, Map<String, Tensor> parameters) {
-        OperandForm input = layer.form(Product.FPROP, LinearTensor.INPUT);
+        OperandSpec input = layer.operand(Product.FPROP, LinearTensor.INPUT);
         TensorScale inputScale = input == null ? null : scale(input, layer.slot(LinearTensor.INPUT), state, null);
-        OperandForm weight = layer.form(Product.FPROP, LinearTensor.WEIGHT);
+        OperandSpec weight = layer.operand(Product.FPROP, LinearTensor.WEIGHT);
         TensorScale weightScale = weight == null
                 ? null
                 : scale(weight, layer.slot(LinearTensor.WEIGHT), state, parameters.get(layer.weight()));
-        OperandForm gradient = layer.form(Product.DGRAD, LinearTensor.GRAD_OUTPUT);
+        OperandSpec gradient = layer.operand(Product.DGRAD, LinearTensor.GRAD_OUTPUT);
         TensorScale gradientScale = gradient == null || !(gradient.scaling() instanceof Scaling.Delayed)
                 ? null
                 : scale(gradient, layer.slot(LinearTensor.GRAD_OUTPUT), state, null);
         return new LayerScales(layer, inputScale, weightScale, gradientScale, inputScale == null ? reason(input) : "");
     }
 
-    private static String reason(@Nullable OperandForm input) {
+    private static String reason(@Nullable OperandSpec input) {
         if (input == null) {
             return "the run computed it in high precision";
         }
-        return switch (input.span()) {
-            case Span.Whole _ -> "the run saw no input of it";
-            case Span.Vector _ -> "the run found scales of its input for each row";
-            case Span.Run _, Span.Square _ -> "the run found scales of its input for each block";
+        return switch (input.granularity()) {
+            case Granularity.PerTensor _ -> "the run saw no input of it";
+            case Granularity.PerChannel _, Granularity.PerToken _ -> "the run found scales of its input for each row";
+            case Granularity.PerGroup _, Granularity.PerBlock _, Granularity.Mx _ ->
+                "the run found scales of its input for each block";
         };
     }
 
     private static @Nullable TensorScale scale(
-            OperandForm form, String slot, Map<String, Tensor> state, @Nullable Tensor values) {
-        if (!(form.span() instanceof Span.Whole)) {
+            OperandSpec spec, String slot, Map<String, Tensor> state, @Nullable Tensor values) {
+        if (!spec.perTensor()) {
             return null;
         }
-        return switch (form.scaling()) {
+        return switch (spec.scaling()) {
             case Scaling.Delayed _ -> delayed(state.get(slot + ".quant_scale"), state.get(slot + ".amax_history"));
             case Scaling.Current(var rule) -> {
                 Tensor recorded = state.get(slot + ".amax");
@@ -72,9 +73,10 @@ public record LayerScales(
                         ? ElementCast.best().amax(DType.F32, values.bytes())
                         : recorded == null ? 0 : recorded.toFloats()[0];
                 yield amax > 0 && Float.isFinite(amax)
-                        ? new TensorScale(rule.quantScale(amax, form.format(), DType.F32), amax, List.of())
+                        ? new TensorScale(rule.quantScale(amax, spec.format(), DType.F32), amax, List.of())
                         : null;
             }
+            case Scaling.FromValues _, Scaling.FromStatistics _, Scaling.Dynamic _ -> null; // not for training
         };
     }
 

@@ -2,6 +2,7 @@ package dev.octet.trainer.yaml;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
+import dev.octet.quant.recipe.RecipeFields;
 import dev.octet.trainer.yaml.Entry.Scalar;
 import dev.octet.trainer.yaml.Entry.Sequence;
 import java.nio.file.InvalidPathException;
@@ -22,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  * A mapping of a YAML file. The reader gets every key it supports once; {@link #end} then rejects the other keys and suggests the nearest
  * supported name. Getters throw {@link InvalidOptionException} with file, line and key.
  */
-public final class Section implements Entry {
+public final class Section implements Entry, RecipeFields {
     private final String file;
     private final String path;
     private final int line;
@@ -82,6 +83,7 @@ public final class Section implements Entry {
     }
 
     /** A whole number from {@code min} to {@code max}. */
+    @Override
     public long whole(String key, long fallback, long min, long max) {
         Optional<Scalar> scalar = scalar(key);
         if (scalar.isEmpty()) {
@@ -111,6 +113,7 @@ public final class Section implements Entry {
     }
 
     /** A finite number from {@code min} to {@code max}. */
+    @Override
     public double number(String key, double fallback, double min, double max) {
         return optionalNumber(key, min, max).orElse(fallback);
     }
@@ -159,11 +162,13 @@ public final class Section implements Entry {
     }
 
     /** {@code true} or {@code false}. */
+    @Override
     public boolean flag(String key, boolean fallback) {
         return choice(key, Map.of("true", true, "false", false), fallback);
     }
 
-    /** One of {@code choices}, by name. */
+    /** One of {@code choices} by its name. */
+    @Override
     public <T> T choice(String key, Map<String, T> choices, T fallback) {
         Optional<String> text = text(key);
         if (text.isEmpty()) {
@@ -206,7 +211,8 @@ public final class Section implements Entry {
         }
     }
 
-    /** One or several strings. */
+    /** Texts, one or several. */
+    @Override
     public List<String> texts(String key) {
         return scalars(key).stream().map(Scalar::text).toList();
     }
@@ -309,7 +315,8 @@ public final class Section implements Entry {
         return broken(typed.isEmpty() ? key : typed.getFirst(), "the key " + key + " is missing", fix, null);
     }
 
-    /** The exception for an error at a key of this section. */
+    /** An error about a key of this section. */
+    @Override
     public InvalidOptionException error(String key, String what, String fix) {
         return broken(key, what, fix, null);
     }

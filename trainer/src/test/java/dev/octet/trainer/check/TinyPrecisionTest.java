@@ -4,14 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.recipe.TrainingRecipe;
-import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
-import dev.octet.quant.recipe.TrainingRecipe.CurrentScaling;
-import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
-import dev.octet.quant.recipe.TrainingRecipe.Mxfp8;
-import dev.octet.quant.recipe.TrainingRecipe.Rowwise;
-import dev.octet.quant.recipe.TrainingRecipe.RowwiseWithGwHp;
-import dev.octet.quant.recipe.TrainingRecipe.Tensorwise;
+import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.loss.LossGraph;
@@ -21,6 +16,8 @@ import dev.octet.trainer.precision.AutocastList;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.yaml.Section;
+import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
@@ -45,17 +42,12 @@ class TinyPrecisionTest {
         all.put(Autocast.fp16(), 0.06);
         all.put(new Autocast("bf16", DType.BF16, AutocastList.CUDA), 0.06);
         all.put(ApexLevel.O1.policy(), 0.06);
-        for (TrainingRecipe recipe : List.of(
-                CurrentScaling.DEFAULT,
-                BlockScaling.DEFAULT,
-                Mxfp8.DEFAULT,
-                Tensorwise.DEFAULT,
-                new Rowwise(),
-                new RowwiseWithGwHp())) {
-            all.put(new Fp8Policy(Autocast.bf16(), Fp8Settings.of(recipe)), FP8);
-        }
-        // the first step's scale is 1: gradients smaller than E5M2's numbers are lost
-        all.put(new Fp8Policy(Autocast.bf16(), Fp8Settings.of(DelayedScaling.DEFAULT)), 1.5);
+        Section usual = YamlFile.parse("{}", "none.yaml");
+        Recipes.TRAINING.values().stream().map(r -> r.apply(usual)).forEach(r -> {
+            // the first step's scale is 1: gradients smaller than E5M2's numbers are lost
+            boolean lost = r.isDelayed() && r.operand(Product.DGRAD, LinearTensor.GRAD_OUTPUT) != null;
+            all.put(new Fp8Policy(Autocast.bf16(), Fp8Settings.of(r)), lost ? 1.5 : FP8);
+        });
         return all;
     }
 

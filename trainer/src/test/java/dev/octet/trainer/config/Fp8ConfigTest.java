@@ -6,13 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.recipe.Fp8Format;
+import dev.octet.quant.recipe.FormatPair;
 import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.recipe.TrainingRecipe.BackwardOverride;
 import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
 import dev.octet.quant.recipe.TrainingRecipe.CurrentScaling;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.quant.recipe.TrainingRecipe.Mxfp8;
+import dev.octet.quant.recipe.TrainingRecipe.Qat;
 import dev.octet.quant.recipe.TrainingRecipe.Rowwise;
 import dev.octet.quant.recipe.TrainingRecipe.RowwiseWithGwHp;
 import dev.octet.quant.recipe.TrainingRecipe.Tensorwise;
@@ -67,6 +69,24 @@ class Fp8ConfigTest {
         assertEquals(new Rowwise(), settings(", recipe: rowwise").recipe());
         assertEquals(
                 new RowwiseWithGwHp(), settings(", recipe: rowwise_with_gw_hp").recipe());
+        assertEquals(Qat.DEFAULT, settings(", recipe: qat").recipe());
+    }
+
+    @Test
+    void every_recipe_is_read_under_its_name() {
+        for (String name : Recipes.TRAINING.keySet()) {
+            assertEquals(name, settings(", recipe: " + name).recipe().name());
+        }
+    }
+
+    @Test
+    void a_run_of_deployed_goes_on_as_qat() {
+        PrecisionConfig before = parse(", recipe: deployed, amax_history_len: 16");
+        PrecisionConfig after = parse(", recipe: qat, amax_history_len: 16");
+        assertEquals("fp8 deployed, bf16", before.policy().name());
+        assertEquals("fp8 qat, bf16", after.policy().name());
+        assertEquals("16", Settings.of(before).get("policy.settings.recipe.amax_history_length"));
+        assertEquals(Settings.of(before), Settings.of(after));
     }
 
     @Test
@@ -74,18 +94,18 @@ class Fp8ConfigTest {
         Fp8Settings s = settings(
                 ", recipe: delayed, fp8_format: E4M3, margin: 2, amax_history_len: 16, amax_compute_algo: most_recent,"
                         + " fused_update: false, reduce_amax: false, override_linear_precision: [False, False, True]");
-        assertEquals(new DelayedScaling(2, Fp8Format.E4M3, 16, Algorithm.MOST_RECENT, false, false, true), s.recipe());
+        assertEquals(new DelayedScaling(2, FormatPair.E4M3, 16, Algorithm.MOST_RECENT, false, false, true), s.recipe());
     }
 
     @Test
     void the_keys_of_other_recipes_are_read() {
         assertEquals(
-                new CurrentScaling(true, Fp8Format.E4M3, 0.5f, BackwardOverride.HIGH_PRECISION),
+                new CurrentScaling(true, FormatPair.E4M3, 0.5f, BackwardOverride.HIGH_PRECISION),
                 settings(", recipe: current, use_power_2_scales: true, fp8_format: E4M3, amax_epsilon: 0.5,"
                                 + " backward_override: high_precision")
                         .recipe());
         assertEquals(
-                new BlockScaling(true, Fp8Format.E4M3, 0, 1, 1, 1, BackwardOverride.DEQUANTIZED),
+                new BlockScaling(true, FormatPair.E4M3, 0, 1, 1, 1, BackwardOverride.DEQUANTIZED),
                 settings(", recipe: block, use_f32_scales: true, w_block_scaling_dim: 1, backward_override:"
                                 + " dequantized")
                         .recipe());

@@ -18,7 +18,7 @@ import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.recipe.Fp8Format;
+import dev.octet.quant.recipe.FormatPair;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.quant.recipe.TrainingRecipe.BackwardOverride;
@@ -66,7 +66,7 @@ class Fp8PolicyTest {
     private static final int OUT = 48;
     private static final Arena ARENA = Arena.ofAuto();
     private static final DelayedScaling DELAYED =
-            new DelayedScaling(0, Fp8Format.HYBRID, 4, Algorithm.MAX, true, true, false);
+            new DelayedScaling(0, FormatPair.HYBRID, 4, Algorithm.MAX, true, true, false);
 
     private static float[] random(int n, int seed) {
         SplittableRandom random = new SplittableRandom(seed);
@@ -108,7 +108,7 @@ class Fp8PolicyTest {
     @ParameterizedTest
     @CsvSource({"true, false", "false, true"})
     void a_bias_beside_a_product_in_f32_stays_f32(boolean highPrecision, boolean fakeQuantize) {
-        CurrentScaling exact = new CurrentScaling(true, Fp8Format.E4M3, 0, BackwardOverride.NONE);
+        CurrentScaling exact = new CurrentScaling(true, FormatPair.E4M3, 0, BackwardOverride.NONE);
         Set<Product> kept = highPrecision ? Set.of(Product.FPROP) : Set.of();
         float[] x = whole(ROWS * IN, 3);
         float[] w = whole(OUT * IN, 5);
@@ -181,7 +181,7 @@ class Fp8PolicyTest {
         int in = 24;
         int out = 200; // vectors fit into a square, and there are several squares
         for (TrainingRecipe recipe :
-                List.of(BlockScaling.DEFAULT, new Mxfp8(Fp8Format.E4M3, true, BackwardOverride.NONE))) {
+                List.of(BlockScaling.DEFAULT, new Mxfp8(FormatPair.E4M3, true, BackwardOverride.NONE))) {
             for (boolean wide : new boolean[] {true, false}) {
                 int k = wide ? in : out;
                 int n = wide ? out : in;
@@ -209,11 +209,11 @@ class Fp8PolicyTest {
     void an_override_of_backward_takes_operands_unquantised_or_what_forwards_codes_stand_for() {
         Map<String, float[]> plain = step(PrecisionPolicy.FP32, 1);
         Map<String, float[]> high =
-                step(policy(new BlockScaling(false, Fp8Format.E4M3, 0, 1, 2, 1, BackwardOverride.HIGH_PRECISION)), 1);
+                step(policy(new BlockScaling(false, FormatPair.E4M3, 0, 1, 2, 1, BackwardOverride.HIGH_PRECISION)), 1);
         assertTrue(distance(high, plain, "x") < 1e-6);
         assertTrue(distance(high, plain, "w") < 1e-6);
         Map<String, float[]> dequantized =
-                step(policy(new BlockScaling(false, Fp8Format.E4M3, 0, 1, 2, 1, BackwardOverride.DEQUANTIZED)), 1);
+                step(policy(new BlockScaling(false, FormatPair.E4M3, 0, 1, 2, 1, BackwardOverride.DEQUANTIZED)), 1);
         assertTrue(distance(dequantized, plain, "x") > 1e-3);
         assertTrue(distance(dequantized, plain, "w") > 1e-3);
     }
@@ -315,7 +315,7 @@ class Fp8PolicyTest {
 
     @Test
     void an_update_that_is_not_fused_moves_the_window_past_a_zero_and_takes_the_newest_when_asked_to() {
-        DelayedScaling apart = new DelayedScaling(0, Fp8Format.E4M3, 4, Algorithm.MOST_RECENT, false, true, false);
+        DelayedScaling apart = new DelayedScaling(0, FormatPair.E4M3, 4, Algorithm.MOST_RECENT, false, true, false);
         try (Device device = CpuDevice.of(1);
                 OneLinear linear = new OneLinear(device, policy(apart), ROWS, IN, OUT, true, true)) {
             linear.prepare(random(IN * OUT, 1), new float[OUT]);
@@ -531,7 +531,7 @@ class Fp8PolicyTest {
 
     @Test
     void two_recipes_for_one_input_have_a_scale_each() {
-        DelayedScaling other = new DelayedScaling(0, Fp8Format.E4M3, 4, Algorithm.MAX, true, true, false);
+        DelayedScaling other = new DelayedScaling(0, FormatPair.E4M3, 4, Algorithm.MAX, true, true, false);
         Program program =
                 program(two(), policy(DELAYED, false, false, LayerFilter.NONE, override("second", true, other)));
         Set<String> states = program.lasting().stream().map(Value::name).collect(Collectors.toSet());

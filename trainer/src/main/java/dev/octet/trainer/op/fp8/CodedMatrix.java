@@ -1,8 +1,9 @@
 package dev.octet.trainer.op.fp8;
 
+import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.recipe.OperandForm.Span;
 
 /**
  * What the codes of a matrix mean.
@@ -11,22 +12,10 @@ import dev.octet.quant.recipe.OperandForm.Span;
  * @param blocks which codes share a scale
  */
 public record CodedMatrix(Float8Format format, Blocks blocks) {
-    /**
-     * The blocks of an operand, as it lies in memory; scales lie as the grid of blocks.
-     *
-     * @param alongCols whether the product sums over the matrix's columns, so that vectors are rows; otherwise they are columns
-     */
-    public static Blocks blocks(Span span, int rows, int cols, boolean alongCols) {
-        int allRows = Math.max(1, rows);
-        int allCols = Math.max(1, cols);
-        return switch (span) {
-            case Span.Whole() -> whole(rows, cols);
-            case Span.Vector() ->
-                alongCols ? Blocks.ofMatrix(rows, cols, 1, allCols) : Blocks.ofMatrix(rows, cols, allRows, 1);
-            case Span.Run(int size) ->
-                alongCols ? Blocks.ofMatrix(rows, cols, 1, size) : Blocks.ofMatrix(rows, cols, size, 1);
-            case Span.Square(int size) -> Blocks.ofMatrix(rows, cols, size, size);
-        };
+    /** The blocks of a matrix of this granularity, as it lies in memory; scales lie as the grid of blocks. */
+    public static Blocks blocks(Granularity granularity, int rows, int cols) {
+        long[] block = granularity.blockShape(Shape.of(rows, cols));
+        return Blocks.ofMatrix(rows, cols, Math.max(1, block[0]), Math.max(1, block[1]));
     }
 
     /** One scale for a matrix. */
