@@ -12,10 +12,10 @@ import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
+import dev.octet.quant.work.Workers;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.util.concurrent.atomic.AtomicReferenceArray;
-import org.jspecify.annotations.Nullable;
+import java.util.List;
 
 /**
  * Finds, for each scale of a tensor, the multiple of {@code amax / max} with the smallest squared error.
@@ -31,17 +31,6 @@ final class MseSearch {
     private final OperandSpec spec;
     private final MseRule rule;
     private final int threads;
-
-    /** Sums of squared errors of scales {@code firstScale ..}, over one stripe. */
-    private static final class Errors {
-        final long firstScale;
-        final double[] sums;
-
-        Errors(long firstScale, double[] sums) {
-            this.firstScale = firstScale;
-            this.sums = sums;
-        }
-    }
 
     MseSearch(ElementCast cast, Tensor source, Blocks blocks, OperandSpec spec, MseRule rule, int threads) {
         this.cast = new BlockCast(cast, Overflow.SATURATE);
@@ -84,26 +73,20 @@ final class MseSearch {
     }
 
     private void sumErrors(MemorySegment candidates, MemorySegment sums) {
-        AtomicReferenceArray<@Nullable Errors> stripes =
-                new AtomicReferenceArray<>(Math.toIntExact(Quantizer.stripeCount(blocks)));
-        Quantizer.stripes(blocks, threads, (i, stripe) -> stripes.set(i, stripeErrors(candidates, stripe)));
+        List<ScaleRuns> stripes = Quantizer.stripes(blocks);
+        double[][] errors = new double[stripes.size()][];
+        Workers.run(errors.length, threads, i -> errors[i] = errors(candidates, stripes.get(i)));
         sums.fill((byte) 0);
-        for (int s = 0; s < stripes.length(); s++) {
-            Errors errors = stripes.get(s);
-            if (errors != null) {
-                add(errors, sums);
+        for (int s = 0; s < errors.length; s++) {
+            for (int i = 0; i < errors[s].length; i++) {
+                long at = (stripes.get(s).firstScale() + i) * Double.BYTES;
+                sums.set(Tensor.F64_LE, at, sums.get(Tensor.F64_LE, at) + errors[s][i]);
             }
         }
     }
 
-    private static void add(Errors errors, MemorySegment sums) {
-        for (int i = 0; i < errors.sums.length; i++) {
-            long at = (errors.firstScale + i) * Double.BYTES;
-            sums.set(Tensor.F64_LE, at, sums.get(Tensor.F64_LE, at) + errors.sums[i]);
-        }
-    }
-
-    private Errors stripeErrors(MemorySegment candidates, ScaleRuns stripe) {
+    /** Sums of squared errors over one stripe, for each of its scales. */
+    private double[] errors(MemorySegment candidates, ScaleRuns stripe) {
         double[] sums = new double[Math.toIntExact(stripe.scaleCount())];
         MemorySegment floats = Quantizer.elements(source, stripe);
         MemorySegment scales = Quantizer.floats(candidates, stripe);
@@ -112,15 +95,12 @@ final class MseSearch {
             MemorySegment values = scratch.allocate(stripe.elements() * Float.BYTES, 64);
             cast.encode(format, source.dtype(), floats, stripe, scales, codes);
             cast.decode(format, codes, stripe, scales, DType.F32, values);
-            stripe.forEach((first, count, scale, size) -> {
-                for (long at = 0; at < count; at += size) {
-                    long group = first - stripe.from() + at;
-                    sums[(int) (scale - stripe.firstScale() + at / size)] +=
-                            squaredErrors(floats, values, group, group + Math.min(size, count - at));
-                }
+            stripe.forEachGroup((first, count, scale) -> {
+                long from = first - stripe.from();
+                sums[(int) (scale - stripe.firstScale())] += squaredErrors(floats, values, from, from + count);
             });
         }
-        return new Errors(stripe.firstScale(), sums);
+        return sums;
     }
 
     private double squaredErrors(MemorySegment floats, MemorySegment decoded, long from, long to) {

@@ -20,6 +20,7 @@ import dev.octet.quant.work.Workers;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
+import java.util.function.Consumer;
 
 /**
  * Turns float tensors into codes with scales and back.
@@ -137,7 +138,7 @@ public final class Quantizer {
         Blocks blocks = Blocks.of(spec.shape(), tensor.granularity());
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment scales = widenScales(tensor, scratch);
-            stripes(blocks, threadsFor(tensor.codes(), target.bytes()), (_, stripe) -> {
+            forEachStripe(blocks, threadsFor(tensor.codes(), target.bytes()), stripe -> {
                 MemorySegment from = packed(codes, tensor.codes(), stripe);
                 blockCast.decode(codes, from, stripe, floats(scales, stripe), type, elements(target, stripe));
             });
@@ -145,30 +146,24 @@ public final class Quantizer {
         return target;
     }
 
-    /** Works on part {@code index} of a tensor. */
-    interface Stripe {
-        void run(int index, ScaleRuns part);
-    }
-
     /**
-     * Runs {@code body} once on each stripe of a tensor. Where stripes end depends on the number of elements only, so results that follow
-     * from one stripe each are the same on any number of threads.
+     * A tensor in stripes. Where they end depends on the number of elements only, so results that follow from one stripe each are the same
+     * on any number of threads.
      */
-    static void stripes(Blocks blocks, int threads, Stripe body) {
-        List<ScaleRuns> parts = blocks.runs().cut(STRIPE);
-        Workers.run(parts.size(), threads, i -> body.run(i, parts.get(i)));
+    static List<ScaleRuns> stripes(Blocks blocks) {
+        return blocks.runs().cut(STRIPE);
     }
 
-    /** Number of stripes of a tensor. */
-    static long stripeCount(Blocks blocks) {
-        return Math.ceilDiv(blocks.elements(), STRIPE);
+    private static void forEachStripe(Blocks blocks, int threads, Consumer<ScaleRuns> body) {
+        List<ScaleRuns> stripes = stripes(blocks);
+        Workers.run(stripes.size(), threads, i -> body.accept(stripes.get(i)));
     }
 
     /** Sets {@code amax} (zero-filled F32, one per scale) to the largest magnitudes. */
     private void accumulateAmax(Tensor source, Blocks blocks, MemorySegment amax) {
         Object lock = new Object();
         BlockCast blockCast = new BlockCast(cast, Overflow.SATURATE);
-        stripes(blocks, threadsFor(source.bytes()), (_, stripe) -> {
+        forEachStripe(blocks, threadsFor(source.bytes()), stripe -> {
             try (Arena scratch = Arena.ofConfined()) {
                 MemorySegment local = scratch.allocate(stripe.scaleCount() * Float.BYTES, 64);
                 blockCast.amax(source.dtype(), elements(source, stripe), stripe, local);
@@ -233,7 +228,7 @@ public final class Quantizer {
             MemorySegment codes) {
         QuantType type = codes(format);
         BlockCast blockCast = new BlockCast(cast, overflow);
-        stripes(blocks, threadsFor(source.bytes(), codes), (_, stripe) -> {
+        forEachStripe(blocks, threadsFor(source.bytes(), codes), stripe -> {
             MemorySegment to = packed(type, codes, stripe);
             blockCast.encode(type, source.dtype(), elements(source, stripe), stripe, floats(scales, stripe), to);
         });

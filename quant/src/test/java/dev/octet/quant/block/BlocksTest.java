@@ -2,6 +2,7 @@ package dev.octet.quant.block;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.fail;
 
 import dev.octet.formats.tensor.Shape;
 import java.util.ArrayList;
@@ -116,7 +117,7 @@ class BlocksTest {
     void tensors_without_elements_have_no_runs_and_keep_their_scales() {
         Blocks blocks = Blocks.of(Shape.of(0, 5), new Granularity.PerTensor());
         assertEquals(1, blocks.runs().scaleCount());
-        blocks.runs().forEach((first, _, _, _) -> assertEquals("no run", first));
+        blocks.runs().forEach((_, _, _, _) -> fail("a run"));
         assertEquals(List.of(), blocks.runs().cut(4));
     }
 
