@@ -23,6 +23,8 @@ class UnaryTest extends TwinTest {
     private static double inDomain(UnaryFunction function, double x) {
         return switch (function) {
             case Log, Reciprocal, Sqrt -> Math.max(0.5, Math.abs(x));
+            case Acos, Asin, Atanh -> 0.875 * x / (1 + Math.abs(x));
+            case Acosh -> 1.25 + Math.abs(x);
             default -> x;
         };
     }
