@@ -88,17 +88,19 @@ public final class CudaLaunch {
     private boolean namesFit() {
         String text = source.text().replaceAll("\\s*\\\\\n\\s*", " ");
         Matcher m = Pattern.compile("KERNEL\\((\\w+)(##\\w+)?,\\s*\\w+,\\s*\\(([^()]*)\\)").matcher(text);
-        @Nullable Boolean byMacro = null;
+        boolean isMade = false;
+        boolean fits = false;
         while (m.find()) {
             boolean exact = m.group(2) == null && kernel.equals(m.group(1));
             if (exact) {
                 return fit(m.group(3));
             }
             if (m.group(2) != null && kernel.startsWith(m.group(1))) {
-                byMacro = fit(m.group(3)) || Boolean.TRUE.equals(byMacro);
+                isMade = true;
+                fits |= fit(m.group(3));
             }
         }
-        return byMacro == null || byMacro;
+        return fits || !isMade;
     }
 
     /** Whether parameters have these names; true where a macro stands for some of them. */
