@@ -40,6 +40,13 @@ case("shrink_hard", "Shrink", lambda x: F.hardshrink(x, 0.3), {"x": x}, lambd=0.
 case("sinh", "Sinh", torch.sinh, {"x": x})
 case("cosh", "Cosh", torch.cosh, {"x": x})
 case("tan", "Tan", torch.tan, {"x": x})
+inside = 0.95 * torch.tanh(randn(2, 3, 5, seed=20))
+case("acos", "Acos", torch.acos, {"x": inside})
+case("acosh", "Acosh", torch.acosh, {"x": 1.05 + x.abs()})
+case("asin", "Asin", torch.asin, {"x": inside})
+case("asinh", "Asinh", torch.asinh, {"x": x})
+case("atan", "Atan", torch.atan, {"x": x})
+case("atanh", "Atanh", torch.atanh, {"x": inside})
 three = {"a": randn(2, 1, 5, seed=3), "b": randn(3, 5, seed=4), "c": randn(2, 3, 1, seed=5)}
 case("sum_three", "Sum", lambda a, b, c: a + b + c, three)
 case("mean_three", "Mean", lambda a, b, c: (a + b + c) / 3, three)
@@ -119,3 +126,24 @@ for name, (op, function, inputs, constants, attributes) in CASES.items():
     node = helper.make_node(op, [*inputs, *constants], ["y"], **attributes)
     write(name, [node], initializers, inputs, function)
 onehot("onehot", torch.tensor([0.5, 2.0]), randn(3, 4, 2), torch.tensor([[0, 3], [-1, 1], [2, -4]]))
+
+
+def topk(name, x, k, axis, largest):
+    """The values of TopK, each times its index + 1: what a router does with both."""
+    nodes = [
+        helper.make_node("TopK", ["x", "k"], ["values", "indices"], axis=axis, largest=largest),
+        helper.make_node("Cast", ["indices"], ["places"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["places", "one"], ["weights"]),
+        helper.make_node("Mul", ["values", "weights"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(torch.tensor([k]).numpy(), "k"), numpy_helper.from_array(torch.tensor(1.0).numpy(), "one")]
+
+    def function(x):
+        values, indices = torch.topk(x, k, dim=axis, largest=bool(largest))
+        return values * (indices + 1)
+
+    write(name, nodes, constants, {"x": x}, function)
+
+
+topk("topk_router", randn(6, 8, seed=21), 2, -1, 1)
+topk("topk_smallest_axis", randn(2, 7, 3, seed=22), 3, 1, 0)

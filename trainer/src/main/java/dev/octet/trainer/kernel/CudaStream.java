@@ -23,6 +23,11 @@ public interface CudaStream {
      */
     void launch(CudaSource source, String kernel, Grid grid, Object... arguments);
 
+    /** A launch whose arguments are named one by one; it is written by {@link CudaLaunch#launch}. */
+    default CudaLaunch kernel(CudaSource source, String kernel, Grid grid) {
+        return new CudaLaunch(this, source, kernel, grid);
+    }
+
     /** A matrix product by the vendor's library. */
     void product(CudaProduct product);
 

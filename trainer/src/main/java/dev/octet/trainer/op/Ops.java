@@ -39,6 +39,7 @@ import dev.octet.trainer.op.product.MatMul;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.softmax.Softmax;
+import dev.octet.trainer.op.topk.TopK;
 import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.trilu.Trilu;
 import dev.octet.trainer.op.unary.Unary;
@@ -76,6 +77,7 @@ public final class Ops {
             Scatter.ENTRY,
             Slice.ENTRY,
             Split.ENTRY,
+            TopK.ENTRY,
             Transpose.ENTRY,
             Trilu.ENTRY,
             View.ENTRY,

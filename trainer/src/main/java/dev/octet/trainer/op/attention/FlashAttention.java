@@ -83,8 +83,8 @@ final class FlashAttention {
     private final Frame<CudaTensor> frame;
     private final CudaStream cuda;
     private final Tiles tiles;
-    private final CudaSource source;
     private final long steps;
+    private final AttentionLaunch launches;
 
     FlashAttention(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
         this.op = op;
@@ -93,7 +93,7 @@ final class FlashAttention {
         boolean masked = op.mask() != null;
         DType mask = op.mask() == null ? DType.F32 : op.mask().dtype();
         tiles = Tiles.of(op.size(), masked, cuda.capability());
-        source = CudaSource.of(FlashAttention.class, "flash.cu")
+        CudaSource source = CudaSource.of(FlashAttention.class, "flash.cu")
                 .define("TYPE", CudaSource.type(op.q().dtype()))
                 .define("HEAD", op.size())
                 .define("CAUSAL", op.causal() ? 1 : 0)
@@ -105,6 +105,7 @@ final class FlashAttention {
                 .define("MASK_TYPE", CudaSource.type(mask))
                 .define("TRUTH", mask == DType.BOOL ? 1 : 0);
         steps = PlainAttention.steps(op, cuda);
+        launches = new AttentionLaunch(op, frame, cuda, source, steps);
     }
 
     /** Whether the operator is of the kind that this computes. Scores are compared before they are scaled, so the scale is positive. */
@@ -126,80 +127,23 @@ final class FlashAttention {
                 op.batch(),
                 THREADS,
                 tiles.bytes(tiles.forwardRows() + 2 * tiles.keys));
-        cuda.launch(
-                source,
-                "flash_forward",
-                grid,
-                frame.input(0),
-                frame.input(1),
-                frame.input(2),
-                mask(),
-                frame.output(0),
-                frame.output(1),
-                steps,
-                op.heads(),
-                op.queries(),
-                op.keys(),
-                op.group(),
-                op.scale());
+        launches.forward("flash_forward", grid).value("scale", op.scale()).launch();
     }
 
-    private Object mask() {
-        return op.mask() == null ? (Object) 0L : frame.input(3);
+    /** A block for each of some rows, with as many rows in shared memory. */
+    private Grid backGrid(int length, int heads, int sharedRows) {
+        return new Grid(Math.ceilDiv(length, BACK_ROWS), heads, op.batch(), THREADS, tiles.bytes(sharedRows));
     }
 
     void backward() {
         long dots = PlainAttention.dots(op, frame, cuda, steps);
         if (frame.wantsGradient(0)) {
-            cuda.launch(
-                    source,
-                    "flash_queries",
-                    new Grid(
-                            Math.ceilDiv(op.queries(), BACK_ROWS),
-                            op.heads(),
-                            op.batch(),
-                            THREADS,
-                            tiles.bytes(2 * BACK_ROWS + 4 * tiles.backKeys)),
-                    frame.input(0),
-                    frame.input(1),
-                    frame.input(2),
-                    mask(),
-                    frame.upstream(0),
-                    frame.output(1),
-                    dots,
-                    frame.gradient(0),
-                    steps,
-                    op.heads(),
-                    op.queries(),
-                    op.keys(),
-                    op.group(),
-                    op.scale());
+            Grid grid = backGrid(op.queries(), op.heads(), 2 * BACK_ROWS + 4 * tiles.backKeys);
+            launches.queries("flash_queries", grid, dots).value("scale", op.scale()).launch();
         }
         if (frame.wantsGradient(1) || frame.wantsGradient(2)) {
-            cuda.launch(
-                    source,
-                    "flash_keys",
-                    new Grid(
-                            Math.ceilDiv(op.keys(), BACK_ROWS),
-                            op.keyHeads(),
-                            op.batch(),
-                            THREADS,
-                            tiles.bytes(2 * BACK_ROWS + 4 * tiles.queries)),
-                    frame.input(0),
-                    frame.input(1),
-                    frame.input(2),
-                    mask(),
-                    frame.upstream(0),
-                    frame.output(1),
-                    dots,
-                    frame.wantsGradient(1) ? frame.gradient(1) : (Object) 0L,
-                    frame.wantsGradient(2) ? frame.gradient(2) : (Object) 0L,
-                    steps,
-                    op.heads(),
-                    op.queries(),
-                    op.keys(),
-                    op.group(),
-                    op.scale());
+            Grid grid = backGrid(op.keys(), op.keyHeads(), 2 * BACK_ROWS + 4 * tiles.queries);
+            launches.keys("flash_keys", grid, dots).value("scale", op.scale()).launch();
         }
         if (op.mask() != null && frame.wantsGradient(3)) {
             new PlainAttention(op, frame, cuda).maskGradient(frame.gradient(3), dots);

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.attention;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -22,19 +23,20 @@ final class PlainAttention {
     private final Attention op;
     private final Frame<CudaTensor> frame;
     private final CudaStream cuda;
-    private final CudaSource source;
     private final long steps;
+    private final AttentionLaunch launches;
 
     PlainAttention(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
         this.op = op;
         this.frame = frame;
         this.cuda = cuda;
         DType mask = op.mask() == null ? DType.F32 : op.mask().dtype();
-        source = CudaSource.of(PlainAttention.class, "attention.cu")
+        CudaSource source = CudaSource.of(PlainAttention.class, "attention.cu")
                 .define("TYPE", CudaSource.type(op.q().dtype()))
                 .define("MASK_TYPE", CudaSource.type(mask))
                 .define("TRUTH", mask == DType.BOOL ? 1 : 0);
         steps = steps(op, cuda);
+        launches = new AttentionLaunch(op, frame, cuda, source, steps);
     }
 
     /** Address of the elements from one batch, head and row to the next, of q, k, v, y and the mask, and from key to key of the mask. */
@@ -67,12 +69,12 @@ final class PlainAttention {
         return split ? (long) length * width : width;
     }
 
-    private int causal() {
-        return op.causal() ? 1 : 0;
-    }
-
-    private Object mask() {
-        return op.mask() == null ? (Object) 0L : frame.input(3);
+    private void launch(CudaLaunch launch) {
+        launch.value("size", op.size())
+                .value("value_size", op.valueSize())
+                .flag("causal", op.causal())
+                .value("scale", op.scale())
+                .launch();
     }
 
     /** A warp for each of some rows, with F32 numbers in shared memory beside the stage. */
@@ -82,25 +84,8 @@ final class PlainAttention {
     }
 
     void forward() {
-        cuda.launch(
-                source,
-                "attention_forward",
-                grid(op.queries(), op.heads(), op.batch(), WARP + op.size() + op.valueSize()),
-                frame.input(0),
-                frame.input(1),
-                frame.input(2),
-                mask(),
-                frame.output(0),
-                frame.output(1),
-                steps,
-                op.heads(),
-                op.queries(),
-                op.keys(),
-                op.group(),
-                op.size(),
-                op.valueSize(),
-                causal(),
-                op.scale());
+        int numbers = WARP + op.size() + op.valueSize();
+        launch(launches.forward("attention_forward", grid(op.queries(), op.heads(), op.batch(), numbers)));
     }
 
     /** Address of dy·y of each query, F32 [batch, heads, queries]. */
@@ -129,51 +114,12 @@ final class PlainAttention {
     void backward() {
         long dots = dots(op, frame, cuda, steps);
         if (frame.wantsGradient(0)) {
-            cuda.launch(
-                    source,
-                    "attention_queries",
-                    grid(op.queries(), op.heads(), op.batch(), WARP + 2 * op.size() + op.valueSize()),
-                    frame.input(0),
-                    frame.input(1),
-                    frame.input(2),
-                    mask(),
-                    frame.upstream(0),
-                    frame.output(1),
-                    dots,
-                    frame.gradient(0),
-                    steps,
-                    op.heads(),
-                    op.queries(),
-                    op.keys(),
-                    op.group(),
-                    op.size(),
-                    op.valueSize(),
-                    causal(),
-                    op.scale());
+            int numbers = WARP + 2 * op.size() + op.valueSize();
+            launch(launches.queries("attention_queries", grid(op.queries(), op.heads(), op.batch(), numbers), dots));
         }
         if (frame.wantsGradient(1) || frame.wantsGradient(2)) {
-            cuda.launch(
-                    source,
-                    "attention_keys",
-                    grid(op.keys(), op.keyHeads(), op.batch(), 2 * (WARP + op.size() + op.valueSize())),
-                    frame.input(0),
-                    frame.input(1),
-                    frame.input(2),
-                    mask(),
-                    frame.upstream(0),
-                    frame.output(1),
-                    dots,
-                    frame.wantsGradient(1) ? frame.gradient(1) : (Object) 0L,
-                    frame.wantsGradient(2) ? frame.gradient(2) : (Object) 0L,
-                    steps,
-                    op.heads(),
-                    op.queries(),
-                    op.keys(),
-                    op.group(),
-                    op.size(),
-                    op.valueSize(),
-                    causal(),
-                    op.scale());
+            int numbers = 2 * (WARP + op.size() + op.valueSize());
+            launch(launches.keys("attention_keys", grid(op.keys(), op.keyHeads(), op.batch(), numbers), dots));
         }
         if (op.mask() != null && frame.wantsGradient(3)) {
             maskGradient(frame.gradient(3), dots);
@@ -188,29 +134,8 @@ final class PlainAttention {
             lengths[4 - axis] = to.shape().dim(-axis);
         }
         if (to.count() > 0) {
-            cuda.launch(
-                    source,
-                    "attention_mask",
-                    Grid.over(to.count(), THREADS, 1),
-                    frame.input(0),
-                    frame.input(1),
-                    frame.input(2),
-                    frame.input(3),
-                    frame.upstream(0),
-                    frame.output(1),
-                    dots,
-                    to,
-                    steps,
-                    cuda.table(lengths),
-                    op.batch(),
-                    op.heads(),
-                    op.queries(),
-                    op.keys(),
-                    op.group(),
-                    op.size(),
-                    op.valueSize(),
-                    causal(),
-                    op.scale());
+            Grid grid = Grid.over(to.count(), THREADS, 1);
+            launch(launches.mask("attention_mask", grid, dots, to, cuda.table(lengths)));
         }
     }
 }

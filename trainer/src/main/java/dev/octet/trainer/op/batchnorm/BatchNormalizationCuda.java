@@ -21,24 +21,18 @@ final class BatchNormalizationCuda implements CudaKernel<BatchNormalization> {
     @Override
     public void forward(BatchNormalization op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor x = frame.input(0);
-        cuda.launch(
-                SOURCE,
-                "batchnorm_forward_" + x.suffix(),
-                Grid.over(x.count(), THREADS, 8),
-                x,
-                code(frame.input(1)),
-                frame.input(1),
-                code(frame.input(2)),
-                frame.input(2),
-                code(frame.input(3)),
-                frame.input(3),
-                code(frame.input(4)),
-                frame.input(4),
-                frame.output(0),
-                x.count(),
-                (long) op.channels(),
-                (long) op.inner(),
-                op.epsilon());
+        cuda.kernel(SOURCE, "batchnorm_forward_" + x.suffix(), Grid.over(x.count(), THREADS, 8))
+                .pointer("x", x)
+                .typed("type_s", "scale", frame.input(1))
+                .typed("type_b", "bias", frame.input(2))
+                .typed("type_m", "mean", frame.input(3))
+                .typed("type_v", "variance", frame.input(4))
+                .pointer("y", frame.output(0))
+                .value("n", x.count())
+                .value("channels", (long) op.channels())
+                .value("inner", (long) op.inner())
+                .value("epsilon", op.epsilon())
+                .launch();
     }
 
     private static int code(CudaTensor t) {
@@ -50,20 +44,16 @@ final class BatchNormalizationCuda implements CudaKernel<BatchNormalization> {
         CudaTensor dy = frame.upstream(0);
         CudaTensor variance = frame.input(4);
         if (frame.wantsGradient(0)) {
-            cuda.launch(
-                    SOURCE,
-                    "batchnorm_backward_" + dy.suffix(),
-                    Grid.over(dy.count(), THREADS, 8),
-                    dy,
-                    code(frame.input(1)),
-                    frame.input(1),
-                    code(variance),
-                    variance,
-                    frame.gradient(0),
-                    dy.count(),
-                    (long) op.channels(),
-                    (long) op.inner(),
-                    op.epsilon());
+            cuda.kernel(SOURCE, "batchnorm_backward_" + dy.suffix(), Grid.over(dy.count(), THREADS, 8))
+                    .pointer("dy", dy)
+                    .typed("type_s", "scale", frame.input(1))
+                    .typed("type_v", "variance", variance)
+                    .pointer("dx", frame.gradient(0))
+                    .value("n", dy.count())
+                    .value("channels", (long) op.channels())
+                    .value("inner", (long) op.inner())
+                    .value("epsilon", op.epsilon())
+                    .launch();
         }
         if (frame.wantsGradient(1) || frame.wantsGradient(2)) {
             sums(op, frame, dy, cuda);
@@ -78,33 +68,27 @@ final class BatchNormalizationCuda implements CudaKernel<BatchNormalization> {
         long each = (long) op.samples() * op.inner();
         long splits = Math.max(1, Math.min(Math.ceilDiv(each, LEAST), BLOCKS / channels));
         long parts = cuda.workspace(2 * splits * channels * Float.BYTES);
-        cuda.launch(
-                SOURCE,
-                "batchnorm_sums_" + dy.suffix(),
-                Grid.of(splits * channels, THREADS),
-                dy,
-                frame.input(0),
-                code(frame.input(3)),
-                frame.input(3),
-                parts,
-                (long) op.samples(),
-                channels,
-                (long) op.inner(),
-                splits,
-                Math.ceilDiv(each, splits));
-        cuda.launch(
-                SOURCE,
-                "batchnorm_join",
-                Grid.over(channels, THREADS, 1),
-                parts,
-                code(frame.input(4)),
-                frame.input(4),
-                frame.wantsGradient(1) ? code(frame.gradient(1)) : 0,
-                frame.wantsGradient(1) ? frame.gradient(1).address() : 0L,
-                frame.wantsGradient(2) ? code(frame.gradient(2)) : 0,
-                frame.wantsGradient(2) ? frame.gradient(2).address() : 0L,
-                channels,
-                splits,
-                op.epsilon());
+        cuda.kernel(SOURCE, "batchnorm_sums_" + dy.suffix(), Grid.of(splits * channels, THREADS))
+                .pointer("dy", dy)
+                .pointer("x", frame.input(0))
+                .typed("type_m", "mean", frame.input(3))
+                .pointer("parts", parts)
+                .value("samples", (long) op.samples())
+                .value("channels", channels)
+                .value("inner", (long) op.inner())
+                .value("splits", splits)
+                .value("chunk", Math.ceilDiv(each, splits))
+                .launch();
+        cuda.kernel(SOURCE, "batchnorm_join", Grid.over(channels, THREADS, 1))
+                .pointer("parts", parts)
+                .typed("type_v", "variance", frame.input(4))
+                .value("type_ds", frame.wantsGradient(1) ? code(frame.gradient(1)) : 0)
+                .pointer("dscale", frame.wantsGradient(1) ? frame.gradient(1).address() : 0L)
+                .value("type_db", frame.wantsGradient(2) ? code(frame.gradient(2)) : 0)
+                .pointer("dbias", frame.wantsGradient(2) ? frame.gradient(2).address() : 0L)
+                .value("channels", channels)
+                .value("splits", splits)
+                .value("epsilon", op.epsilon())
+                .launch();
     }
 }

@@ -81,20 +81,15 @@ public final class BinaryCuda implements CudaKernel<Binary> {
         long n = y.count();
         int rank = broadcast.lengths().length;
         if (!isOneNarrowFloat(a, b, y)) {
-            cuda.launch(
-                    SOURCE,
-                    "binary_forward_any",
-                    Grid.over(n, 256, 1),
-                    op.function().ordinal(),
-                    CudaSource.code(a.dtype()),
-                    a,
-                    CudaSource.code(b.dtype()),
-                    b,
-                    CudaSource.code(y.dtype()),
-                    y,
-                    n,
-                    rank,
-                    allAxes(broadcast, cuda));
+            cuda.kernel(SOURCE, "binary_forward_any", Grid.over(n, 256, 1))
+                    .value("function", op.function().ordinal())
+                    .typed("type_a", "a", a)
+                    .typed("type_b", "b", b)
+                    .typed("type_y", "y", y)
+                    .value("n", n)
+                    .value("rank", rank)
+                    .pointer("axes", allAxes(broadcast, cuda))
+                    .launch();
         } else if (broadcast.isWhole(0) && broadcast.isWhole(1)) {
             cuda.launch(SOURCE, "binary_forward_" + y.suffix(), Grid.over(n, 256, 8), op.function().ordinal(), a, b, y, n);
         } else {
@@ -213,24 +208,18 @@ public final class BinaryCuda implements CudaKernel<Binary> {
             CudaTensor b = operand(1, k == 0, k == 1);
             CudaTensor d = frame.gradient(k);
             if (broadcast.isWhole(k)) {
-                cuda.launch(
-                        SOURCE,
-                        "binary_backward_any",
-                        Grid.over(d.count(), 256, 1),
-                        op.function().ordinal(),
-                        k,
-                        code(dy),
-                        dy,
-                        code(a),
-                        address(a),
-                        code(b),
-                        address(b),
-                        code(d),
-                        d,
-                        d.count(),
-                        broadcast.lengths().length,
-                        allAxes(broadcast, cuda),
-                        exponent);
+                cuda.kernel(SOURCE, "binary_backward_any", Grid.over(d.count(), 256, 1))
+                        .value("function", op.function().ordinal())
+                        .value("of", k)
+                        .typed("type_g", "g", dy)
+                        .typedOrAbsent("type_a", "a", a)
+                        .typedOrAbsent("type_b", "b", b)
+                        .typed("type_d", "d", d)
+                        .value("n", d.count())
+                        .value("rank", broadcast.lengths().length)
+                        .pointer("axes", allAxes(broadcast, cuda))
+                        .value("exponent", exponent)
+                        .launch();
                 return;
             }
             fold(k, a, b, d);
@@ -241,27 +230,22 @@ public final class BinaryCuda implements CudaKernel<Binary> {
             Axes repeated = axes(k, true);
             long splits = Math.max(1, Math.min(repeated.count(), THREADS / Math.max(1, d.count())));
             long parts = cuda.workspace(splits * d.count() * Float.BYTES);
-            cuda.launch(
-                    SOURCE,
-                    "binary_fold",
-                    Grid.over(splits * d.count(), 256, 1),
-                    op.function().ordinal(),
-                    k,
-                    code(dy),
-                    dy,
-                    code(a),
-                    address(a),
-                    code(b),
-                    address(b),
-                    parts,
-                    d.count(),
-                    repeated.count(),
-                    splits,
-                    kept.rank(),
-                    kept.table(),
-                    repeated.rank(),
-                    repeated.table(),
-                    exponent);
+            cuda.kernel(SOURCE, "binary_fold", Grid.over(splits * d.count(), 256, 1))
+                    .value("function", op.function().ordinal())
+                    .value("of", k)
+                    .typed("type_g", "g", dy)
+                    .typedOrAbsent("type_a", "a", a)
+                    .typedOrAbsent("type_b", "b", b)
+                    .pointer("parts", parts)
+                    .value("elements", d.count())
+                    .value("repetitions", repeated.count())
+                    .value("splits", splits)
+                    .value("kept_rank", kept.rank())
+                    .pointer("kept", kept.table())
+                    .value("repeated_rank", repeated.rank())
+                    .pointer("repeated", repeated.table())
+                    .value("exponent", exponent)
+                    .launch();
             cuda.launch(SOURCE, "binary_join", Grid.over(d.count(), 256, 1), parts, d.count(), splits, code(d), d);
         }
 

@@ -269,21 +269,18 @@ final class ConvCuda implements CudaKernel<Conv> {
 
     private static void groupForward(Conv op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);
-        cuda.launch(
-                SOURCE,
-                "conv_group_forward_" + y.suffix(),
-                Grid.over(y.count(), THREADS, 1),
-                frame.input(0),
-                frame.input(1),
-                op.hasBias() ? CudaSource.code(frame.input(2).dtype()) : 0,
-                op.hasBias() ? frame.input(2).address() : 0L,
-                y,
-                y.count(),
-                op.channels(),
-                op.filters(),
-                op.groupChannels(),
-                op.groupFilters(),
-                axes(op, cuda));
+        cuda.kernel(SOURCE, "conv_group_forward_" + y.suffix(), Grid.over(y.count(), THREADS, 1))
+                .pointer("x", frame.input(0))
+                .pointer("w", frame.input(1))
+                .typedOrAbsent("type", "bias", op.hasBias() ? frame.input(2) : null)
+                .pointer("y", y)
+                .value("n", y.count())
+                .value("channels", op.channels())
+                .value("filters", op.filters())
+                .value("group_channels", op.groupChannels())
+                .value("group_filters", op.groupFilters())
+                .pointer("axes", axes(op, cuda))
+                .launch();
     }
 
     private static void groupGradient(Conv op, int i, Frame<CudaTensor> frame, CudaStream cuda) {

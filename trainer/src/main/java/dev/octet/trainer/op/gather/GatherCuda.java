@@ -117,20 +117,18 @@ public final class GatherCuda implements CudaKernel<Gather> {
         long pieces = cuda.workspace(4 * op.outer() * chunks * 2 * op.inner());
         boolean wide = op.inner() * dx.dtype().bits() / 8 % WIDEST == 0;
         Grid grid = Grid.of(op.outer() * chunks, THREADS);
-        cuda.launch(
-                source,
-                wide ? "gather_add_wide" : "gather_add_single",
-                grid,
-                dy,
-                sorted.keys,
-                sorted.positions,
-                dx,
-                pieces,
-                op.size(),
-                count,
-                op.inner(),
-                chunks,
-                more ? 1 : 0);
+        cuda.kernel(source, wide ? "gather_add_wide" : "gather_add_single", grid)
+                .pointer("dy", dy)
+                .pointer("keys", sorted.keys)
+                .pointer("positions", sorted.positions)
+                .pointer("dx", dx)
+                .pointer("pieces", pieces)
+                .value("size", op.size())
+                .value("count", count)
+                .value("inner", op.inner())
+                .value("chunks", chunks)
+                .flag("add", more)
+                .launch();
         cuda.launch(
                 source,
                 wide ? "gather_join_wide" : "gather_join_single",

@@ -70,8 +70,8 @@ record CudaLoss(long losses, long weights, long count) {
     }
 
     /** An optional operand: 0 where it is absent. */
-    static Object input(Frame<CudaTensor> frame, int i) {
-        return frame.hasInput(i) ? frame.input(i) : (Object) 0L;
+    static long input(Frame<CudaTensor> frame, int i) {
+        return frame.hasInput(i) ? frame.input(i).address() : 0L;
     }
 
     /** Type of an optional operand, F32 where it is absent. */

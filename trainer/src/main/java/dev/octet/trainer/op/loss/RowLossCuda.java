@@ -32,20 +32,18 @@ final class RowLossCuda implements CudaKernel<RowLoss> {
     @Override
     public void backward(RowLoss op, Frame<CudaTensor> frame, CudaStream cuda) {
         if (op.rows() > 0) {
-            cuda.launch(
-                    source(op, frame),
-                    "row_loss_backward",
-                    CudaLoss.rows(op.rows(), op.size()),
-                    frame.input(0),
-                    frame.input(1),
-                    CudaLoss.input(frame, 2),
-                    frame.output(1),
-                    frame.upstream(0),
-                    frame.wantsGradient(0) ? frame.gradient(0) : (Object) 0L,
-                    frame.wantsGradient(1) ? frame.gradient(1) : (Object) 0L,
-                    (long) op.rows(),
-                    op.size(),
-                    cosine(op));
+            cuda.kernel(source(op, frame), "row_loss_backward", CudaLoss.rows(op.rows(), op.size()))
+                    .pointer("x", frame.input(0))
+                    .pointer("t", frame.input(1))
+                    .pointer("weights", CudaLoss.input(frame, 2))
+                    .pointer("divisor", frame.output(1))
+                    .pointer("dloss", frame.upstream(0))
+                    .pointer("dx", frame.wantsGradient(0) ? frame.gradient(0).address() : 0L)
+                    .pointer("dt", frame.wantsGradient(1) ? frame.gradient(1).address() : 0L)
+                    .value("rows", (long) op.rows())
+                    .value("size", op.size())
+                    .value("cosine", cosine(op))
+                    .launch();
         }
     }
 

@@ -124,22 +124,20 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         if (layout.isTooLong(op.size())) {
             backwardOfLongRows(op, frame, source, pieces, dw, db, cuda);
         } else {
-            cuda.launch(
-                    source,
-                    "norm_backward",
-                    Grid.of(pieces, THREADS),
-                    frame.input(0),
-                    frame.input(1),
-                    op.centred() ? frame.output(1) : (Object) 0L,
-                    frame.output(op.deviationOutput()),
-                    upstream(frame, 0),
-                    op.centred() ? upstream(frame, 1) : (Object) 0L,
-                    upstream(frame, op.deviationOutput()),
-                    frame.wantsGradient(0) ? frame.gradient(0) : (Object) 0L,
-                    dw,
-                    db,
-                    (long) op.rows(),
-                    op.size());
+            cuda.kernel(source, "norm_backward", Grid.of(pieces, THREADS))
+                    .pointer("x", frame.input(0))
+                    .pointer("w", frame.input(1))
+                    .pointer("means", op.centred() ? frame.output(1).address() : 0L)
+                    .pointer("deviations", frame.output(op.deviationOutput()))
+                    .pointer("dy", upstream(frame, 0))
+                    .pointer("dmean", op.centred() ? upstream(frame, 1) : 0L)
+                    .pointer("ddeviation", upstream(frame, op.deviationOutput()))
+                    .pointer("dx", frame.wantsGradient(0) ? frame.gradient(0).address() : 0L)
+                    .pointer("dw_pieces", dw)
+                    .pointer("db_pieces", db)
+                    .value("rows", (long) op.rows())
+                    .value("size", op.size())
+                    .launch();
         }
         Grid columns = Grid.of(Math.ceilDiv(op.size(), COLUMNS), THREADS);
         if (wantsW) {
@@ -152,23 +150,21 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
 
     private static void backwardOfLongRows(
             RowNorm op, Frame<CudaTensor> frame, CudaSource source, int pieces, long dw, long db, CudaStream cuda) {
-        Object means = op.centred() ? frame.output(1) : (Object) 0L;
+        long means = op.centred() ? frame.output(1).address() : 0L;
         CudaTensor deviations = frame.output(op.deviationOutput());
         if (frame.wantsGradient(0)) {
-            cuda.launch(
-                    source,
-                    "norm_backward_long",
-                    Grid.of(op.rows(), THREADS),
-                    frame.input(0),
-                    frame.input(1),
-                    means,
-                    deviations,
-                    upstream(frame, 0),
-                    op.centred() ? upstream(frame, 1) : (Object) 0L,
-                    upstream(frame, op.deviationOutput()),
-                    frame.gradient(0),
-                    (long) op.rows(),
-                    op.size());
+            cuda.kernel(source, "norm_backward_long", Grid.of(op.rows(), THREADS))
+                    .pointer("x", frame.input(0))
+                    .pointer("w", frame.input(1))
+                    .pointer("means", means)
+                    .pointer("deviations", deviations)
+                    .pointer("dy", upstream(frame, 0))
+                    .pointer("dmean", op.centred() ? upstream(frame, 1) : 0L)
+                    .pointer("ddeviation", upstream(frame, op.deviationOutput()))
+                    .pointer("dx", frame.gradient(0))
+                    .value("rows", (long) op.rows())
+                    .value("size", op.size())
+                    .launch();
         }
         if (dw != 0 || db != 0) {
             cuda.launch(
@@ -187,7 +183,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         }
     }
 
-    private static Object upstream(Frame<CudaTensor> frame, int output) {
-        return frame.hasUpstream(output) ? frame.upstream(output) : (Object) 0L;
+    private static long upstream(Frame<CudaTensor> frame, int output) {
+        return frame.hasUpstream(output) ? frame.upstream(output).address() : 0L;
     }
 }

@@ -160,25 +160,23 @@ public final class RowNormFusion implements CudaFusion {
                 .define(
                         "CODE_TYPE",
                         cast == null ? "e4m3" : CudaSource.suffix(cast.format().dtype()));
-        cuda.launch(
-                source,
-                "norm_forward_fused",
-                RowNormCuda.grid(op),
-                first,
-                sum == null ? 0L : second.address(),
-                x,
-                w,
-                biased ? norm.input(2).address() : 0L,
-                isRead ? y.address() : 0L,
-                op.centred() ? norm.output(1).address() : 0L,
-                norm.output(op.deviationOutput()),
-                (long) op.rows(),
-                op.size(),
-                op.epsilon(),
-                quantizer == null ? 0L : quantizer.frame().output(0).address(),
-                quantizer == null ? 0L : quantizer.frame().input(1).address(),
-                quantizer == null ? 0L : quantizer.frame().output(1).address(),
-                quantizer == null || cast == null ? 0L : QuantizeFp8DelayedCuda.history(cast, quantizer.frame(), cuda));
+        cuda.kernel(source, "norm_forward_fused", RowNormCuda.grid(op))
+                .pointer("first", first)
+                .pointer("second", sum == null ? 0L : second.address())
+                .pointer("x", x)
+                .pointer("w", w)
+                .pointer("b", biased ? norm.input(2).address() : 0L)
+                .pointer("y", isRead ? y.address() : 0L)
+                .pointer("means", op.centred() ? norm.output(1).address() : 0L)
+                .pointer("deviations", norm.output(op.deviationOutput()))
+                .value("rows", (long) op.rows())
+                .value("size", op.size())
+                .value("epsilon", op.epsilon())
+                .pointer("codes", quantizer == null ? 0L : quantizer.frame().output(0).address())
+                .pointer("quant_scale", quantizer == null ? 0L : quantizer.frame().input(1).address())
+                .pointer("scale", quantizer == null ? 0L : quantizer.frame().output(1).address())
+                .pointer("amax", quantizer == null || cast == null ? 0L : QuantizeFp8DelayedCuda.history(cast, quantizer.frame(), cuda))
+                .launch();
         if (quantizer != null) {
             transpose(quantizer.frame().output(0), cuda);
         }

@@ -82,19 +82,15 @@ final class GemmCuda implements CudaKernel<Gemm> {
             return;
         }
         long elements = (long) op.rowsOfC() * op.columnsOfC();
-        cuda.launch(
-                CudaRows.SOURCE,
-                "repeated_sum",
-                Grid.over(elements * 32, 256, 1),
-                CudaSource.code(dy.dtype()),
-                dy,
-                (long) op.m(),
-                (long) op.n(),
-                (long) op.rowsOfC(),
-                (long) op.columnsOfC(),
-                CudaSource.code(dc.dtype()),
-                dc,
-                accumulate ? 1 : 0,
-                op.beta());
+        cuda.kernel(CudaRows.SOURCE, "repeated_sum", Grid.over(elements * 32, 256, 1))
+                .typed("type", "x", dy)
+                .value("rows", (long) op.m())
+                .value("n", (long) op.n())
+                .value("rows_of_d", (long) op.rowsOfC())
+                .value("columns_of_d", (long) op.columnsOfC())
+                .typed("type_d", "d", dc)
+                .flag("accumulate", accumulate)
+                .value("factor", op.beta())
+                .launch();
     }
 }

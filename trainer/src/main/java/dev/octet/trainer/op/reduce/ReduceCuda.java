@@ -162,48 +162,43 @@ public final class ReduceCuda implements CudaKernel<Reduce> {
         splits = Math.max(1, Math.ceilDiv(folded.count(), chunk == 0 ? 1 : chunk));
         boolean typed = isTyped(x.dtype());
         long parts = splits == 1 ? 0 : workspace(x, count * splits, cuda).address();
-        cuda.launch(
-                SOURCE,
-                (byWarps ? "reduce_warps_" : "reduce_threads_") + (typed ? x.suffix() : "any"),
-                Grid.over(count * splits * lanes, THREADS, 1),
-                CudaSource.code(x.dtype()),
-                x,
-                pass.term().code,
-                pass.join().code,
-                pass.finish().code,
-                other.code(),
-                other.address(),
-                parts,
-                y.code(),
-                y.address(),
-                count,
-                folded.count(),
-                splits,
-                chunk,
-                folded.count(),
-                kept.inPacks() && folded.isRun() ? 1 : 0,
-                kept.rank(),
-                kept.table(),
-                folded.rank(),
-                folded.table());
+        cuda.kernel(SOURCE, (byWarps ? "reduce_warps_" : "reduce_threads_") + (typed ? x.suffix() : "any"), Grid.over(count * splits * lanes, THREADS, 1))
+                .typed("type", "x", x)
+                .value("term", pass.term().code)
+                .value("join", pass.join().code)
+                .value("finish", pass.finish().code)
+                .value("type_other", other.code())
+                .pointer("other", other.address())
+                .pointer("parts", parts)
+                .value("type_y", y.code())
+                .pointer("y", y.address())
+                .value("elements", count)
+                .value("repetitions", folded.count())
+                .value("splits", splits)
+                .value("chunk", chunk)
+                .value("terms", folded.count())
+                .flag("packed", kept.inPacks() && folded.isRun())
+                .value("kept_rank", kept.rank())
+                .pointer("kept", kept.table())
+                .value("folded_rank", folded.rank())
+                .pointer("folded", folded.table())
+                .launch();
         if (splits > 1) {
-            cuda.launch(
-                    SOURCE,
-                    typed ? "reduce_splits_f32" : "reduce_splits_f64",
-                    Grid.over(count * 32, THREADS, 1),
-                    pass.term().code,
-                    pass.join().code,
-                    pass.finish().code,
-                    other.code(),
-                    other.address(),
-                    parts,
-                    y.code(),
-                    y.address(),
-                    count,
-                    folded.count(),
-                    splits,
-                    chunk,
-                    folded.count());
+            cuda.kernel(SOURCE, typed ? "reduce_splits_f32" : "reduce_splits_f64", Grid.over(count * 32, THREADS, 1))
+                    .value("term", pass.term().code)
+                    .value("join", pass.join().code)
+                    .value("finish", pass.finish().code)
+                    .value("type_other", other.code())
+                    .pointer("other", other.address())
+                    .pointer("parts", parts)
+                    .value("type_y", y.code())
+                    .pointer("y", y.address())
+                    .value("elements", count)
+                    .value("repetitions", folded.count())
+                    .value("splits", splits)
+                    .value("chunk", chunk)
+                    .value("terms", folded.count())
+                    .launch();
         }
     }
 
@@ -265,21 +260,18 @@ public final class ReduceCuda implements CudaKernel<Reduce> {
             equal = count.address();
         }
         boolean typed = isTyped(dx.dtype());
-        cuda.launch(
-                SOURCE,
-                "reduce_backward_" + (typed ? dx.suffix() : "any"),
-                Grid.over(dx.count(), THREADS, typed ? 8 : 1),
-                KINDS.indexOf(op.kind()),
-                CudaSource.code(dx.dtype()),
-                g,
-                op.backwardReadsInput(0) ? frame.input(0).address() : 0L,
-                op.backwardReadsOutput(0) ? frame.output(0).address() : 0L,
-                equal,
-                dx,
-                dx.count(),
-                op.terms(),
-                broadcast.lengths().length,
-                cuda.table(LongStream.concat(LongStream.of(broadcast.lengths()), LongStream.of(broadcast.steps(0)))
-                        .toArray()));
+        cuda.kernel(SOURCE, "reduce_backward_" + (typed ? dx.suffix() : "any"), Grid.over(dx.count(), THREADS, typed ? 8 : 1))
+                .value("kind", KINDS.indexOf(op.kind()))
+                .value("type", CudaSource.code(dx.dtype()))
+                .pointer("g", g)
+                .pointer("x", op.backwardReadsInput(0) ? frame.input(0).address() : 0L)
+                .pointer("y", op.backwardReadsOutput(0) ? frame.output(0).address() : 0L)
+                .pointer("equal", equal)
+                .pointer("dx", dx)
+                .value("n", dx.count())
+                .value("terms", op.terms())
+                .value("rank", broadcast.lengths().length)
+                .pointer("axes", cuda.table(LongStream.concat(LongStream.of(broadcast.lengths()), LongStream.of(broadcast.steps(0))) .toArray()))
+                .launch();
     }
 }

@@ -46,26 +46,24 @@ final class RotaryEmbeddingCuda implements CudaKernel<RotaryEmbedding> {
         long rows = (long) op.batch() * op.heads() * op.sequence();
         long size = op.size();
         int each = op.rotated() / 2 / pack + Math.ceilDiv(op.size() - op.rotated(), pack);
-        cuda.launch(
-                source,
-                "rotary_turn",
-                Grid.over(rows * each, THREADS, 1),
-                x,
-                cos,
-                sin,
-                ids ? frame.input(3) : (Object) 0L,
-                y,
-                rows,
-                op.heads(),
-                op.sequence(),
-                size * op.heads() * op.sequence(),
-                op.split() ? op.sequence() * size : size,
-                op.split() ? size : op.heads() * size,
-                op.size(),
-                op.rotated(),
-                op.tableBatch() > 1 ? (long) op.sequence() : 0L,
-                op.positions(),
-                op.interleaved() ? 1 : 0,
-                direction);
+        cuda.kernel(source, "rotary_turn", Grid.over(rows * each, THREADS, 1))
+                .pointer("x", x)
+                .pointer("cosines", cos)
+                .pointer("sines", sin)
+                .pointer("ids", ids ? frame.input(3).address() : 0L)
+                .pointer("y", y)
+                .value("rows", rows)
+                .value("heads", op.heads())
+                .value("sequence", op.sequence())
+                .value("batch_step", size * op.heads() * op.sequence())
+                .value("head_step", op.split() ? op.sequence() * size : size)
+                .value("sequence_step", op.split() ? size : op.heads() * size)
+                .value("size", op.size())
+                .value("rotated", op.rotated())
+                .value("table_step", op.tableBatch() > 1 ? (long) op.sequence() : 0L)
+                .value("positions", op.positions())
+                .flag("interleaved", op.interleaved())
+                .value("direction", direction)
+                .launch();
     }
 }

@@ -32,6 +32,34 @@ public enum UnaryFunction {
                 }
             })),
 
+    /** The angle in 0 .. π whose cosine is x; its slope is infinite at -1 and 1. */
+    Acos(
+            formula(Math::acos, "acos(x)"),
+            ofInput((g, x) -> -g / Math.sqrt((1 - x) * (1 + x)), "-g / sqrtf((1 - x) * (1 + x))")),
+
+    /** ln(x + √(x² - 1)) for x >= 1; its slope is infinite at 1. */
+    Acosh(
+            formula(x -> Math.log(x + Math.sqrt(x - 1) * Math.sqrt(x + 1)), "acosh(x)"),
+            ofInput((g, x) -> g / Math.sqrt((x - 1) * (x + 1)), "g / sqrtf((x - 1) * (x + 1))")),
+
+    /** The angle in -π/2 .. π/2 whose sine is x; its slope is infinite at -1 and 1. */
+    Asin(
+            formula(Math::asin, "asin(x)"),
+            ofInput((g, x) -> g / Math.sqrt((1 - x) * (1 + x)), "g / sqrtf((1 - x) * (1 + x))")),
+
+    /** ln(x + √(x² + 1)), computed from |x| so that nothing cancels. */
+    Asinh(
+            formula(UnaryFunction::asinh, "asinh(x)"),
+            ofInput((g, x) -> g / Math.hypot(1, x), "g / hypotf(1, x)")),
+
+    /** The angle in -π/2 .. π/2 whose tangent is x. */
+    Atan(formula(Math::atan, "atan(x)"), ofInput((g, x) -> g / (1 + x * x), "g / (1 + x * x)")),
+
+    /** ln((1 + x) / (1 - x)) / 2. */
+    Atanh(
+            formula(x -> 0.5 * (Math.log1p(x) - Math.log1p(-x)), "atanh(x)"),
+            ofInput((g, x) -> g / ((1 - x) * (1 + x)), "g / ((1 - x) * (1 + x))")),
+
     /** The next integer above. */
     Ceil(formula(Math::ceil, "ceil(x)"), NONE),
 
@@ -282,6 +310,12 @@ public enum UnaryFunction {
         this.value = value;
         this.gradient = gradient;
         this.attributes = List.of(attributes);
+    }
+
+    private static double asinh(double x) {
+        double a = Math.abs(x);
+        double y = a > 0x1p28 ? Math.log(a) + Math.log(2) : Math.log1p(a + a * a / (1 + Math.hypot(1, a)));
+        return Math.copySign(y, x);
     }
 
     private static double within(double x, double lowest, double highest) {

@@ -23,19 +23,17 @@ final class ChecksCuda {
         long squares = cuda.table(IntStream.range(0, op.gradients())
                 .mapToLong(i -> frame.input(FiniteGradients.SQUARES + i).address())
                 .toArray());
-        cuda.launch(
-                Chunks.SOURCE,
-                "gradient_check",
-                Grid.of(1, 256),
-                squares,
-                op.gradients(),
-                frame.input(0),
-                frame.input(1),
-                frame.input(2),
-                op.maxNorm(),
-                frame.output(FiniteGradients.NORM),
-                frame.output(FiniteGradients.FACTOR),
-                frame.output(FiniteGradients.NON_FINITE),
-                frame.output(FiniteGradients.STEP));
+        cuda.kernel(Chunks.SOURCE, "gradient_check", Grid.of(1, 256))
+                .pointer("squares", squares)
+                .value("count", op.gradients())
+                .pointer("unscale", frame.input(0))
+                .pointer("step", frame.input(1))
+                .pointer("bad_loss", frame.input(2))
+                .value("max_norm", op.maxNorm())
+                .pointer("norm", frame.output(FiniteGradients.NORM))
+                .pointer("factor", frame.output(FiniteGradients.FACTOR))
+                .pointer("non_finite", frame.output(FiniteGradients.NON_FINITE))
+                .pointer("next_step", frame.output(FiniteGradients.STEP))
+                .launch();
     }
 }

@@ -19,10 +19,12 @@ class UnaryTest extends TwinTest {
             x -> UnaryFunction.Swish.of(x, 1.75f),
             x -> UnaryFunction.Clip.of(x, -0.5001, 0.7501));
 
-    /** A number that the function and its derivative are defined for. */
+    /** A number that the function and its derivative are defined for, and that all float types hold. */
     private static double inDomain(UnaryFunction function, double x) {
         return switch (function) {
             case Log, Reciprocal, Sqrt -> Math.max(0.5, Math.abs(x));
+            case Acos, Asin, Atanh -> Math.max(-0.875, Math.min(0.875, x));
+            case Acosh -> Math.max(1.5, Math.abs(x));
             default -> x;
         };
     }
