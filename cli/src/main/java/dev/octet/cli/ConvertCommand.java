@@ -1,12 +1,12 @@
 package dev.octet.cli;
 
 import dev.octet.converter.Converter;
+import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.Convert;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Target;
 import dev.octet.pipeline.TaskListener;
-import dev.octet.formats.checkpoint.Checkpoint;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

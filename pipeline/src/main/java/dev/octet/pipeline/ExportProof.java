@@ -19,10 +19,10 @@ import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
+import dev.octet.pipeline.run.RunScales;
 import dev.octet.quant.recipe.Operand;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.Granularity;
-import dev.octet.pipeline.run.RunScales;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.ForwardSession;
 import java.io.IOException;
@@ -111,7 +111,8 @@ final class ExportProof {
 
     private static Prove.Result result(ModelComparison comparison, String data, double gate, List<Finding> uncovered) {
         List<Prove.Gap> gaps = comparison.outputs().stream()
-                .map(o -> new Prove.Gap(o.output(), o.maxAbsDifference(), o.cosineMean(), Math.pow(10, -o.sqnrDb() / 20)))
+                .map(o ->
+                        new Prove.Gap(o.output(), o.maxAbsDifference(), o.cosineMean(), Math.pow(10, -o.sqnrDb() / 20)))
                 .toList();
         double worst = gaps.stream().mapToDouble(Prove.Gap::relative).max().orElse(Double.NaN);
         // what is not a number passes no gate
