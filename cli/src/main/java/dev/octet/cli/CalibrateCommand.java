@@ -1,8 +1,8 @@
 package dev.octet.cli;
 
+import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.pipeline.Calibrate;
 import dev.octet.pipeline.TaskListener;
-import dev.octet.converter.runtime.CalibrationOptions;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -25,8 +25,11 @@ record CheckpointPage(CheckpointOutcome outcome) {
             screen.out().println(Json.page(outcome));
             return;
         }
-        Table table =
-                new Table().row("model", outcome.model() + "  " + Table.bytes(outcome.sourceBytes()) + " of tensors, " + outcome.sourceLayout());
+        Table table = new Table()
+                .row(
+                        "model",
+                        outcome.model() + "  " + Table.bytes(outcome.sourceBytes()) + " of tensors, "
+                                + outcome.sourceLayout());
         if (outcome.recipe() != null) {
             table.row("recipe", outcome.recipe());
         }
@@ -44,7 +47,11 @@ record CheckpointPage(CheckpointOutcome outcome) {
             table.row("written", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
             table.row(
                     "time",
-                    String.format(Locale.ROOT, "%s, %.2f GB/s read", Table.seconds(outcome.seconds()), outcome.gigabytesPerSecond()));
+                    String.format(
+                            Locale.ROOT,
+                            "%s, %.2f GB/s read",
+                            Table.seconds(outcome.seconds()),
+                            outcome.gigabytesPerSecond()));
         }
         if (outcome.resumedFiles() > 0) {
             table.row("resumed", outcome.resumedFiles() + " files were finished by an earlier run");
@@ -68,8 +75,9 @@ record CheckpointPage(CheckpointOutcome outcome) {
             return;
         }
         Map<String, List<CheckpointOutcome.Kept>> byReason = new LinkedHashMap<>();
-        outcome.kept().forEach(k ->
-                byReason.computeIfAbsent(k.reason(), _ -> new ArrayList<>()).add(k));
+        outcome.kept()
+                .forEach(k -> byReason.computeIfAbsent(k.reason(), _ -> new ArrayList<>())
+                        .add(k));
         Table table = new Table();
         byReason.entrySet().stream()
                 .limit(SHOWN)

@@ -1,8 +1,8 @@
 package dev.octet.cli;
 
+import dev.octet.formats.tensor.DType;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.Dequantize;
-import dev.octet.formats.tensor.DType;
 import java.io.IOException;
 import java.util.List;
 import org.apache.commons.cli.Option;
@@ -51,8 +51,7 @@ final class DequantizeCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        Dequantize.Request request = Dequantize.Request.of(
-                        arguments.operand(0), arguments.requiredPath(Flags.OUTPUT))
+        Dequantize.Request request = Dequantize.Request.of(arguments.operand(0), arguments.requiredPath(Flags.OUTPUT))
                 .withType(arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16));
         if (arguments.has(KEEP_SCALES)) {
             request = request.with(Dequantize.Choice.KEEP_SCALES);

@@ -1,13 +1,13 @@
 package dev.octet.cli;
 
-import dev.octet.pipeline.Evaluate;
-import dev.octet.pipeline.Gates;
-import dev.octet.pipeline.Measures;
 import dev.octet.converter.evaluate.EmbeddingComparison;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.evaluate.OutputComparison;
 import dev.octet.converter.evaluate.PerplexityComparison;
+import dev.octet.pipeline.Evaluate;
+import dev.octet.pipeline.Gates;
+import dev.octet.pipeline.Measures;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

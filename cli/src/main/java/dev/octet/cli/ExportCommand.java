@@ -1,13 +1,13 @@
 package dev.octet.cli;
 
+import dev.octet.converter.verify.Finding;
+import dev.octet.formats.tensor.DType;
 import dev.octet.pipeline.Export;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Prove;
 import dev.octet.pipeline.Target;
-import dev.octet.quant.recipe.Recipes;
-import dev.octet.converter.verify.Finding;
-import dev.octet.formats.tensor.DType;
 import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
@@ -112,8 +112,7 @@ final class ExportCommand implements Command {
         Export.Request request = request(arguments);
         try (Progress progress = arguments.progress(screen)) {
             Job job = arguments.job(progress);
-            Export.Result result =
-                    arguments.has(PROVE_ONLY) ? Prove.run(request, job) : Export.run(request, job);
+            Export.Result result = arguments.has(PROVE_ONLY) ? Prove.run(request, job) : Export.run(request, job);
             progress.end();
             screen.answer(arguments, result, () -> page(result, arguments.has(PROVE_ONLY) ? "read" : "written"));
             return result.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;

@@ -6,7 +6,6 @@ import dev.octet.pipeline.TaskListener;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.check.GoldenDifference;
 import dev.octet.trainer.config.LossConfig;
-import dev.octet.trainer.program.Program;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -109,9 +108,9 @@ final class GradientCommand implements Command {
                 result.device(),
                 tolerance,
                 result.passed(),
-                result.program().steps().size(),
+                result.steps(),
                 result.arenaBytes(),
-                result.program().digest(),
+                result.programSha256(),
                 result.untied(),
                 result.differences());
         print(answer, arguments, screen, result.program());
@@ -141,13 +140,13 @@ final class GradientCommand implements Command {
         return renamed;
     }
 
-    private static void print(Answer answer, Arguments arguments, Screen screen, Program program) {
+    private static void print(Answer answer, Arguments arguments, Screen screen, String program) {
         if (arguments.has(Flags.JSON)) {
             screen.out().println(Json.page(answer));
             return;
         }
         if (arguments.has(PROGRAM)) {
-            screen.out().print(program.text());
+            screen.out().print(program);
         }
         Table table = new Table().row("tensor", "error", "largest", "elements", "worst at", "computed", "expected");
         for (GoldenDifference d : answer.differences()) {

@@ -1,8 +1,8 @@
 package dev.octet.cli;
 
-import dev.octet.pipeline.Inspect;
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import dev.octet.converter.inspect.Inspection;
+import dev.octet.pipeline.Inspect;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.device.cuda.GpuReport;
 import dev.octet.trainer.device.cuda.Gpus;

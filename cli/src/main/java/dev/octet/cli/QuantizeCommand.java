@@ -1,10 +1,10 @@
 package dev.octet.cli;
 
+import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.LayerCount;
 import dev.octet.pipeline.Quantize;
 import dev.octet.pipeline.Target;
-import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -41,7 +41,8 @@ final class QuantizeCommand implements Command {
     private static final Option TARGET = Flags.value(
             "target",
             "NAME",
-            "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: " + Target.GRAPHS.getFirst().label()
+            "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: "
+                    + Target.GRAPHS.getFirst().label()
                     + "); checkpoints: " + String.join(", ", CheckpointFlags.TARGETS.keySet())
                     + " (default: compressed-tensors, for fp8-block fp8)");
     private static final Option ROUNDING = Flags.value(

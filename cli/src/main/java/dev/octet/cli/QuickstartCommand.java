@@ -7,14 +7,14 @@ import dev.octet.pipeline.Train;
 import dev.octet.pipeline.quickstart.QuickstartFiles;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.TrainingHook;
+import java.io.IOException;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import java.util.Optional;
-import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.stream.Collectors;
 import org.apache.commons.cli.Option;
 

@@ -179,8 +179,9 @@ final class TrainPage implements TrainingHook {
 
     private String exportCommand() {
         boolean fromOnnx = model.toString().endsWith(".onnx");
-        return "octet export " + ShellWord.of(folder) + " -o " + ShellWord.of(folder.resolve(fromOnnx ? "model.onnx" : "model"))
-                + " --target " + (fromOnnx ? "onnxruntime" : "huggingface");
+        return "octet export " + ShellWord.of(folder) + " -o "
+                + ShellWord.of(folder.resolve(fromOnnx ? "model.onnx" : "model")) + " --target "
+                + (fromOnnx ? "onnxruntime" : "huggingface");
     }
 
     private String resumeCommand() {

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class NamedOptionsTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root"));
-    private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "cli");
+    private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "pipeline", "cli");
 
     /** Of the JVM and of Maven, and a placeholder. */
     private static final Set<String> FOREIGN = Set.of(

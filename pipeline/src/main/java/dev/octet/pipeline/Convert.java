@@ -65,8 +65,7 @@ public final class Convert {
             Exactness exactness) {
         /** As the layout's readers want it, no weight rounded by another recipe. */
         public static ToLayout of(Path model, Path output, Target.Checkpoint target) {
-            return new ToLayout(
-                    model, output, target, LayoutOptions.defaults(), Optional.empty(), Exactness.ROUNDING);
+            return new ToLayout(model, output, target, LayoutOptions.defaults(), Optional.empty(), Exactness.ROUNDING);
         }
 
         /** The same with other choices within the layout. */

@@ -101,13 +101,15 @@ public final class Evaluate {
         try (ModelSource first = ModelSource.open(request.reference(), ModelSource.Activations.AS_CONSUMERS);
                 ModelSource second = ModelSource.open(request.candidate(), ModelSource.Activations.AS_CONSUMERS);
                 Converter converter = first.converter();
-                Dataset samples =
-                        request.samples().open(request.reference(), InputSpec.of(converter.source()), job)) {
+                Dataset samples = request.samples().open(request.reference(), InputSpec.of(converter.source()), job)) {
             boolean perplexity = request.parts().contains(Part.PERPLEXITY)
                     || request.gates().limits().containsKey(Measures.PERPLEXITY_CHANGE)
                     || (isCausal(first) && isCausal(second));
             ModelComparison comparison = compare(
-                    first, second, samples, job.evaluation("evaluating", "samples").withPerplexity(perplexity));
+                    first,
+                    second,
+                    samples,
+                    job.evaluation("evaluating", "samples").withPerplexity(perplexity));
             List<LayerComparison> layers = request.parts().contains(Part.LAYERS)
                     ? layers(
                             converter,

@@ -56,14 +56,7 @@ public final class Export {
         /** The newest checkpoint, as the run computed, without a proof. */
         public static Request of(Path run, Path output, Target target) {
             return new Request(
-                    run,
-                    output,
-                    target,
-                    Optional.empty(),
-                    0,
-                    Optional.empty(),
-                    Optional.empty(),
-                    Optional.empty());
+                    run, output, target, Optional.empty(), 0, Optional.empty(), Optional.empty(), Optional.empty());
         }
 
         /** The same run, whose model lies elsewhere now. */

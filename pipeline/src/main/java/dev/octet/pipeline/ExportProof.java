@@ -108,7 +108,8 @@ final class ExportProof {
 
     private static Prove.Result result(ModelComparison comparison, String data, double gate, List<Finding> uncovered) {
         List<Prove.Gap> gaps = comparison.outputs().stream()
-                .map(o -> new Prove.Gap(o.output(), o.maxAbsDifference(), o.cosineMean(), Math.pow(10, -o.sqnrDb() / 20)))
+                .map(o ->
+                        new Prove.Gap(o.output(), o.maxAbsDifference(), o.cosineMean(), Math.pow(10, -o.sqnrDb() / 20)))
                 .toList();
         double worst = gaps.stream().mapToDouble(Prove.Gap::relative).max().orElse(Double.NaN);
         // what is not a number passes no gate

@@ -16,8 +16,8 @@ import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.layout.Layout;
 import dev.octet.pipeline.run.RunFolder;
+import dev.octet.quant.layout.Layout;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.io.IOException;
@@ -109,9 +109,7 @@ final class ExportWriter {
                 type,
                 request.output(),
                 new StreamOptions(
-                        job.threads(),
-                        job.overwrite(),
-                        StreamOptions.defaults().progress()));
+                        job.threads(), job.overwrite(), StreamOptions.defaults().progress()));
         notes.addAll(done.plan().notes());
         List<Export.Kept> kept = new ArrayList<>();
         done.reasons().forEach((weight, reason) -> kept.add(new Export.Kept(weight, reason)));

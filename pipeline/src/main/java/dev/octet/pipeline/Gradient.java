@@ -77,8 +77,7 @@ public final class Gradient {
 
         /** Gradients of upstream gradients in the file, on the processor. */
         public static Request of(Path model, Path golden) {
-            return new Request(
-                    model, golden, TOLERANCE, Optional.empty(), Map.of(), Twins.APART, DeviceName.CPU);
+            return new Request(model, golden, TOLERANCE, Optional.empty(), Map.of(), Twins.APART, DeviceName.CPU);
         }
 
         /** The same with another tolerance. */
@@ -112,6 +111,10 @@ public final class Gradient {
      *
      * @param device its name
      * @param passed whether every element is near enough
+     * @param steps of the program
+     * @param arenaBytes of temporaries
+     * @param programSha256 digest of the program
+     * @param program its steps, one line each
      * @param untied parameters that the export wrote twice and that were taken for two
      * @param differences from the largest error down
      */
@@ -120,14 +123,12 @@ public final class Gradient {
             String golden,
             String device,
             boolean passed,
-            Program program,
+            int steps,
+            long arenaBytes,
+            String programSha256,
+            String program,
             List<Tie> untied,
-            List<GoldenDifference> differences) {
-        /** Bytes of temporaries. */
-        public long arenaBytes() {
-            return MemoryPlan.of(program).arenaBytes();
-        }
-    }
+            List<GoldenDifference> differences) {}
 
     /**
      * Runs the graph forward and backward.
@@ -152,12 +153,16 @@ public final class Gradient {
                                 .reversed()
                                 .thenComparing(GoldenDifference::tensor))
                         .toList();
+                Program program = check.program();
                 return new Result(
                         model.path().toString(),
                         request.golden().toString(),
                         device.name(),
                         all.getFirst().error() <= request.tolerance(),
-                        check.program(),
+                        program.steps().size(),
+                        MemoryPlan.of(program).arenaBytes(),
+                        program.digest(),
+                        program.text(),
                         tied ? List.of() : ties,
                         all);
             }

@@ -1,11 +1,11 @@
 package dev.octet.pipeline;
 
+import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.ProgressListener;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.onnx.OnnxWriteOptions;
-import dev.octet.converter.checkpoint.StreamOptions;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
@@ -65,7 +65,8 @@ public record Job(String name, int threads, boolean overwrite, boolean dryRun, T
         if (overwrite || dryRun) {
             return;
         }
-        for (Path path : isOnnx(output) ? List.of(output, OnnxWriteOptions.DEFAULT.dataFile(output)) : List.of(output)) {
+        for (Path path :
+                isOnnx(output) ? List.of(output, OnnxWriteOptions.DEFAULT.dataFile(output)) : List.of(output)) {
             if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
                 throw invalid("'" + path + "' exists", "choose another name, or overwrite it with --force");
             }
@@ -94,8 +95,7 @@ public record Job(String name, int threads, boolean overwrite, boolean dryRun, T
     }
 
     StreamOptions streaming(String task) {
-        return new StreamOptions(
-                threads, overwrite, (done, total) -> listener.progress(task, done, total, "bytes"));
+        return new StreamOptions(threads, overwrite, (done, total) -> listener.progress(task, done, total, "bytes"));
     }
 
     private ProgressListener samples(String task, String unit) {

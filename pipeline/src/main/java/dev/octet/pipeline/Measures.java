@@ -12,7 +12,8 @@ public record Measures(ModelComparison comparison) {
     public static final String PERPLEXITY_CHANGE = "perplexity-change";
 
     /** All measures, as gates name them. */
-    public static final List<String> NAMES = List.of("cosine", "cosine-min", "spearman", "sqnr", "top1", PERPLEXITY_CHANGE);
+    public static final List<String> NAMES =
+            List.of("cosine", "cosine-min", "spearman", "sqnr", "top1", PERPLEXITY_CHANGE);
 
     /** The measure called {@code name}, one of {@link #NAMES}; NaN when the models have no such thing. */
     public double value(String name) {

@@ -14,6 +14,7 @@ import dev.octet.converter.inspect.Inspection;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
+import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.layout.LayoutOptions;
@@ -21,7 +22,6 @@ import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
-import dev.octet.pipeline.run.OpenedModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -392,8 +392,8 @@ public final class Quantize {
         return result(request, conversion.plan(), conversion.layers(), sizes, calibrated, watch, false);
     }
 
-    private static @Nullable Statistics statistics(
-            GraphRequest request, QuantizeSteps steps, @Nullable Dataset samples) throws IOException {
+    private static @Nullable Statistics statistics(GraphRequest request, QuantizeSteps steps, @Nullable Dataset samples)
+            throws IOException {
         if (!request.recipe().needsStatistics()) {
             return null;
         }

@@ -231,8 +231,7 @@ public final class Quickstart {
             return false;
         }
         Export.Result exported = Export.run(
-                Export.Request.of(d.run(), d.model(), Target.GRAPHS.getFirst())
-                        .withProof(Prove.Options.defaults()),
+                Export.Request.of(d.run(), d.model(), Target.GRAPHS.getFirst()).withProof(Prove.Options.defaults()),
                 own);
         watcher.exported(exported);
         return exported.passed();
@@ -245,8 +244,8 @@ public final class Quickstart {
                         distillation.heldOut(),
                         distillation.files(),
                         InputSpec.of(file.model().graph().orElseThrow()))) {
-            Measures measures = new Measures(Evaluation.compare(
-                    original, distillation.model(), heldOut, job.evaluation("evaluating", "texts")));
+            Measures measures = new Measures(
+                    Evaluation.compare(original, distillation.model(), heldOut, job.evaluation("evaluating", "texts")));
             return new Distilled(
                     distillation.model().toString(),
                     distillation.run().toString(),

@@ -64,7 +64,8 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
                     + " are quantised at run time: of the statistics only keys and values are used");
             return new StaticScales(Optional.empty(), scales, notes);
         }
-        return new StaticScales(Optional.of(converter.inputScales(statistics, request.calibrator(), recipe)), scales, notes);
+        return new StaticScales(
+                Optional.of(converter.inputScales(statistics, request.calibrator(), recipe)), scales, notes);
     }
 
     /** Whether the recipe's activations have one scale, and the layout a place for it. */

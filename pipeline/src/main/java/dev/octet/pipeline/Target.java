@@ -16,8 +16,7 @@ import java.util.Optional;
  */
 public sealed interface Target {
     /** Runtimes of quantised graphs: what a model with a graph is quantised for. */
-    List<Graph> GRAPHS =
-            Arrays.stream(OnnxTarget.values()).map(Graph::new).toList();
+    List<Graph> GRAPHS = Arrays.stream(OnnxTarget.values()).map(Graph::new).toList();
 
     /** Layouts of quantised checkpoints: what a checkpoint is quantised for, or converted to. */
     List<Checkpoint> CHECKPOINTS = Layouts.ALL.stream().map(Checkpoint::new).toList();

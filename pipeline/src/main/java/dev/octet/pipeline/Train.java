@@ -138,7 +138,11 @@ public final class Train {
     private static <T> T with(Request request, Job job, Work<T> work) throws IOException {
         TrainingConfig config = TrainingConfig.read(request.config());
         RunFolder.requireApart(
-                paths(request), request.folder(), request.config(), config, request.resumeFrom().isPresent());
+                paths(request),
+                request.folder(),
+                request.config(),
+                config,
+                request.resumeFrom().isPresent());
         Path model = request.model();
         try (OpenedModel student = OpenedModel.of(model);
                 Device device = request.device().open(job.threads());
@@ -156,8 +160,7 @@ public final class Train {
                     Optional.ofNullable(eval),
                     digests(model, config));
             try (Trainer trainer = Trainer.of(parts, device)) {
-                Optional<Data> evaluated =
-                        Optional.ofNullable(eval).map(e -> new Data(e.name(), e.count()));
+                Optional<Data> evaluated = Optional.ofNullable(eval).map(e -> new Data(e.name(), e.count()));
                 return work.apply(
                         trainer, new Setup(request, config, new Data(train.name(), train.count()), evaluated));
             }
@@ -177,11 +180,7 @@ public final class Train {
         manifest.put(RunFolder.CONFIG_FOLDER, RunFolder.parent(request.config()).toString());
         manifest.put("threads", String.valueOf(job.threads()));
         return new RunOptions(
-                request.resumeFrom().isPresent(),
-                request.resumeFrom().orElse(0),
-                request.steps(),
-                List.of(),
-                manifest);
+                request.resumeFrom().isPresent(), request.resumeFrom().orElse(0), request.steps(), List.of(), manifest);
     }
 
     private static @Nullable OpenedModel openTeacher(TrainingConfig config) throws IOException {

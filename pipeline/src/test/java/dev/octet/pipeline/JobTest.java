@@ -25,10 +25,9 @@ class JobTest {
     @Test
     void an_output_that_exists_is_refused_before_any_work() throws IOException {
         Path output = Files.writeString(folder.resolve("m.onnx"), "mine");
-        Quantize.GraphRequest request =
-                Quantize.GraphRequest.of(BERT, output).withRecipe(Recipes.FP8_WEIGHT_ONLY);
-        InvalidOptionException e = assertThrows(
-                InvalidOptionException.class, () -> Quantize.run(request, Job.named("octet quantize")));
+        Quantize.GraphRequest request = Quantize.GraphRequest.of(BERT, output).withRecipe(Recipes.FP8_WEIGHT_ONLY);
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> Quantize.run(request, Job.named("octet quantize")));
         assertEquals("'" + output + "' exists", e.what());
         assertEquals("octet quantize", e.where());
         assertEquals("mine", Files.readString(output));
@@ -49,8 +48,8 @@ class JobTest {
     @Test
     void a_dry_job_writes_nothing() throws IOException {
         Path output = folder.resolve("m.onnx");
-        Quantize.GraphResult result =
-                Quantize.run(Quantize.GraphRequest.of(BERT, output), Job.defaults().dry());
+        Quantize.GraphResult result = Quantize.run(
+                Quantize.GraphRequest.of(BERT, output), Job.defaults().dry());
         assertEquals(0, result.convertedBytes());
         assertEquals(Optional.empty(), Optional.of(output).filter(Files::exists));
     }

@@ -62,7 +62,8 @@ class TourTest {
 
     // convert
     static CheckpointOutcome convert(Path checkpoint, Path output, Job job) throws IOException {
-        Target.Checkpoint modelopt = (Target.Checkpoint) Target.named("modelopt").orElseThrow();
+        Target.Checkpoint modelopt =
+                (Target.Checkpoint) Target.named("modelopt").orElseThrow();
         return Convert.run(Convert.ToLayout.of(checkpoint, output, modelopt), job);
     }
 
@@ -110,7 +111,8 @@ class TourTest {
     static boolean look(Path model, Path original, Job job) throws IOException {
         Inspect.Result facts = Inspect.run(model);
         boolean readable = Verifier.verify(model, VerifyOptions.defaults()).passed();
-        boolean same = ModelComparison.compare(original, model, CompareOptions.defaults()).sameValues();
+        boolean same = ModelComparison.compare(original, model, CompareOptions.defaults())
+                .sameValues();
         return readable && !same && facts.withoutGraph() != null;
     }
 
@@ -176,7 +178,9 @@ class TourTest {
     void a_checkpoint_becomes_a_graph_and_a_graph_a_checkpoint() throws IOException {
         Path onnx = folder.resolve("llama.onnx");
         assertTrue(toOnnx(LLAMA, onnx, JOB).nodes() > 0);
-        assertEquals("LlamaForCausalLM", toHuggingFace(onnx, folder.resolve("back"), JOB).architecture());
+        assertEquals(
+                "LlamaForCausalLM",
+                toHuggingFace(onnx, folder.resolve("back"), JOB).architecture());
     }
 
     @Test
@@ -212,7 +216,8 @@ class TourTest {
     void the_page_shows_this_code() throws IOException {
         String source = Files.readString(SOURCE);
         String page = Files.readString(PAGE);
-        Matcher mark = Pattern.compile("\n    // (\\w+)\n(.*?)    // end\n", Pattern.DOTALL).matcher(source);
+        Matcher mark = Pattern.compile("\n    // (\\w+)\n(.*?)    // end\n", Pattern.DOTALL)
+                .matcher(source);
         int shown = 0;
         while (mark.find()) {
             String code = mark.group(2).indent(-4);

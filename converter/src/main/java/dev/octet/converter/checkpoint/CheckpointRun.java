@@ -44,11 +44,7 @@ public final class CheckpointRun {
     private final boolean keepScales;
     private final StreamOptions options;
 
-    private CheckpointRun(
-            Checkpoint source,
-            StoredCheckpoint stored,
-            CheckpointPlan plan,
-            StreamOptions options) {
+    private CheckpointRun(Checkpoint source, StoredCheckpoint stored, CheckpointPlan plan, StreamOptions options) {
         this.source = source;
         this.stored = stored;
         this.plan = plan;

@@ -424,8 +424,7 @@ class BadInputTest {
                         channel.truncate(channel.size() - 1000);
                     }
                 }
-                IOException failure =
-                        assertThrows(IOException.class, () -> converter.run(plan, to, options));
+                IOException failure = assertThrows(IOException.class, () -> converter.run(plan, to, options));
                 assertTrue(String.valueOf(failure.getMessage()).contains(B), failure.toString());
             }
             List<String> left = List.copyOf(MadeCheckpoint.sums(to).keySet());
