@@ -4,8 +4,8 @@ package dev.octet.converter.verify;
 final class BlockRules {
     /** Weights that blocks do not divide. */
     static final CheckpointRule REMAINDER = Demand.error("block-remainder", Consumer.TRANSFORMERS)
-            .text("Rows and columns are multiples of the block: transformers takes rows / scale rows for the block's"
-                    + " height, and fails or reads wrong.")
+            .text("Rows and columns are multiples of the block: transformers takes rows / scale rows for the"
+                    + " block's height, and fails or reads wrong values.")
             .fix("leave the layer in 16 bits and list it in modules_to_not_convert (fp8) or ignore"
                     + " (compressed-tensors)")
             .source("huggingface/transformers:src/transformers/integrations/finegrained_fp8.py,"
@@ -38,8 +38,8 @@ final class BlockRules {
 
     /** Weights with a single column of blocks. */
     static final CheckpointRule COLUMNS = Demand.error("block-columns", Consumer.TRANSFORMERS)
-            .text("A compressed-tensors weight in blocks has more than one column of them: with one, its decompressor"
-                    + " takes the scales for those of channels and fails.")
+            .text("A compressed-tensors weight in blocks has more than one column of them: with a single"
+                    + " column, its decompressor takes the scales for per-channel scales and fails.")
             .fix("leave the layer in 16 bits and list it in ignore, or quantise by channel")
             .source("vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/forward.py")
             .onCheckpoints(BlockRules::columns);

@@ -7,8 +7,8 @@ import java.util.Set;
 /** Status and format of a compressed-tensors configuration. */
 final class CompressedFormat {
     static final CheckpointRule RULE = Demand.error("compressed-format", Consumer.OF_CHECKPOINTS)
-            .text("A compressed-tensors configuration has quantization_status compressed and a format that fits its"
-                    + " schemes: else weights are taken for not quantised.")
+            .text("A compressed-tensors configuration has quantization_status compressed and a format that fits"
+                    + " its schemes: otherwise weights are taken for unquantised ones.")
             .fix("set \"quantization_status\": \"compressed\" and the format that fits: float-quantized,"
                     + " naive-quantized, int-quantized, pack-quantized, mxfp8-quantized, nvfp4-pack-quantized")
             .source("vllm-project/llm-compressor#958,"

@@ -10,8 +10,8 @@ import java.util.TreeSet;
 final class ConfigRules {
     /** Quantised weights that no configuration speaks of. */
     static final CheckpointRule MISSING = Demand.error("config-missing", Consumer.OF_CHECKPOINTS)
-            .text("A checkpoint with quantised weights says how in quantization_config of config.json: without it their"
-                    + " codes are read as values.")
+            .text("A checkpoint with quantised weights describes them in quantization_config of config.json:"
+                    + " without it their codes are read as values.")
             .fix("write quantization_config, or dequantise the weights")
             .source("leejet/stable-diffusion.cpp#1898,"
                     + " vllm-project/vllm:vllm/model_executor/layers/quantization/fp8.py")
@@ -31,8 +31,7 @@ final class ConfigRules {
 
     /** config.json and hf_quant_config.json that differ. */
     static final CheckpointRule DIVERGENCE = Demand.error("config-divergence", Consumer.ENGINES)
-            .text("config.json and hf_quant_config.json say the same: TensorRT-LLM believes the second, vLLM the"
-                    + " first.")
+            .text("config.json and hf_quant_config.json agree: TensorRT-LLM reads the second, vLLM the first.")
             .fix("write both from one export")
             .source("NVIDIA/TensorRT-LLM:tensorrt_llm/_torch/model_config.py")
             .onCheckpoints(ConfigRules::divergence);
@@ -48,9 +47,9 @@ final class ConfigRules {
         String theirs = algorithm(quantization);
         if (subject.settings().method() != QuantSettings.Method.MODELOPT) {
             report.add(
-                    "hf_quant_config.json lies beside a configuration of another method",
+                    "hf_quant_config.json and config.json name different methods",
                     "config.json",
-                    inside.path("quant_method").asText("") + " beside " + theirs);
+                    inside.path("quant_method").asText("") + " and " + theirs);
             return;
         }
         if (!mine.equals(theirs)) {
@@ -148,7 +147,7 @@ final class ConfigRules {
 
     /** The name of the only group of a compressed-tensors configuration. */
     static final CheckpointRule GROUP_NAME = Demand.warning("group-name", Consumer.TENSORRT_LLM)
-            .text("The one group of config_groups is called group_0: TensorRT-LLM looked for no other name.")
+            .text("The only group of config_groups is called group_0: TensorRT-LLM looked for no other name.")
             .fix("rename the group to group_0")
             .source("NVIDIA/TensorRT-LLM#15415, NVIDIA/TensorRT-LLM#17723")
             .onCheckpoints(ConfigRules::groupName);
@@ -187,8 +186,8 @@ final class ConfigRules {
 
     /** Fields of a ModelOpt configuration that vLLM needs for MXFP8. */
     static final CheckpointRule MODELOPT_KEYS = Demand.error("modelopt-keys", Consumer.VLLM_LIKE)
-            .text("hf_quant_config.json of an MXFP8 checkpoint has kv_cache_quant_algo and exclude_modules, if only"
-                    + " null and [].")
+            .text("hf_quant_config.json of an MXFP8 checkpoint has kv_cache_quant_algo and exclude_modules,"
+                    + " even if only as null and [].")
             .fix("add \"kv_cache_quant_algo\": null and \"exclude_modules\": []")
             .source("vllm-project/vllm:vllm/model_executor/layers/quantization/modelopt.py")
             .onCheckpoints(ConfigRules::modeloptKeys);
@@ -207,7 +206,7 @@ final class ConfigRules {
 
     /** Block sizes that a consumer does not know. */
     static final CheckpointRule BLOCK_SIZE = Demand.error("block-size", Consumer.TENSORRT_LLM)
-            .text("Blocks are 128 x 128: TensorRT-LLM knows no others.")
+            .text("Blocks are 128 x 128: TensorRT-LLM supports no other size.")
             .fix("quantise with blocks of 128 x 128")
             .source("NVIDIA/TensorRT-LLM:tensorrt_llm/_torch/model_config.py")
             .onCheckpoints(ConfigRules::blockSize);

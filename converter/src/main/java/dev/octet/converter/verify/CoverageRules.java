@@ -45,7 +45,7 @@ final class CoverageRules {
 
     /** Modules that are left out by the configuration and quantised in the file. */
     static final CheckpointRule EXCLUDE_CONTRADICTED = Demand.error("exclude-contradicted", Consumer.OF_CHECKPOINTS)
-            .text("A module that the configuration leaves out is not quantised: loaders take its codes for values.")
+            .text("A module that the configuration leaves out is not quantised: loaders read its codes as values.")
             .fix("remove the pattern from the list, or put the weight back as it was")
             .source("vllm-project/vllm#44081, vllm-project/vllm#45132, vllm-project/vllm#21669")
             .onCheckpoints(CoverageRules::excludeContradicted);
@@ -113,8 +113,8 @@ final class CoverageRules {
 
     /** Norms, embeddings and routers that are quantised. */
     static final CheckpointRule LAYER_KIND = Demand.error("layer-kind", Consumer.OF_CHECKPOINTS)
-            .text("Norms, embeddings and routers are not quantised: no consumer has a form for quantised norms, and"
-                    + " routers choose other experts.")
+            .text("Norms, embeddings and routers are not quantised: consumers cannot load quantised norms, and"
+                    + " quantised routers choose other experts.")
             .fix("put back the 16-bit weights of these layers")
             .source("vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/initialize.py,"
                     + " NVIDIA/Model-Optimizer:modelopt/torch/export/unified_export_hf.py")
@@ -137,7 +137,7 @@ final class CoverageRules {
 
     /** A quantised head. */
     static final CheckpointRule HEAD_QUANTIZED = Demand.warning("head-quantized", Consumer.OF_CHECKPOINTS)
-            .text("lm_head is not quantised: engines build it without scales in most versions.")
+            .text("lm_head is not quantised: most engine versions build it without scales.")
             .fix("put back the 16-bit lm_head and leave it out in the configuration")
             .source("vllm-project/vllm#44081, vllm-project/vllm#45132")
             .onCheckpoints(CoverageRules::headQuantized);

@@ -87,7 +87,7 @@ final class FileRules {
 
     /** Tensors that an index promises and their file lacks. */
     static final CheckpointRule TENSOR_MISSING = Demand.error("tensor-missing", Consumer.OF_CHECKPOINTS)
-            .text("Every tensor of the index is in the file that the index says.")
+            .text("Every tensor of the index is in the file that the index names.")
             .fix("index and files are of different exports: download or export the folder again")
             .source("vllm-project/vllm#40765, huggingface/huggingface_hub:src/huggingface_hub/serialization/_base.py")
             .onCheckpoints(FileRules::tensorMissing);
@@ -105,7 +105,7 @@ final class FileRules {
             if (readable.contains(file)
                     && (found == null || !found.shard().name().equals(file))) {
                 report.add(
-                        "a tensor is not in the file that the index says",
+                        "a tensor is not in the file that the index names",
                         tensor,
                         found == null ? "not in " + file : "in " + found.shard().name() + ", not in " + file);
             }
@@ -163,8 +163,8 @@ final class FileRules {
 
     /** Other safetensors files in the checkpoint's folder. */
     static final CheckpointRule UNLISTED = Demand.warning("file-unlisted", Consumer.OF_CHECKPOINTS)
-            .text("The folder holds no safetensors files but those of the checkpoint: loaders that take all files take"
-                    + " them too.")
+            .text("The folder holds only the safetensors files of the checkpoint: loaders that take all files"
+                    + " load the others as well.")
             .fix("move the other files out of the folder")
             .source("vllm-project/vllm#54230, vllm-project/vllm:vllm/model_executor/model_loader/weight_utils.py")
             .onCheckpoints(FileRules::unlisted);
@@ -217,7 +217,7 @@ final class FileRules {
                 .sum();
         if (claimed.isPresent() && subject.complete() && claimed.getAsLong() != bytes) {
             report.add(
-                    "the index counts other bytes than there are",
+                    "total_size is not the number of bytes in the files",
                     "metadata.total_size",
                     claimed.getAsLong() + " claimed, " + bytes + " there");
         }
@@ -234,7 +234,7 @@ final class FileRules {
         for (Shard shard : subject.checkpoint().shards()) {
             String format = shard.header().metadata().get("format");
             if (format == null) {
-                report.add("a file does not say its format", shard.name(), "");
+                report.add("a file has no format in its metadata", shard.name(), "");
             }
         }
     }

@@ -43,8 +43,8 @@ final class FusedRules {
 
     /** Fused modules whose scales of the whole tensor differ. */
     static final CheckpointRule SCALES = Demand.warning("fused-scales", Consumer.ENGINES)
-            .text("Modules that are loaded as one matrix share one per-tensor scale, one global scale, one input scale:"
-                    + " else weights are quantised a second time, or refused (NVFP4).")
+            .text("Modules that are loaded as one matrix share one per-tensor scale, one global scale, one"
+                    + " input scale: otherwise weights are quantised a second time, or refused (NVFP4).")
             .fix("quantise the group with one common scale; octet quantize does")
             .source("vllm-project/vllm#54974, NVIDIA/TensorRT-LLM#14199, vllm-project/vllm#4332,"
                     + " vllm-project/vllm#40934, NVIDIA/TensorRT-LLM:tensorrt_llm/_torch/modules/linear.py")
@@ -136,10 +136,10 @@ final class FusedRules {
 
     /** Experts in one tensor of codes, whose scales transformers does not fold in. */
     static final CheckpointRule EXPERTS_FUSED = Demand.warning("experts-fused", Consumer.TRANSFORMERS)
-            .text("Experts of an fp8 checkpoint have a module each: without a GPU for FP8, transformers dequantises"
-                    + " while it loads, but not tensors of all experts, whose codes it takes for values. Those of a"
-                    + " Llama 4 in compressed-tensors have one each, too: transformers finds no others and starts with"
-                    + " random ones.")
+            .text("Each expert of an fp8 checkpoint has a module of its own: without a GPU for FP8,"
+                    + " transformers dequantises while it loads, but reads the codes of a tensor of all experts as"
+                    + " values. The experts of a Llama 4 in compressed-tensors have one module each as well:"
+                    + " transformers does not find others and starts with random ones.")
             .fix("store each expert on its own (experts.0.gate_proj.weight), as transformers saves them")
             .source("huggingface/transformers:src/transformers/quantizers/quantizer_finegrained_fp8.py,"
                     + " huggingface/transformers:src/transformers/quantizers/base.py")

@@ -8,8 +8,8 @@ import java.util.Set;
 final class InputScaleRules {
     /** Static schemes without the scale of an input. */
     static final CheckpointRule MISSING = Demand.error("input-scale-missing", Consumer.OF_CHECKPOINTS)
-            .text("Where activations are quantised statically, every Linear has its input scale: vLLM computes with"
-                    + " what was in memory.")
+            .text("Where activations are quantised statically, every Linear has its input scale: without it"
+                    + " vLLM computes with uninitialised memory.")
             .fix("calibrate, or switch to dynamic activations")
             .source("vllm-project/vllm:vllm/model_executor/layers/quantization/modelopt.py,"
                     + " vllm-project/vllm:vllm/model_executor/layers/quantization/fp8.py, vllm-project/vllm#54444")
@@ -57,7 +57,7 @@ final class InputScaleRules {
     /** Experts without the scale of their input. */
     static final CheckpointRule OF_EXPERTS = Demand.error("expert-input-scale", Consumer.OF_CHECKPOINTS)
             .text("Every expert has an input scale, also those that calibration never reached.")
-            .fix("give the experts without one the largest of their siblings; calibrate with more samples")
+            .fix("give experts without one the largest of their siblings' scales; calibrate with more samples")
             .source("vllm-project/vllm#45212, vllm-project/vllm#45320, vllm-project/vllm#54444")
             .onCheckpoints(InputScaleRules::ofExperts);
 

@@ -37,7 +37,7 @@ final class KvScaleRules {
 
     /** KV scales that are all 1. */
     static final CheckpointRule ONE = Demand.warning("kv-scale-one", Consumer.ENGINES)
-            .text("KV scales come from calibration: all exactly 1 means that none was done.")
+            .text("KV scales come from calibration: all exactly 1 means that the cache was not calibrated.")
             .fix("calibrate the KV cache, or leave it in 16 bits")
             .source("vllm-project/vllm#54623, vllm-project/vllm#25047, vllm-project/llm-compressor#2176")
             .onCheckpoints(KvScaleRules::one);

@@ -9,7 +9,7 @@ import java.util.function.BiPredicate;
 final class LayerSupported {
     static final CheckpointRule RULE = Demand.error("layer-supported", Consumer.VLLM)
             .text("A quantised layer is one that the engine's code for this architecture loads quantised.")
-            .fix("leave the layer as it is: octet quantize --keep REGEX; or give another recipe")
+            .fix("leave the layer as it is: octet quantize --keep REGEX; or choose another recipe")
             .source("vllm-project/vllm:vllm/model_executor/models/gpt_oss.py,"
                     + " vllm-project/vllm:vllm/model_executor/models/gpt_neox.py,"
                     + " vllm-project/vllm:vllm/model_executor/models/bloom.py,"

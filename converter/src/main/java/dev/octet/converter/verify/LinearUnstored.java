@@ -9,9 +9,9 @@ import java.util.Set;
 /** Linear modules of a consumer's model that the configuration covers and whose weight the checkpoint lacks, or has under another name. */
 final class LinearUnstored {
     static final CheckpointRule RULE = Demand.error("linear-unstored", Consumer.OF_CHECKPOINTS)
-            .text("A Linear whose weight is not in the checkpoint, as a tied head, or is there under another name, is"
-                    + " left out of the quantisation by the name that it has in the model: else its scale is missing"
-                    + " and outputs are NaN.")
+            .text("A Linear whose weight is not in the checkpoint (a tied head), or is stored under another"
+                    + " name, is left out of the quantisation by its name in the model: otherwise its scale is"
+                    + " missing and outputs are NaN.")
             .fix("add the module to ignore (compressed-tensors) or exclude_modules (modelopt)")
             .source("huggingface/transformers:src/transformers/quantizers/quantizer_compressed_tensors.py,"
                     + " vllm-project/compressed-tensors:src/compressed_tensors/utils/match.py,"

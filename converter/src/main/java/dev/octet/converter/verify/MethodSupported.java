@@ -63,7 +63,7 @@ final class MethodSupported {
                     report.add(Severity.ERROR, TENSORRT_LLM, "TensorRT-LLM loads fp8 with blocks only", where, "");
                 }
             }
-            case OTHER -> report.add(Severity.WARNING, "the quantisation method is none that is known here", where, "");
+            case OTHER -> report.add(Severity.WARNING, "the quantisation method is not known", where, "");
             case NONE -> {}
         }
     }

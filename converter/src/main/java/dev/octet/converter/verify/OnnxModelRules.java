@@ -14,8 +14,8 @@ import java.util.Set;
 final class OnnxModelRules {
     /** Versions that a consumer does not know. */
     static final GraphRule VERSION = Demand.error("onnx-version", Consumer.OF_GRAPHS)
-            .text("The model's opset and IR version are ones the consumer knows: ONNX Runtime 1.30 opset 26 and IR 13,"
-                    + " TensorRT 11 opset 25.")
+            .text("The consumer supports the model's opset and IR version: ONNX Runtime 1.30 opset 26 and IR"
+                    + " 13, TensorRT 11 opset 25.")
             .fix("export with a lower opset and the lowest IR version that it permits")
             .source("onnx/onnx:onnx/helper.py, microsoft/onnxruntime:docs/OperatorKernels.md, docs.nvidia.com:"
                     + " TensorRT, Working with Quantized Types")
@@ -58,13 +58,13 @@ final class OnnxModelRules {
     private static void octetOperators(GraphSubject subject, Report report) {
         subject.nodes().stream()
                 .filter(n -> n.domain().equals(Node.OCTET_DOMAIN))
-                .forEach(n -> report.add("a node is of Octet's own operators", n.id(), n.opType()));
+                .forEach(n -> report.add("a node is one of Octet's own operators", n.id(), n.opType()));
     }
 
     /** Models that ONNX Runtime refuses. */
     static final GraphRule SESSION = Demand.error("onnx-session", Consumer.ONNXRUNTIME)
             .text("ONNX Runtime loads the model with its default options.")
-            .fix("see its message; the other findings may say more")
+            .fix("see its message and the other findings")
             .source("microsoft/onnxruntime#22269")
             .readingWeights()
             .onGraphs(OnnxModelRules::session);

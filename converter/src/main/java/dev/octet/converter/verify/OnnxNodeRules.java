@@ -46,8 +46,9 @@ final class OnnxNodeRules {
 
     /** Activations that ONNX Runtime leaves out before a quantiser to 8-bit floats. */
     static final GraphRule RELU = Demand.error("onnx-relu", Consumer.ONNXRUNTIME)
-            .text("No QuantizeLinear with a zero point of 8-bit floats stands directly behind a Relu that feeds nothing"
-                    + " else: ONNX Runtime drops the Relu, as if code 0 were the smallest, and negative values pass.")
+            .text("No QuantizeLinear with a zero point of 8-bit floats directly follows a Relu that feeds"
+                    + " nothing else: ONNX Runtime drops the Relu, as if code 0 were the smallest, and negative"
+                    + " values pass.")
             .fix("put a Flatten or Reshape between them, as octet quantize --target onnxruntime does, or load with"
                     + " basic optimisation or optimization.disable_specified_optimizers=ReluQuantRewrite")
             .source("microsoft/onnxruntime:onnxruntime/core/optimizer/qdq_transformer/relu_quantizelinear.cc")
@@ -64,8 +65,8 @@ final class OnnxNodeRules {
 
     /** Operators on 8-bit floats without a kernel. */
     static final GraphRule KERNEL = Demand.error("onnx-kernel", Consumer.ONNXRUNTIME)
-            .text("Squeeze, Unsqueeze, Flatten and Pad are not applied to 8-bit floats: their schema allows it, ONNX"
-                    + " Runtime on the CPU has no kernel.")
+            .text("Squeeze, Unsqueeze, Flatten and Pad are not applied to 8-bit floats: their schema allows it,"
+                    + " but ONNX Runtime on the CPU lacks the kernels.")
             .fix("move them behind DequantizeLinear, or use Reshape")
             .source("microsoft/onnxruntime:docs/OperatorKernels.md")
             .onGraphs(OnnxNodeRules::kernel);

@@ -12,7 +12,7 @@ import java.util.stream.Stream;
 final class OnnxScaleRules {
     /** Scales of types without a kernel. */
     static final GraphRule TYPE = Demand.error("onnx-scale-type", Consumer.OF_GRAPHS)
-            .text("Scales of QuantizeLinear and DequantizeLinear are F32 or F16; TensorRT takes BF16, too.")
+            .text("Scales of QuantizeLinear and DequantizeLinear are F32 or F16; TensorRT also takes BF16.")
             .fix("export the scales as F32")
             .source("microsoft/onnxruntime:docs/OperatorKernels.md, docs.nvidia.com: TensorRT, Working with Quantized"
                     + " Types")
@@ -44,7 +44,7 @@ final class OnnxScaleRules {
     private static void constant(GraphSubject subject, Report report) {
         Stream.concat(subject.float8Quantizers(), subject.float8Dequantizers())
                 .filter(n -> subject.constant(n.input(1)).isEmpty())
-                .forEach(n -> report.add("a scale is no constant", n.id(), n.input(1)));
+                .forEach(n -> report.add("a scale is not a constant", n.id(), n.input(1)));
     }
 
     /** Scales that are zero, negative or not finite. */

@@ -13,8 +13,8 @@ import org.jspecify.annotations.Nullable;
 final class OnnxTypeRules {
     /** QuantizeLinear without a type for its output. */
     static final GraphRule QUANTIZED = Demand.warning("onnx-quantized-type", Consumer.OF_GRAPHS)
-            .text("Every QuantizeLinear says its type by a zero point or output_dtype: else it makes unsigned bytes,"
-                    + " which TensorRT refuses.")
+            .text("Every QuantizeLinear gives its output type by a zero point or output_dtype: otherwise it"
+                    + " produces unsigned bytes, which TensorRT refuses.")
             .fix("add a zero point of type FLOAT8E4M3FN and value 0")
             .source("onnx/onnx:docs/Operators.md, docs.nvidia.com: TensorRT, Working with Quantized Types")
             .onGraphs(OnnxTypeRules::quantized);
@@ -35,7 +35,8 @@ final class OnnxTypeRules {
 
     /** 8-bit floats of another kind than E4M3FN. */
     static final GraphRule FLOAT8_KIND = Demand.error("onnx-float8-kind", Consumer.OF_GRAPHS)
-            .text("8-bit floats are E4M3FN: TensorRT knows no other, ONNX Runtime on CUDA no FNUZ.")
+            .text("8-bit floats are E4M3FN: TensorRT supports no other type, and ONNX Runtime on CUDA does not"
+                    + " support FNUZ.")
             .fix("quantise to E4M3FN")
             .source("docs.nvidia.com: TensorRT, Working with Quantized Types,"
                     + " microsoft/onnxruntime:docs/OperatorKernels.md, microsoft/onnxruntime#18473")

@@ -27,8 +27,8 @@ final class OriginalWeightRules {
 
     /** Square grids of scales that are transposed. */
     static final WeightRule TRANSPOSED = Demand.error("weight-transposed", Consumer.OF_CHECKPOINTS)
-            .text("The grid of block scales has the orientation of its weight; of a square one nothing but the values"
-                    + " tells.")
+            .text("The grid of block scales has the orientation of its weight; for a square grid only the"
+                    + " values show it.")
             .fix("transpose the scales")
             .source("vllm-project/vllm#36297,"
                     + " huggingface/transformers:src/transformers/integrations/finegrained_fp8.py")
@@ -45,8 +45,8 @@ final class OriginalWeightRules {
 
     /** Weights that are not those of the original. */
     static final WeightRule DIFFERS = Demand.error("weight-differs", Consumer.OF_CHECKPOINTS)
-            .text("Dequantised, a weight is the original but for rounding: no code is further from the nearest one than"
-                    + " rounding brings it.")
+            .text("Dequantised, a weight is the original up to rounding: no code is further from the nearest"
+                    + " one than rounding brings it.")
             .fix("export again; codes or scales are of another weight, in another order (swizzled), or damaged")
             .source("vllm-project/vime#133, vllm-project/vllm#36297")
             .withOriginal()
@@ -62,7 +62,7 @@ final class OriginalWeightRules {
                 report.add(
                         c.anyScale() <= WeightFacts.Comparison.ROUNDING
                                 ? "codes fit the original, scales do not"
-                                : "a weight is not that of the original",
+                                : "a weight differs from the original's",
                         name,
                         errors(c.asStored(), c.anyScale()));
             }
@@ -76,7 +76,7 @@ final class OriginalWeightRules {
         Nearness n = pair.nearness();
         if (pair.sqnrDb() < 0 || OriginalDiff.relativeError(pair) > WeightFacts.Comparison.ROUNDING) {
             report.add(
-                    "a weight is not that of the original",
+                    "a weight differs from the original's",
                     name,
                     String.format(Locale.ROOT, "relative error %.3g", OriginalDiff.relativeError(pair)));
         } else if (pair.notFiniteApart() > 0) {
@@ -86,7 +86,7 @@ final class OriginalWeightRules {
                     pair.notFiniteApart() + " of " + pair.elements());
         } else if (diff.isDamaged(n)) {
             report.add(
-                    "codes are not the original's, and no rounding makes them so",
+                    "codes differ from the original by more than rounding explains",
                     name,
                     String.format(
                             Locale.ROOT,
@@ -106,8 +106,8 @@ final class OriginalWeightRules {
     static final WeightRule ROUNDING = Demand.advice("weight-rounding", Consumer.OF_CHECKPOINTS)
             .text("Every code is the one nearest to original over scale, unless weights were rounded with"
                     + " compensation.")
-            .fix("nothing where that was meant (GPTQ); else quantise again, rounding to nearest with the scale as"
-                    + " stored")
+            .fix("nothing where that was intended (GPTQ); otherwise quantise again, rounding to nearest with"
+                    + " the scale as stored")
             .source("microsoft/onnxruntime#16938, vllm-project/vllm#40934")
             .withOriginal()
             .onWeights(OriginalWeightRules::rounding);
@@ -141,7 +141,7 @@ final class OriginalWeightRules {
         if (n.clipped() == 0 && Math.abs(n.gain() - 1) > BIAS) {
             report.add(
                     Severity.WARNING,
-                    "a weight is too large or too small on the whole: scales do not fit its codes",
+                    "a weight is too large or too small overall: scales do not fit its codes",
                     name,
                     String.format(Locale.ROOT, "the original is %.3f times as large", n.gain()));
         } else if (n.rms() > LARGE * n.nearestRms()) {
@@ -151,7 +151,7 @@ final class OriginalWeightRules {
                     name,
                     detail);
         } else if (n.far() == 0) {
-            report.add("codes are not those nearest to the original, by little: rounded twice", name, detail);
+            report.add("codes are slightly off the nearest to the original: rounded twice", name, detail);
         } else {
             report.add(
                     "codes are not those nearest to the original: rounded with compensation (GPTQ), twice, or with"

@@ -73,8 +73,8 @@ final class PlainValueRules {
 
     /** Tensors that are not quantised and not those of the original. */
     static final CheckpointRule DIFFERS = Demand.error("value-differs", Consumer.OF_CHECKPOINTS)
-            .text("A tensor that is not quantised holds the original's values: the same bits in the same number type,"
-                    + " each rounded once in another.")
+            .text("A tensor that is not quantised holds the original's values: bit for bit in the same number"
+                    + " type, each rounded once in another.")
             .fix("export again; where weights were changed on purpose, compare with the model after that change")
             .source("vllm-project/vime#133, amd/Quark#42")
             .readingWeights()
@@ -112,7 +112,7 @@ final class PlainValueRules {
         long changed = sameType ? pair.differing() + pair.zeroSigns() : n.off() + n.clipped();
         if (changed + pair.notFiniteApart() > 0) {
             report.add(
-                    "a tensor that is not quantised is not the original's",
+                    "a tensor that is not quantised differs from the original's",
                     pair.b(),
                     String.format(
                             Locale.ROOT,

@@ -50,8 +50,8 @@ final class ScaleFormRules {
 
     /** Number types of scales. */
     static final CheckpointRule TYPE = Demand.warning("scale-type", Consumer.OF_CHECKPOINTS)
-            .text("Scales are F32; in compressed-tensors of the model's type, which transformers gives the weights that"
-                    + " it unpacks; U8 or E4M3 for blocks of MX and NVFP4.")
+            .text("Scales are F32; in compressed-tensors they have the model's type, which transformers gives"
+                    + " the weights that it unpacks; U8 or E4M3 for blocks of MX and NVFP4.")
             .fix("store the scales as F32, in compressed-tensors as the model's dtype: octet quantize, octet convert")
             .source("HabanaAI/vllm-fork#2141, InternLM/lmdeploy#4261, InternLM/lmdeploy#4276,"
                     + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/forward.py")

@@ -7,8 +7,8 @@ import java.util.List;
 final class ScaleRules {
     /** Codes without a scale. */
     static final CheckpointRule MISSING = Demand.error("scale-missing", Consumer.OF_CHECKPOINTS)
-            .text("Every weight of 8-bit floats or smaller codes has a scale: where it is missing, loaders keep what"
-                    + " was in memory.")
+            .text("Every weight of 8-bit floats or smaller codes has a scale: loaders leave a missing one"
+                    + " uninitialised.")
             .fix("restore the scale from the export it came from, or quantise the weight again")
             .source("amd/Quark#42, vllm-project/vllm#54556, unslothai/unsloth#6200, leejet/stable-diffusion.cpp#1898")
             .onCheckpoints(ScaleRules::missing);
@@ -22,7 +22,7 @@ final class ScaleRules {
 
     /** Two scales for one weight. */
     static final CheckpointRule AMBIGUOUS = Demand.error("scale-double", Consumer.OF_CHECKPOINTS)
-            .text("A weight has one tensor of scales: of two, each loader takes another.")
+            .text("A weight has one tensor of scales: of two, loaders take different ones.")
             .fix("keep the one that its quant_method names, and remove the other")
             .source("amd/Quark#42, vllm-project/vllm#54556")
             .onCheckpoints(ScaleRules::ambiguous);
@@ -65,7 +65,7 @@ final class ScaleRules {
 
     /** Scales of names that no loader knows. */
     static final CheckpointRule UNKNOWN = Demand.warning("scale-unknown", Consumer.OF_CHECKPOINTS)
-            .text("Scales have names that loaders know: an unknown one is ignored, or ends the loading.")
+            .text("Scales have names that loaders know: an unknown name is ignored, or stops the loading.")
             .fix("rename it to what its quant_method calls it: weight_scale, weight_scale_inv, input_scale, k_scale,"
                     + " v_scale")
             .source("vllm-project/vllm#32859, vllm-project/vllm#5353")

@@ -37,7 +37,7 @@ final class ScaleShape {
         }
         if (isSwizzled(scale.shape(), wanted.getFirst())) {
             report.add(
-                    "scales were saved as a kernel wants them: padded to 128 rows and 4 columns",
+                    "scales were saved in the layout of a kernel: padded to 128 rows and 4 columns",
                     scale.name(),
                     detail(scale, layer, wanted));
         } else if (!(group.weights().strategy().equals("tensor")

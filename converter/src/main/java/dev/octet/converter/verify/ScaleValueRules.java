@@ -8,7 +8,7 @@ import java.util.Locale;
 final class ScaleValueRules {
     /** NaN and infinite scales. */
     static final CheckpointRule NOT_FINITE = Demand.error("scale-not-finite", Consumer.OF_CHECKPOINTS)
-            .text("Every scale is a finite number; of E8M0, code 255 is NaN.")
+            .text("Every scale is a finite number; in E8M0, code 255 is NaN.")
             .fix("quantise the weight again; an amax of NaN or infinity comes from the weight itself")
             .source("NVIDIA/Model-Optimizer#1397, pytorch/ao#4713, sgl-project/sglang#25519, OCP Microscaling Formats"
                     + " v1.0 section 5.4.1")
@@ -40,7 +40,7 @@ final class ScaleValueRules {
                         // NVFP4: next to a large block, a small one's scale rounds to zero, and so do its weights
                         report.add(
                                 Severity.WARNING,
-                                "a block scale is zero, and so its weights",
+                                "a block scale is zero, and so are its weights",
                                 s.tensor().name(),
                                 v.zero() + " of " + v.count());
                     } else if (v.zero() + v.negative() > 0) {
@@ -74,7 +74,7 @@ final class ScaleValueRules {
 
     /** Scales too small or too large for any weight. */
     static final CheckpointRule ABSURD = Demand.warning("scale-absurd", Consumer.OF_CHECKPOINTS)
-            .text("Scales lie where those of weights and activations can: from 2^-80 to 2^60.")
+            .text("Scales are in the range that those of weights and activations can have: from 2^-80 to 2^60.")
             .fix("look at the weight: it is damaged, or its scale was written in another form")
             .source("NVIDIA/Model-Optimizer#1397, modular/modular#6600")
             .onCheckpoints(ScaleValueRules::absurd);
@@ -108,15 +108,15 @@ final class ScaleValueRules {
                 .forEach(s -> subject.values(s.tensor())
                         .filter(v -> v.notPowersOfTwo() > 0)
                         .ifPresent(v -> report.add(
-                                "scales are promised to be powers of two, and some are not",
+                                "scales are declared to be powers of two, and some are not",
                                 s.tensor().name(),
                                 v.notPowersOfTwo() + " of " + v.count())));
     }
 
     /** Scales that look like the multiplier of quantisation, not that of dequantisation. */
     static final CheckpointRule DIRECTION = Demand.error("scale-direction", Consumer.OF_CHECKPOINTS)
-            .text("A stored scale multiplies codes: amax / 448. Its reciprocal makes every weight as large as it was"
-                    + " small.")
+            .text("A stored scale multiplies codes: amax / 448. With its reciprocal, weights are wrong by the"
+                    + " square of the scale.")
             .fix("store the reciprocal of the scales")
             .source("vllm-project/vllm#36297, NVIDIA/TransformerEngine:transformer_engine/pytorch/module/base.py")
             .onCheckpoints(ScaleValueRules::direction);

@@ -17,9 +17,9 @@ import org.jspecify.annotations.Nullable;
  */
 final class TensorParallel {
     static final CheckpointRule RULE = Demand.error("tensor-parallel", Consumer.ENGINES)
-            .text("Blocks and groups of every weight divide what one device gets of it, for every number of devices"
-                    + " asked for.")
-            .fix("use one of the numbers of devices that are named, or quantise per channel, which splits at any row")
+            .text("Blocks and groups of every weight divide the part that each device gets, for every number of"
+                    + " devices asked for.")
+            .fix("use one of the possible numbers of devices, or quantise per channel, which splits at any row")
             .source("vllm-project/vllm#17569, vllm-project/vllm#54178, vllm-project/vllm#52997,"
                     + " vllm-project/vllm#33327, vllm-project/vllm:vllm/model_executor/layers/quantization/fp8.py")
             .onCheckpoints(TensorParallel::check);

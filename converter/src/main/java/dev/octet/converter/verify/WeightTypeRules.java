@@ -8,7 +8,7 @@ import java.util.Set;
 final class WeightTypeRules {
     /** Weights of another number type than configured. */
     static final CheckpointRule FORMAT = Demand.error("weight-format", Consumer.OF_CHECKPOINTS)
-            .text("Quantised weights have the number type that format and num_bits, or quant_algo, say.")
+            .text("Quantised weights have the number type given by format and num_bits, or by quant_algo.")
             .fix("write the configuration of the layout that the tensors are in, or convert them")
             .source(
                     "vllm-project/llm-compressor#958, ml-explore/mlx-lm#1865,"
@@ -24,7 +24,7 @@ final class WeightTypeRules {
             Set<DType> wanted = wanted(group.weights(), layer);
             if (!wanted.isEmpty() && !wanted.contains(layer.weight().dtype())) {
                 report.add(
-                        "weights are of another type than the configuration says",
+                        "weights have another type than the configuration gives",
                         layer.weight().name(),
                         layer.weight().dtype() + ", and the configuration says "
                                 + group.weights().bits()
@@ -46,7 +46,7 @@ final class WeightTypeRules {
 
     /** Weights in E5M2. */
     static final CheckpointRule E5M2 = Demand.error("weight-e5m2", Consumer.OF_CHECKPOINTS)
-            .text("Weights are E4M3: no configuration can say E5M2, and kernels read E4M3.")
+            .text("Weights are E4M3: configurations cannot express E5M2, and kernels read E4M3.")
             .fix("quantise to E4M3")
             .source("vllm-project/compressed-tensors:src/compressed_tensors/quantization/quant_args.py")
             .onCheckpoints(WeightTypeRules::e5m2);
@@ -59,8 +59,8 @@ final class WeightTypeRules {
 
     /** 8-bit floats of the FNUZ kind. */
     static final CheckpointRule FNUZ = Demand.error("fnuz", Consumer.OF_CHECKPOINTS)
-            .text("Codes are E4M3FN: of FNUZ, 0x80 is NaN instead of -0 and every value half as large, and few readers"
-                    + " know the types.")
+            .text("Codes are E4M3FN: in FNUZ, 0x80 is NaN instead of -0 and every value is half as large, and"
+                    + " few readers support these types.")
             .fix("convert the codes: octet convert")
             .source("triton-lang/triton#10745, onnx/onnx#5764, microsoft/onnxruntime#18473")
             .onCheckpoints(WeightTypeRules::fnuz);
@@ -105,8 +105,8 @@ final class WeightTypeRules {
         if (mx != announced) {
             report.add(
                     announced
-                            ? "MXFP8 is announced, and the scales are none of its"
-                            : "scales are those of MXFP8, and the configuration does not say so",
+                            ? "MXFP8 is announced, and the scales are not those of MXFP8"
+                            : "scales are those of MXFP8, and the configuration does not announce it",
                     scale.name(),
                     scale.dtype() + " " + scale.shape());
         }

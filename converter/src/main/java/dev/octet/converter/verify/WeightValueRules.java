@@ -55,7 +55,9 @@ final class WeightValueRules {
         double rms = weight.rms();
         if (weight.histogram().distinct() > 1 && (rms < 1e-4 || rms > 10)) {
             report.add(
-                    rms > 10 ? "weights are larger than any" : "weights are smaller than any",
+                    rms > 10
+                            ? "weights are larger than those of trained models"
+                            : "weights are smaller than those of trained models",
                     weight.weight().name(),
                     String.format(Locale.ROOT, "root mean square %.3g", rms));
         }
@@ -120,7 +122,8 @@ final class WeightValueRules {
 
     /** Weights that use little of their codes' range. */
     static final WeightRule UNDERUSED = Demand.advice("weight-underused", Consumer.OF_CHECKPOINTS)
-            .text("The largest code of a weight is near the end of its range: else precision at the small end is lost.")
+            .text("The largest code of a weight is near the end of its range: otherwise precision at the small"
+                    + " end is lost.")
             .fix("quantise again with scale = amax / 448")
             .source("NVIDIA/Model-Optimizer:modelopt/onnx/quantization/fp8.py")
             .onWeights(WeightValueRules::underused);
