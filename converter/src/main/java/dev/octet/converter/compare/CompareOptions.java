@@ -8,10 +8,10 @@ import java.util.regex.Pattern;
  *
  * @param threads threads to use, at least 1; results do not depend on it
  * @param only names of weights of either model to look at; empty for all
- * @param progress told elements done and in all, never by two threads at once
+ * @param progress receives the number of elements done and in all, never from two threads at once
  */
 public record CompareOptions(int threads, Optional<Pattern> only, Progress progress) {
-    /** Is told how far a comparison is. */
+    /** Receives how far a comparison is. */
     @FunctionalInterface
     public interface Progress {
         /** {@code done} of {@code total} elements are compared. */
@@ -24,7 +24,7 @@ public record CompareOptions(int threads, Optional<Pattern> only, Progress progr
         }
     }
 
-    /** All weights, one thread for each core, progress told to nobody. */
+    /** All weights, one thread for each core, progress not reported. */
     public static CompareOptions defaults() {
         return new CompareOptions(Runtime.getRuntime().availableProcessors(), Optional.empty(), (done, total) -> {});
     }

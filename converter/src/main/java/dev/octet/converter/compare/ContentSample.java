@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
-/** 256 elements of a matrix, at the crossings of 16 rows and 16 columns, by which matrices are told apart without reading all of them. */
+/** 256 elements of a matrix, at the crossings of 16 rows and 16 columns, which distinguish matrices without reading all of them. */
 final class ContentSample {
     private static final int SIDE = 16;
 

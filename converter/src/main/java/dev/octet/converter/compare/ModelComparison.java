@@ -43,7 +43,7 @@ public final class ModelComparison {
      * Compares two models; each is a safetensors file, an index of shards, a folder with either, or an ONNX file.
      *
      * @throws NoSuchFileException when there is nothing at a path
-     * @throws dev.octet.formats.error.OctetException when one is no model, or breaks a rule of its format
+     * @throws dev.octet.formats.error.OctetException when one is not a model, or breaks a rule of its format
      * @throws InvalidOptionException when no weight has a name that {@code only} matches
      * @throws InvalidDataException when no weight of one is in the other
      * @throws IOException when a file cannot be read
@@ -206,7 +206,7 @@ public final class ModelComparison {
 
     private static List<String> unmatched(WeightSource source, Collection<String> names, Map<String, String> problems) {
         return names.stream()
-                .filter(n -> !problems.containsKey(n)) // told among what cannot be compared
+                .filter(n -> !problems.containsKey(n)) // reported as what cannot be compared
                 .filter(n ->
                         source.listed(Objects.requireNonNull(source.weights().get(n))))
                 .toList();

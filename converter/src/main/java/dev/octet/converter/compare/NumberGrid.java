@@ -115,9 +115,9 @@ record NumberGrid(
     }
 
     /**
-     * The unit in which the distance of two numbers (finite) is told: that at the smaller magnitude, but at least half of that at the larger.
+     * The unit in which the distance of two finite numbers is given: that at the smaller magnitude, but at least half of that at the larger.
      * Rounding a number to this grid moves it at most half such a unit, whichever of the two it was, for it leaves its binade at most for
-     * the border of the next; numbers far apart are not told in the tiny units around zero.
+     * the border of the next; numbers far apart are not measured in the tiny units around zero.
      */
     double ulpBetween(float x, float y, float multiplier) {
         if (integers) {

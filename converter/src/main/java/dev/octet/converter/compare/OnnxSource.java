@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The weights of an ONNX model: the float constants of its main graph. Codes that a {@code DequantizeLinear} reads with constant scale and
- * zero point are the weight that comes out of it; its scale and zero point are no weights of their own. Integers are taken for shapes and
+ * zero point are the weight that comes out of it; its scale and zero point are not weights of their own. Integers are taken for shapes and
  * indices and left out, and so are constants of one element that have no counterpart.
  *
  * <p>The file is mapped, not read: pages that were looked at count as memory of the process until the system needs them.

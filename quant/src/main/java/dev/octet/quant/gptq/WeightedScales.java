@@ -62,7 +62,7 @@ final class WeightedScales {
             WeightRows rows = WeightRows.of(weight, transB, scratch);
             if (energies.length != rows.in()) {
                 throw new IllegalArgumentException(
-                        energies.length + " energies beside " + rows.in() + " input channels");
+                        energies.length + " energies for " + rows.in() + " input channels");
             }
             float[] scales = new WeightedScales(rows, energies, spec, ElementCast.best(), threads).find();
             return stored(weight, scales, spec, arena);
@@ -74,7 +74,7 @@ final class WeightedScales {
         return new WeightedScales(weight, energies, spec, cast, threads).find();
     }
 
-    /** Refuses what is not one scale per output channel or per tensor, or could give a code that is no number. */
+    /** Refuses what is not one scale per output channel or per tensor, or could give a code that is NaN. */
     static void requireOutputScales(Tensor weight, boolean transB, CastSpec spec) {
         boolean fits = switch (spec.granularity()) {
             case PerTensor() -> true;

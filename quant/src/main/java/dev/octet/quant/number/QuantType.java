@@ -59,7 +59,7 @@ public enum QuantType {
         return this == E2M1 || this == INT4 || this == INT4_ASYMMETRIC ? 4 : 8;
     }
 
-    /** Whether a zero point stands beside each scale. */
+    /** Whether each scale comes with a zero point. */
     public boolean hasZeroPoint() {
         return this == INT8_ASYMMETRIC || this == INT4_ASYMMETRIC;
     }

@@ -56,7 +56,7 @@ final class NeededGraph {
             wanted.add(options.loss());
         }
         List<String> asked = new ArrayList<>(wanted);
-        // a parameter that this size of the graph has no use for is no mistake
+        // a parameter that the graph does not use at this size is not a mistake
         options.trained().stream()
                 .filter(t -> !options.parameters().contains(t))
                 .forEach(asked::add);
@@ -106,7 +106,7 @@ final class NeededGraph {
         }
     }
 
-    /** Reads every operator once, with the types of the unchanged graph, so that all that cannot be trained is told at once. */
+    /** Reads every operator once, with the types of the unchanged graph, so that all that cannot be trained is reported together. */
     private void checkOperators() {
         Map<String, List<String>> missing = new TreeMap<>();
         for (Node n : nodes) {

@@ -20,7 +20,7 @@ public record Parameter(String name, Tensor tensor, Use use) {
         EMBEDDING,
         /** Scale or shift of a normalisation, or of channels. */
         NORM,
-        /** Put beside the activations: a class token, a prompt. */
+        /** Concatenated with activations: a class token, a prompt. */
         TOKEN;
 
         /** As {@code weight}. */

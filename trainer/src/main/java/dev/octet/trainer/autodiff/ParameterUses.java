@@ -27,7 +27,7 @@ import java.util.function.BiPredicate;
  *   <li>a summand of Add: unless it is a mask: 0 and large negative numbers only, or added in front of a Softmax over the last axis with
  *       three axes or more;
  *   <li>a factor of Mul: when it has one axis, as scales of channels have;
- *   <li>a part of Concat beside computed values;
+ *   <li>a part of Concat with computed values;
  *   <li>q, k and v of Attention, and what it adds to scores, with the exceptions of cases 2 and 4.
  * </ol>
  */
@@ -75,7 +75,7 @@ final class ParameterUses {
         }
     }
 
-    /** What the constant is for; empty when it is no parameter. */
+    /** What the constant is for; empty when it is not a parameter. */
     Optional<Use> of(String name, Tensor t) {
         boolean trainable = switch (t.dtype()) {
             case F32, F16, BF16, F64 -> t.shape().rank() > 0 && t.shape().elementCount() > 0;

@@ -38,7 +38,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Runs a graph at concrete shapes forward and backward once, in F32, and compares what comes out with what is expected. */
 public final class GradientCheck {
-    /** A gradient this small beside the largest of all is rounding noise around zero: the bias of attention keys has none in exact arithmetic. */
+    /** A gradient this small compared with the largest of all is rounding noise around zero: the bias of attention keys has none in exact arithmetic. */
     private static final double NOISE = 1e-3;
 
     private final GraphModel model;
@@ -118,7 +118,7 @@ public final class GradientCheck {
         }
         golden.inputs().keySet().stream()
                 .filter(n -> !known.contains(n))
-                .forEach(n -> problems.add("in." + n + " is no input of the graph, which are " + new TreeSet<>(known)
+                .forEach(n -> problems.add("in." + n + " is not an input of the graph, which are " + new TreeSet<>(known)
                         + (n.equals("labels") ? " (labels go to a loss: say which)" : "")));
         return problems;
     }
@@ -130,12 +130,12 @@ public final class GradientCheck {
             if (name.equals(Program.LOSS) && loss == null && !defined.contains(name)) {
                 problems.add("out.loss is given, but no loss is asked for");
             } else if (!name.equals(Program.LOSS) && !defined.contains(name)) {
-                problems.add("out." + name + " is no value of the graph");
+                problems.add("out." + name + " is not a value of the graph");
             }
         }
         golden.upstream().keySet().stream()
                 .filter(n -> !defined.contains(n))
-                .forEach(n -> problems.add("upstream." + n + " is no value of the graph"));
+                .forEach(n -> problems.add("upstream." + n + " is not a value of the graph"));
         if (!golden.gradients().isEmpty() && golden.upstream().isEmpty() && loss == null) {
             problems.add("gradients are expected, but there is neither an upstream.OUTPUT nor a loss");
         }

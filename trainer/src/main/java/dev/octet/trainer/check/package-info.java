@@ -1,4 +1,4 @@
-/** Outputs and gradients of a graph beside expected ones: for users who debug their graphs, and for our own tests. */
+/** Outputs and gradients of a graph compared with expected ones: for users who debug their graphs, and for our own tests. */
 @NullMarked
 package dev.octet.trainer.check;
 

@@ -154,10 +154,10 @@ public final class CheckpointFile implements AutoCloseable {
             // as text: of bytes the parser would guess the encoding, and fail as files do when it guessed wrong
             json = MAPPER.readTree(new String(Files.readAllBytes(folder.resolve(JSON)), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
-            throw damaged(folder, JSON + " is no JSON: " + e.getOriginalMessage(), e);
+            throw damaged(folder, JSON + " is not JSON: " + e.getOriginalMessage(), e);
         }
         if (!json.isObject()) {
-            throw damaged(folder, JSON + " is no JSON object", null);
+            throw damaged(folder, JSON + " is not a JSON object", null);
         }
         if (!"octet-checkpoint".equals(json.path("format").asText())
                 || json.path("version").asInt() != VERSION) {
@@ -190,7 +190,7 @@ public final class CheckpointFile implements AutoCloseable {
         } catch (NoSuchFileException e) {
             throw damaged(folder, Path.of(e.getFile()).getFileName() + " is missing", e);
         } catch (CharacterCodingException e) {
-            throw damaged(folder, SUMS + " is no text", e);
+            throw damaged(folder, SUMS + " is not text", e);
         }
     }
 

@@ -10,7 +10,7 @@ import java.util.TreeMap;
  *
  * @param step steps done
  * @param microBatches micro-batches drawn from the data
- * @param settings what the run was told to do and on what: configuration and digests of inputs, by dotted key
+ * @param settings what the run does and on what: configuration and digests of inputs, by dotted key
  * @param numbers what else is remembered: counters, running means, state of loss scalers; by dotted key, as text that gives the number back
  * @param parameters F32 master weights, by the graph's names
  * @param state what recipes, optimizers and scalers keep on the device, by the program's names

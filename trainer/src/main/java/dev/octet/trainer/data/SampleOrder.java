@@ -1,7 +1,7 @@
 package dev.octet.trainer.data;
 
 /**
- * An order of the numbers below {@code count} that follows from a key and is computed for one position at a time, so that a run can
+ * An order of the numbers below {@code count} that follows from a key and is computed position by position, so that a run can
  * enter it anywhere and no table is kept.
  *
  * <p>A Feistel network of eight rounds over the smallest even number of bits that holds {@code count} (64 numbers at least) maps

@@ -12,7 +12,7 @@ import java.util.OptionalDouble;
  * <p>A run calls, in this order: {@link #recall} (resumed runs), {@link #runStarted}; for each step {@link #beforeStep}, {@link
  * #afterBackward} (with gradients), {@link #nonFiniteSeen}, {@link #lossScaleChanged}, {@link #amaxRecorded} and {@link #scaleUpdated},
  * {@link #fp8Measured}, {@link #afterStep}, then {@link #evaluated}, {@link #remembered} and {@link #checkpointWritten}, each where there
- * is something to tell; and {@link #runEnded}. What costs time is told only to those who ask for it: {@link #watchesGradients}, {@link
+ * is something to tell; and {@link #runEnded}. What costs time is reported only to those who ask for it: {@link #watchesGradients}, {@link
  * #watchesScales}, {@link #watchesAmaxes}, {@link #watchesFp8}.
  */
 public interface TrainingHook {
@@ -40,7 +40,7 @@ public interface TrainingHook {
     /** After a step whose loss or gradients were not finite, before it is skipped or the run ends. */
     default void nonFiniteSeen(NonFinite seen) throws IOException {}
 
-    /** After a step that some hook wanted measured by {@link #watchesFp8}: how tensors fitted their FP8 codes. All hooks are told. */
+    /** After a step that some hook wanted measured by {@link #watchesFp8}: how tensors fitted their FP8 codes. All hooks receive it. */
     default void fp8Measured(Fp8Report report) throws IOException {}
 
     /** After a step, used or skipped. */
@@ -55,7 +55,7 @@ public interface TrainingHook {
     /** After the last step, or when the run ends before it; also when it failed. */
     default void runEnded(RunEnd end) throws IOException {}
 
-    /** What a resumed run must be told through {@link #recall}, by name; goes into checkpoints. */
+    /** What a resumed run must get back through {@link #recall}, by name; goes into checkpoints. */
     default Map<String, String> remembered() {
         return Map.of();
     }
@@ -63,7 +63,7 @@ public interface TrainingHook {
     /**
      * Before {@link #runStarted} of a resumed run: what {@link #remembered} said when the checkpoint was written.
      *
-     * @throws NumberFormatException when it is no such thing: the checkpoint is then called damaged
+     * @throws NumberFormatException when it is not such a text: the checkpoint is then called damaged
      */
     default void recall(Map<String, String> remembered) {}
 

@@ -41,7 +41,7 @@ public sealed interface CountedPositions {
     }
 
     /**
-     * Those that are no padding.
+     * Those that are not padding.
      *
      * @param mask name of the mask, 0 for padding
      */

@@ -30,7 +30,7 @@ import java.util.TreeMap;
  * @param loss name of the value with the loss: F32, one element
  * @param output the output it is computed from
  * @param parts names of the values it is the weighted sum of, F32, one element each, under {@link #TASK} and {@link #DISTILLATION}; empty
- *     when it is no sum
+ *     when it is not a sum
  * @param counted the positions that all of these are means over
  */
 public record LossGraph(
@@ -251,7 +251,7 @@ public record LossGraph(
             return Attribute.of("shift", config.type() == LossConfig.Type.CAUSAL_LM ? 1L : 0L);
         }
 
-        /** Over the positions that have a label; where labels are not read, over those that are no padding. */
+        /** Over the positions that have a label; where labels are not read, over those that are not padding. */
         private String divergence(Distillation by) {
             Attribute temperature = Attribute.of("temperature", (float) by.temperature());
             if (config.readsLabels()) {

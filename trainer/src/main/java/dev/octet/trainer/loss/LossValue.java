@@ -10,7 +10,7 @@ import java.util.function.ToDoubleFunction;
  * What a loss came to.
  *
  * @param total what is made smaller
- * @param parts what it is the weighted sum of, by name as in {@link LossGraph}; empty when it is no sum
+ * @param parts what it is the weighted sum of, by name as in {@link LossGraph}; empty when it is not a sum
  * @param positions how many positions it is the mean over
  */
 public record LossValue(double total, Map<String, Double> parts, long positions) {
@@ -29,7 +29,7 @@ public record LossValue(double total, Map<String, Double> parts, long positions)
 
     /**
      * The mean over the positions of several, all of the same parts: what the loss of all of them at once would be. One without positions,
-     * whose loss is no number, does not count; NaN when none has any.
+     * whose loss is NaN, does not count; NaN when none has any.
      *
      * @throws IllegalArgumentException when there is none
      */

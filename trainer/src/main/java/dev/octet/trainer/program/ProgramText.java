@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** A program as stable text: values with their roles, then steps by phase. Constants are told by the digest of their elements. */
+/** A program as stable text: values with their roles, then steps by phase. Constants are identified by the digest of their elements. */
 final class ProgramText {
     private final StringBuilder text = new StringBuilder();
 

@@ -94,7 +94,7 @@ final class NonFiniteSearch implements StepObserver {
         return step.inputs().stream().anyMatch(v -> v != null && bad(v, running).isPresent());
     }
 
-    /** Linears are told apart by their three products. */
+    /** Linears are distinguished by their three products. */
     private static String product(Step step, int i) {
         boolean linear = LINEARS.contains(step.op().type());
         if (!step.backward()) {

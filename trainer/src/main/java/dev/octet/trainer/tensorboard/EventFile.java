@@ -137,7 +137,7 @@ public final class EventFile implements AutoCloseable {
         }
     }
 
-    /** A checksum turned and shifted, so that the checksum of data that holds checksums is still good. */
+    /** A checksum rotated and shifted, so that the checksum of data that holds checksums is still good. */
     private static int maskedCrc(byte[] bytes, int from, int length) {
         CRC32C crc = new CRC32C();
         crc.update(bytes, from, length);

@@ -199,7 +199,7 @@ public final class Section implements Entry {
         } catch (PatternSyntaxException e) {
             throw broken(
                     key,
-                    "'" + scalar.text() + "' is no regular expression: " + e.getDescription(),
+                    "'" + scalar.text() + "' is not a regular expression: " + e.getDescription(),
                     "mend it; a dot stands for any character, .* for any text",
                     e);
         }

@@ -19,7 +19,7 @@ import java.util.Map;
 
 /** Reads a YAML file of one mapping. Keys may come once; aliases and several documents are not for configurations. */
 public final class YamlFile {
-    /** Deeper files are no configuration. */
+    /** Deeper files are not configurations. */
     private static final int MAX_DEPTH = 16;
 
     /** A configuration is read as a whole. */
@@ -51,7 +51,7 @@ public final class YamlFile {
         try {
             return parse(Files.readString(file), file.toString());
         } catch (MalformedInputException e) {
-            throw new InvalidOptionException("the file is no text in UTF-8", file.toString(), "save it as UTF-8", e);
+            throw new InvalidOptionException("the file is not text in UTF-8", file.toString(), "save it as UTF-8", e);
         }
     }
 

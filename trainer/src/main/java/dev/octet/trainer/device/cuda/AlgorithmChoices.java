@@ -17,7 +17,7 @@ import java.util.Optional;
 
 /**
  * Which algorithm was the fastest for a product, as it was measured once: a JSON file for each kind of GPU and version of cublasLt. A file that
- * is torn or not of this kind counts as none; one that cannot be written is told once.
+ * is torn or of another kind counts as none; one that cannot be written is logged once.
  */
 final class AlgorithmChoices {
     private static final System.Logger LOG = System.getLogger(AlgorithmChoices.class.getName());
@@ -28,7 +28,7 @@ final class AlgorithmChoices {
     private final String gpu;
     private final String version;
     private final Map<String, Choice> choices;
-    private boolean told;
+    private boolean warned;
 
     /**
      * A measured algorithm.
@@ -52,7 +52,7 @@ final class AlgorithmChoices {
         return Optional.ofNullable(choices.get(product));
     }
 
-    /** Keeps a choice, beside those that other processes kept meanwhile. */
+    /** Keeps a choice, together with those that other processes kept meanwhile. */
     void put(String product, Choice choice) {
         choices.put(product, choice);
         Map<String, Choice> all = read();
@@ -117,8 +117,8 @@ final class AlgorithmChoices {
                 out.commit();
             }
         } catch (IOException e) {
-            if (!told) {
-                told = true;
+            if (!warned) {
+                warned = true;
                 LOG.log(
                         System.Logger.Level.WARNING,
                         "measured algorithms cannot be kept, so each start measures them again: {0}; octet.cache or"

@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Looks for the libraries of an installed CUDA: place after place as {@link LibraryPlaces} orders them, in each the newest major version
- * first that the driver supports. A file that is there but cannot be loaded is passed over and told.
+ * first that the driver supports. A file that is there but cannot be loaded is passed over and logged.
  */
 final class CudaLibraries {
     /** For searches that no driver limits. */

@@ -94,7 +94,7 @@ final class CudaSources {
     private static Path parent(Path path) throws IOException {
         Path parent = path.getParent();
         if (parent == null) {
-            throw new IOException("resources cannot be listed beside " + path);
+            throw new IOException("resources cannot be listed next to " + path);
         }
         return parent;
     }

@@ -16,7 +16,7 @@ import java.util.Optional;
 /**
  * Compiled kernels in a folder, one file each, named by the digest of all that went into it. A file starts with the digest of what
  * follows, so one that was torn or changed is not used but written again. A folder that cannot be written, or that other users can write to,
- * is told once and does without.
+ * is warned once and does without it.
  */
 final class KernelCache {
     private static final System.Logger LOG = System.getLogger(KernelCache.class.getName());
@@ -26,7 +26,7 @@ final class KernelCache {
     private static final long MAX_BYTES = 64L << 20;
 
     private final Path folder;
-    private boolean told;
+    private boolean warned;
 
     /** Compiles what the cache does not have. */
     interface Maker {
@@ -93,8 +93,8 @@ final class KernelCache {
                 out.commit();
             }
         } catch (IOException e) {
-            if (!told) {
-                told = true;
+            if (!warned) {
+                warned = true;
                 LOG.log(
                         System.Logger.Level.WARNING,
                         "compiled kernels cannot be kept, so each start compiles them again: {0}; octet.cache or"

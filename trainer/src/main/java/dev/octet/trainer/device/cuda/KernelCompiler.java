@@ -7,7 +7,7 @@ import java.util.Set;
 /** Turns CUDA C++ into what a GPU loads. */
 interface KernelCompiler {
     /**
-     * Options for every source, beside its architecture and macros. No fast mathematics: what a kernel computes must not depend on who
+     * Options for every source, in addition to its architecture and macros. No fast mathematics: what a kernel computes must not depend on who
      * compiles it.
      */
     List<String> OPTIONS = List.of("-std=c++17");

@@ -174,7 +174,7 @@ final class Nvrtc implements KernelCompiler {
             throw new UnavailableException(
                     call + " failed: " + error(code),
                     library.path(),
-                    "the files of this CUDA may not belong together (libnvrtc-builtins lies beside libnvrtc); "
+                    "the files of this CUDA may not belong together (libnvrtc-builtins lies next to libnvrtc); "
                             + library.library().remedy());
         }
     }

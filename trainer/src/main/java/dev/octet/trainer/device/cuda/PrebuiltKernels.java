@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * PTX that was compiled when Octet was packaged ({@link PrebuiltKernelsBuild}), for GPUs where no compiler is installed: resources beside
+ * PTX that was compiled when Octet was packaged ({@link PrebuiltKernelsBuild}), for GPUs where no compiler is installed: resources next to
  * this class, named by the digest of what they were compiled from, so that none is ever used for another source.
  */
 final class PrebuiltKernels {

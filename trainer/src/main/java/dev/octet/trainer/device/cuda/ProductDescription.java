@@ -7,7 +7,7 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 
 /**
- * A row-major product as cublasLt, which is column-major, has to be told. A row-major matrix is the transpose of the column-major one that
+ * A row-major product in the words of cublasLt, which is column-major. A row-major matrix is the transpose of the column-major one that
  * lies the same, so instead of D = op(A)·op(B) it computes Dᵀ = op(B)ᵀ·op(A)ᵀ: its A is our b and its B is our a.
  */
 final class ProductDescription implements AutoCloseable {

@@ -5,7 +5,7 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import java.util.Optional;
 
-/** What cublasLt multiplies (cuBLAS 13, tables 2 and 3 of cublasLtMatmul), told of products as Octet asks for them. */
+/** What cublasLt multiplies (cuBLAS 13, tables 2 and 3 of cublasLtMatmul), for products as Octet asks for them. */
 final class ProductRules {
     private static final int MOST_BATCHES = 65535;
     private static final int FP8_ALIGNMENT = 16;
