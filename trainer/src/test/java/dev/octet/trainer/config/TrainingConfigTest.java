@@ -124,7 +124,7 @@ class TrainingConfigTest {
                 "optimizer: [adamw]                              | keys and values",
                 "schedule: {type: linear, warmup: 11}            | longer than the run",
                 "schedule: {type: liner}                         | unknown value 'liner'",
-                "freeze: [\"(\"]                                 | no regular expression",
+                "freeze: [\"(\"]                                 | not a regular expression",
                 "eval_every: 5                                   | no data to evaluate on",
                 "divergence: {factor: 1}                         | end the run",
                 "checkpoint: {keep: 0}                           | out of range",
