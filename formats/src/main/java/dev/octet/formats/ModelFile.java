@@ -64,7 +64,7 @@ public final class ModelFile implements AutoCloseable {
      * given to the one its name ends in, whose reader then says what is wrong with it.
      *
      * @throws NoSuchFileException when there is nothing at {@code path}
-     * @throws UnsupportedModelException when it is no model of a known format
+     * @throws UnsupportedModelException when it is not a model of a known format
      * @throws dev.octet.formats.error.MalformedModelException when it breaks a rule of its format
      * @throws IOException when it cannot be read
      */
@@ -87,8 +87,8 @@ public final class ModelFile implements AutoCloseable {
     }
 
     /**
-     * The files that count when a model is read from {@code path}, beside that: shards of an index, external data, and what lies beside a
-     * file for its readers. None for a folder, of which all files count, and for what is no model.
+     * The files that a reader of the model at {@code path} reads besides it: shards of an index, external data, and configuration next to a
+     * file. None for a folder, of which all files count, and for what is not a model.
      *
      * @throws IOException when the file cannot be read
      */

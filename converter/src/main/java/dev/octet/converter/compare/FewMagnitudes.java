@@ -15,7 +15,7 @@ final class FewMagnitudes {
     /** Magnitudes of an 8-bit code with a sign. */
     private static final int MOST = 128;
 
-    /** Constant tensors are no evidence. */
+    /** Constant tensors prove nothing. */
     private static final int LEAST = 8;
 
     private static final int ENOUGH_IN_ROW = 512;
@@ -103,7 +103,7 @@ final class FewMagnitudes {
                 allBits |= bits & ~(bits - 1);
             }
         }
-        // some significand must have bits at all: powers of two alone are no evidence
+        // some significand must have bits at all: powers of two alone prove nothing
         return notZero >= ENOUGH_IN_ROW && (allBits & 0x7F_FFFF) != 0;
     }
 }

@@ -88,7 +88,7 @@ final class PlainNumbers {
                     F8_E5M2FNUZ,
                     C64,
                     C128,
-                    STRING -> throw new IllegalArgumentException(type + " elements are no numbers by themselves");
+                    STRING -> throw new IllegalArgumentException(type + " elements are not numbers by themselves");
         };
     }
 

@@ -15,7 +15,7 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The token that ends a text. A {@code tokenizer.json} does not say which one that is; the files beside it do: {@code eos_token} of {@code
+ * The token that ends a text. A {@code tokenizer.json} does not say which token that is; the files next to it do: {@code eos_token} of {@code
  * tokenizer_config.json} or of {@code special_tokens_map.json}, {@code eos_token_id} of {@code config.json}, whichever comes first.
  */
 final class EndOfText {
@@ -28,7 +28,7 @@ final class EndOfText {
     /**
      * Its id.
      *
-     * @param named the token as the user names it; empty to look beside the tokenizer
+     * @param named the token as the user names it; empty to look in the files next to the tokenizer
      * @throws InvalidOptionException when the tokenizer has no such token, or nothing says which one it is
      * @throws IOException when a file cannot be read
      */
@@ -55,7 +55,7 @@ final class EndOfText {
         }
         throw new InvalidOptionException(
                 "nothing says which token ends a text",
-                tokenizerJson + ", and " + String.join(", ", NAMING) + ", " + CONFIG + " beside it",
+                tokenizerJson + ", and " + String.join(", ", NAMING) + ", " + CONFIG + " next to it",
                 "add " + KEY + ", such as eos: \"<|endoftext|>\"");
     }
 

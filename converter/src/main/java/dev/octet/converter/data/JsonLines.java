@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * checked when the file is opened; of each only its place is kept, so memory does not grow with the texts.
  */
 final class JsonLines implements AutoCloseable {
-    /** A longer line is no text to calibrate on but a file that is not JSON Lines. */
+    /** A longer line is not a text to calibrate on but a sign of a file that is not JSON Lines. */
     static final long MAX_LINE_BYTES = 16L << 20;
 
     private static final JsonFactory JSON = JsonFactory.builder()
@@ -45,7 +45,7 @@ final class JsonLines implements AutoCloseable {
     /**
      * Maps and checks a file.
      *
-     * @throws InvalidDataException when a line is no such object (its number is in the message), or there is none
+     * @throws InvalidDataException when a line is not such an object (its number is in the message), or there is none
      * @throws IOException when the file cannot be read
      */
     static JsonLines open(Path path) throws IOException {

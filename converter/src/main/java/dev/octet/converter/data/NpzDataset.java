@@ -51,7 +51,7 @@ public final class NpzDataset implements Dataset {
      * Opens arrays for a model.
      *
      * @throws InvalidDataException when an array is missing or left over, has another type, rank or size than the model wants, when
-     *     the arrays have different numbers of samples or none, or the file is no .npz
+     *     the arrays have different numbers of samples or none, or the file is not an .npz
      * @throws IOException when it cannot be read
      */
     public static NpzDataset open(Path path, List<InputSpec> inputs) throws IOException {

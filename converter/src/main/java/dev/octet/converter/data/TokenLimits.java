@@ -19,7 +19,7 @@ public record TokenLimits(OptionalLong vocabulary, OptionalLong positions) {
     /**
      * Looks at all samples, before a long run would stop at one of them.
      *
-     * @throws InvalidDataException when a token is not in the vocabulary, or a sequence is too long; both numbers are told
+     * @throws InvalidDataException when a token is not in the vocabulary, or a sequence is too long; the message has both numbers
      * @throws IOException when the data cannot be read
      */
     public void check(Dataset data) throws IOException {

@@ -38,7 +38,7 @@ public final class TokenizedTexts implements AutoCloseable {
      *
      * @param file JSON Lines; every line is checked now
      * @param maxLength longer texts are cut to this many tokens, special ones counted; empty for whole texts
-     * @param end the token that ends a text; empty for what the files beside the tokenizer say
+     * @param end the token that ends a text; empty for what the files next to the tokenizer say
      * @throws dev.octet.formats.error.InvalidDataException when a line is malformed, or the tokenizer is none
      * @throws dev.octet.formats.error.UnavailableException when the tokenizer's native library cannot be loaded
      * @throws IOException when a file cannot be read

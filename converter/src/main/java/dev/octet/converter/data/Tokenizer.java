@@ -32,7 +32,7 @@ final class Tokenizer implements AutoCloseable {
      * Opens a tokenizer file. It pads a batch to its longest text.
      *
      * @param maxLength longer texts are cut to this many tokens
-     * @throws InvalidDataException when the file is no tokenizer
+     * @throws InvalidDataException when the file is not a tokenizer
      * @throws UnavailableException when the native library cannot be loaded
      * @throws IOException when the file cannot be read
      */

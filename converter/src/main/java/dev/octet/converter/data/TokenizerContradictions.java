@@ -31,7 +31,7 @@ final class TokenizerContradictions {
     }
 
     /**
-     * Looks for them. What is no JSON is left to the library, which refuses that.
+     * Looks for them. A file that is not JSON is left to the library, which refuses it.
      *
      * @throws InvalidDataException when there is one
      */

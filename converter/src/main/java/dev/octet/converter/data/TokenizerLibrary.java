@@ -32,7 +32,7 @@ final class TokenizerLibrary {
     private static final Map<String, String> OFFLINE =
             Map.of("ai.djl.offline", "true", "OPT_OUT_TRACKING", "true", "RUST_FLAVOR", "cpu");
 
-    /** What the library needs beside it on Windows. */
+    /** What the library needs next to it on Windows. */
     private static final List<String> BESIDE = List.of("libwinpthread-1.dll", "libgcc_s_seh-1.dll", "libstdc++-6.dll");
 
     private static final List<String> SETTINGS = List.of(

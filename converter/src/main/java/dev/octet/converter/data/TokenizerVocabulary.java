@@ -26,7 +26,7 @@ final class TokenizerVocabulary {
     /**
      * Reads them.
      *
-     * @throws InvalidDataException when the file is no tokenizer
+     * @throws InvalidDataException when the file is not a tokenizer
      * @throws IOException when it cannot be read
      */
     static TokenizerVocabulary read(Path tokenizerJson) throws IOException {

@@ -1,7 +1,7 @@
 package dev.octet.converter.evaluate;
 
 /**
- * How near the sentence embeddings are: an output of shape [batch, tokens, size], averaged over the tokens that are no padding and
+ * How near the sentence embeddings are: an output of shape [batch, tokens, size], averaged over the tokens that are not padding and
  * brought to length 1.
  *
  * @param output name of the output

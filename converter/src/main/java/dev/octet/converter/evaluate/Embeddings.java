@@ -10,7 +10,7 @@ final class Embeddings {
     /** Samples that are paired at most: half a million pairs, ranked in a second. */
     static final int MAX_PAIRED = 1000;
 
-    /** Longer ones are no embeddings but scores over a vocabulary. */
+    /** Longer ones are not embeddings but scores over a vocabulary. */
     static final long MAX_SIZE = 8192;
 
     private final String output;

@@ -9,7 +9,7 @@ import dev.octet.converter.runtime.ProgressListener;
  * @param threads threads that ONNX Runtime may use
  * @param batchSize samples run together
  * @param perplexity whether the models are causal language models, whose perplexities are to be compared, too
- * @param progress told after each batch
+ * @param progress called after each batch
  */
 public record EvaluationOptions(int threads, int batchSize, boolean perplexity, ProgressListener progress) {
     public EvaluationOptions {

@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * @param outputs one for each output that both models have and that is made of numbers, in the reference's order
  * @param embedding sentence embeddings; null when no output is like token embeddings, or the data has no attention mask
  * @param perplexity of causal language models; null where it was not asked for
- * @param notCompared outputs that only one of them has, or that are no numbers
+ * @param notCompared outputs that only one of them has, or that are not numbers
  */
 public record ModelComparison(
         long samples,

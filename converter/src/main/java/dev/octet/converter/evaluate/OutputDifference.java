@@ -15,7 +15,7 @@ final class OutputDifference {
         for (long i = from; i < to; i++) {
             double r = reference.get(Tensor.F32_LE, i * 4);
             double c = candidate.get(Tensor.F32_LE, i * 4);
-            double d = r == c ? 0 : r - c; // equal infinities (masked scores) are no difference
+            double d = r == c ? 0 : r - c; // equal infinities (masked scores) do not differ
             signal += Double.isInfinite(r) ? 0 : r * r;
             noise += d * d;
             maxAbs = Math.max(maxAbs, Math.abs(d));

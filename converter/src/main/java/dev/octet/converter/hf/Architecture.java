@@ -35,7 +35,7 @@ interface Architecture {
 
     /**
      * Configurations under which this architecture might compute what a graph of these traits does, the likeliest first; none where it
-     * cannot. What the traits leave open is tried: several candidates. Keys that no graph shows are left out.
+     * cannot. Where the traits leave something open, each possibility is a candidate. Keys that no graph shows are left out.
      */
     default List<ObjectNode> candidates(GraphTraits traits) {
         return List.of();

@@ -34,7 +34,7 @@ final class BertArchitecture implements Architecture {
         return PREFIX;
     }
 
-    /** Buffers of old versions; heads of pretraining, which hub files keep beside those of the class they name. */
+    /** Buffers of old versions; heads of pretraining, which files of the hub keep in addition to those of the class they name. */
     @Override
     public List<Pattern> ignored() {
         return List.of(

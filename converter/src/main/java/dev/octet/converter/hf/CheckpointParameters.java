@@ -20,8 +20,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The tensors of a checkpoint, asked for by the names that transformers gives parameters today. Files may spell them otherwise: without
- * the body's prefix, or with the {@code gamma} and {@code beta} of old BERT. What is asked for and not there, has another shape or is no
- * float is remembered, and {@link #check} tells all of it at once.
+ * the body's prefix, or with the {@code gamma} and {@code beta} of old BERT. A parameter that is missing, has another shape or is not a
+ * float is remembered, and {@link #check} reports all of them together.
  */
 final class CheckpointParameters {
     private static final Pattern NUMBER = Pattern.compile("(?<=\\.)\\d+(?=\\.)");
@@ -55,7 +55,7 @@ final class CheckpointParameters {
         return find(parameter) != null;
     }
 
-    /** The tensor of a parameter; one without elements of use where it is missing, which {@link #check} then tells. */
+    /** The tensor of a parameter; an empty placeholder where it is missing, which {@link #check} then reports. */
     Tensor get(String parameter, long... shape) {
         Shape wanted = Shape.of(shape);
         asked.put(parameter, wanted);
@@ -72,7 +72,7 @@ final class CheckpointParameters {
         if (found.dtype() != DType.F32 && found.dtype() != DType.BF16 && found.dtype() != DType.F16) {
             misshapen.add(found.name());
             wrong.add(
-                    found.name() + " has elements of type " + found.dtype() + ", no floats that a graph computes with");
+                    found.name() + " has elements of type " + found.dtype() + ", which are not floats that a graph computes with");
             return placeholder(parameter);
         }
         used.put(found.name(), found);

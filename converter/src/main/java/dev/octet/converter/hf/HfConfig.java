@@ -187,7 +187,7 @@ record HfConfig(ObjectNode json, String where) {
         return malformed("the key " + String.join(" or ", keys) + " is missing");
     }
 
-    /** A value of a key that the importer has no way to compute. */
+    /** A value of a key that the importer cannot compute. */
     UnsupportedModelException unsupported(String key, @Nullable String value, String known) {
         return new UnsupportedModelException(
                 key + " '" + value + "' is not one that Octet computes", where, "known are: " + known);

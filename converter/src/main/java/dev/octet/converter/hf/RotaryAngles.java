@@ -31,7 +31,7 @@ final class RotaryAngles {
 
     /** One for each pair. */
     private final float[] frequencies;
-    /** Elements of a head that are turned, the first ones. */
+    /** Elements of a head that are rotated, the first ones. */
     private final int rotated;
 
     private RotaryAngles(float[] frequencies, int rotated) {
@@ -56,7 +56,7 @@ final class RotaryAngles {
         int rotated = (int) (size * share);
         if (share > 1 || rotated < 2 || rotated % 2 != 0) {
             throw config.malformed(
-                    "rotary embeddings turn " + rotated + " of " + size + " elements of a head, not an even number");
+                    "rotary embeddings rotate " + rotated + " of " + size + " elements of a head, not an even number");
         }
         float[] frequencies = frequencies(theta, rotated);
         switch (type) {
@@ -190,7 +190,7 @@ final class RotaryAngles {
         }
     }
 
-    /** Radians a position turns each pair by. */
+    /** Radians by which a position rotates each pair. */
     float[] frequencies() {
         return frequencies.clone();
     }
@@ -216,7 +216,7 @@ final class RotaryAngles {
      * @param ids row of each token, I64 [batch, sequence]
      */
     record Tables(String cos, String sin, String ids, int rotated) {
-        /** {@code x} [batch, sequence, heads·size] with all heads turned. */
+        /** {@code x} [batch, sequence, heads·size] with all heads rotated. */
         String turn(GraphDraft draft, String path, String x, int heads) {
             return draft.op(
                     path,

@@ -63,13 +63,13 @@ final class Tokens {
         return draft.op(ROOT + "/Expand", "Expand", List.of(row, draft.op(ROOT + "/Shape_ids", "Shape", List.of(ids))));
     }
 
-    /** Keys that are no padding, BOOL [batch, 1, 1, sequence]. */
+    /** Keys that are not padding, BOOL [batch, 1, 1, sequence]. */
     String padding() {
         return padding;
     }
 
     /**
-     * Keys that are no padding and less than {@code window} positions behind the query, BOOL [batch, 1, sequence, sequence]. Keys in front of
+     * Keys that are not padding and less than {@code window} positions behind the query, BOOL [batch, 1, sequence, sequence]. Keys in front of
      * the query are left to the attention's causality.
      */
     String window(long window) {

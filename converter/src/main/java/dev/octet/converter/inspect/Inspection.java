@@ -120,9 +120,9 @@ public record Inspection(
     /**
      * Collects the facts.
      *
-     * @param graph the file's graph, or one that follows from the configuration beside it
+     * @param graph the file's graph, or one that follows from its configuration
      * @param canonical the graph as the importer brought it to canonical form, where there is one and it could be imported
-     * @throws IOException when sizes or configuration beside the model cannot be read
+     * @throws IOException when sizes or configuration of the model cannot be read
      */
     public static Inspection of(ModelFile file, Optional<GraphModel> graph, Optional<GraphModel> canonical)
             throws IOException {
@@ -239,7 +239,7 @@ public record Inspection(
         return (int) nodes.stream().filter(n -> n.isOctet(opType)).count();
     }
 
-    /** Without a graph, a matrix called weight that is no embedding counts as a Linear, a vector of a norm as a norm. */
+    /** Without a graph, a matrix called weight that is not an embedding counts as a Linear, a vector of a norm as a norm. */
     private static Layers layersByName(Model model) {
         int linear = 0;
         int layerNorm = 0;
@@ -253,7 +253,7 @@ public record Inspection(
             if (rank == 2 && !hasAny(name, EMBEDDING_PARTS)) {
                 linear++;
             } else if (rank == 1 && hasAny(name, NORM_PARTS)) {
-                // a LayerNorm has a bias beside its weight, an RMSNorm has not
+                // a LayerNorm has a weight and a bias, an RMSNorm only a weight
                 String bias = name.replaceAll("weight$", "bias").replaceAll("gamma$", "beta");
                 if (model.tensors().containsKey(bias)) {
                     layerNorm++;

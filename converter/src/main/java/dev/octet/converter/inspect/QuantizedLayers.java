@@ -95,8 +95,8 @@ final class QuantizedLayers {
     }
 
     private boolean makesFloat8(Node quantize) {
-        Optional<DType> told = DType.ofOnnxId((int) quantize.intAttribute("output_dtype", 0));
-        return told.or(() -> constant(quantize.input(2)).map(Tensor::dtype))
+        Optional<DType> stated = DType.ofOnnxId((int) quantize.intAttribute("output_dtype", 0));
+        return stated.or(() -> constant(quantize.input(2)).map(Tensor::dtype))
                 .map(DType::isFloat8)
                 .orElse(false);
     }

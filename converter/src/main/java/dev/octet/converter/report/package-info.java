@@ -1,5 +1,5 @@
 /**
- * A conversion told in one HTML file: {@link dev.octet.converter.report.ReportData} in, a page out that works offline, on a phone and
+ * A conversion as one HTML file: {@link dev.octet.converter.report.ReportData} in, a page out that works offline, on a phone and
  * in the dark. Knows nothing of models; whoever converts fills the data.
  */
 @NullMarked

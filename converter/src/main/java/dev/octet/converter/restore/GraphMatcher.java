@@ -18,14 +18,14 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Walks two graphs side by side from their outputs to their inputs: the one to be restored, and the blueprint of a configuration. Where
- * both compute the same, each constant of the blueprint lies beside one of the file. Sums and products may have their operands in either
+ * both compute the same, each constant of the blueprint is matched with one of the file. Sums and products may have their operands in either
  * order. Masks are not walked, nor how heads are moved: the proof is what answers for these.
  */
 final class GraphMatcher {
     /** What a constant of the file is to the blueprint. */
-    record Binding(Tensor tensor, boolean turned) {
+    record Binding(Tensor tensor, boolean transposed) {
         private boolean isSame(Binding other) {
-            return turned == other.turned ? same(tensor, other.tensor) : tensor.isTransposeOf(other.tensor);
+            return transposed == other.transposed ? same(tensor, other.tensor) : tensor.isTransposeOf(other.tensor);
         }
 
         private static boolean same(Tensor a, Tensor b) {
@@ -63,7 +63,7 @@ final class GraphMatcher {
     /** Two values, one of each graph. */
     private record Pair(String file, String twin) {}
 
-    /** Angles of rotary positions; they lead away from what is turned. */
+    /** Angles of rotary positions; they lead away from what is rotated. */
     private static final Set<String> ANGLES = Set.of("Cos", "Sin");
 
     private static final Set<String> ROTATION =
@@ -172,10 +172,10 @@ final class GraphMatcher {
 
     private boolean nodes(Pair pair, @Nullable Node a, Node b) {
         if (b.is("RotaryEmbedding")) {
-            String turned = unturned(pair.file());
-            return turned == null
-                    ? fail(told(a, pair) + " is no rotation of heads as in " + b.name())
-                    : match(turned, b.input(0));
+            String x = unrotated(pair.file());
+            return x == null
+                    ? fail(named(a, pair) + " is not a rotation of heads as in " + b.name())
+                    : match(x, b.input(0));
         }
         if (a != null && a.is("Where") && b.is("Attention") && file.isNumber(a.input(1), 0)) {
             return match(a.input(2), pair.twin()); // rows that look at nothing are made zero
@@ -184,7 +184,7 @@ final class GraphMatcher {
             if (a != null && a.is("Slice") && b.is("Gather") && !isTable(b)) {
                 return match(a.input(0), b.input(0)); // the first token, by either operator
             }
-            return fail(told(a, pair) + " is where " + blueprint.modelClass() + " has " + b.opType() + " " + b.name());
+            return fail(named(a, pair) + " is where " + blueprint.modelClass() + " has " + b.opType() + " " + b.name());
         }
         return switch (b.opType()) {
             case CanonicalOps.LINEAR -> linear(a, b);
@@ -209,7 +209,7 @@ final class GraphMatcher {
         return mine == wanted && a.outputs().size() == b.outputs().size();
     }
 
-    private static String told(@Nullable Node n, Pair pair) {
+    private static String named(@Nullable Node n, Pair pair) {
         return n == null ? "'" + pair.file() + "'" : n.opType() + " " + n.id();
     }
 
@@ -222,8 +222,8 @@ final class GraphMatcher {
             return fail(a.id() + " has " + (a.hasInput(2) ? "a" : "no") + " bias, " + b.name() + " has "
                     + (b.hasInput(2) ? "one" : "none"));
         }
-        boolean turned = a.intAttribute("transB", 0) != b.intAttribute("transB", 0);
-        return bind(a.input(1), b.input(1), turned, true)
+        boolean transposed = a.intAttribute("transB", 0) != b.intAttribute("transB", 0);
+        return bind(a.input(1), b.input(1), transposed, true)
                 && (!b.hasInput(2) || bind(a.input(2), b.input(2), false, true))
                 && match(a.input(0), b.input(0));
     }
@@ -309,7 +309,7 @@ final class GraphMatcher {
         return true;
     }
 
-    /** In one order or the other; the operand that is no Linear first, which is the way along the residual and keeps the stack low. */
+    /** In one order or the other; the operand that is not a Linear first, which is the way along the residual and keeps the stack low. */
     private boolean operands(Node a, Node b) {
         Node maker = twin.maker(b.input(0));
         int first = maker != null && maker.isOctet(CanonicalOps.LINEAR) ? 1 : 0;
@@ -327,7 +327,7 @@ final class GraphMatcher {
     }
 
     /** What a rotation of heads by position was applied to; null when {@code value} is none. */
-    private @Nullable String unturned(String value) {
+    private @Nullable String unrotated(String value) {
         Node n = file.maker(value);
         if (n != null && n.is("RotaryEmbedding")) {
             return n.input(0);
@@ -350,22 +350,22 @@ final class GraphMatcher {
         n.inputs().stream().filter(i -> !i.isEmpty()).forEach(i -> collect(i, found, seen));
     }
 
-    private boolean bind(String fileValue, String parameter, boolean turned, boolean exactly) {
+    private boolean bind(String fileValue, String parameter, boolean transposed, boolean exactly) {
         Tensor tensor = file.constant(fileValue);
         if (tensor == null) {
-            return fail("'" + fileValue + "' is no constant, " + parameter + " is one");
+            return fail("'" + fileValue + "' is not a constant, " + parameter + " is one");
         }
         Shape wanted = blueprint.parameters().get(parameter);
         if (wanted == null) {
-            return fail(parameter + " is no parameter");
+            return fail(parameter + " is not a parameter");
         }
-        Binding binding = new Binding(stored.getOrDefault(tensor.bytes().address(), tensor), turned);
+        Binding binding = new Binding(stored.getOrDefault(tensor.bytes().address(), tensor), transposed);
         Shape shape = tensor.shape();
-        boolean fits = (turned && shape.rank() == 2)
+        boolean fits = (transposed && shape.rank() == 2)
                 ? Shape.of(shape.dim(1), shape.dim(0)).equals(wanted)
                 : shape.equals(wanted) || (!exactly && repeats(tensor, wanted));
         if (!fits) {
-            return fail("'" + tensor.name() + "' has shape " + shape + (turned ? " the other way round" : "") + ", "
+            return fail("'" + tensor.name() + "' has shape " + shape + (transposed ? " transposed" : "") + ", "
                     + parameter + " has " + wanted);
         }
         Binding before = bindings.putIfAbsent(parameter, binding);

@@ -46,7 +46,7 @@ public record Restoration(
      * @param window positions that attention sees, where it does not see all
      * @param notes why attention was not put together, for messages
      * @param where the file, for messages
-     * @param arena owns tensors that had to be turned over
+     * @param arena owns tensors that had to be transposed
      * @throws dev.octet.formats.error.UnsupportedModelException when there is none, with the nearest reason
      */
     public static Restoration of(

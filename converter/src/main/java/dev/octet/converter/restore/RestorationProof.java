@@ -199,7 +199,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
             return 1;
         }
 
-        /** Whether token {@code i} of the batch is no padding. */
+        /** Whether token {@code i} of the batch is not padding. */
         boolean counts(long i) {
             return i >= mask.length || mask[(int) i] == 1;
         }

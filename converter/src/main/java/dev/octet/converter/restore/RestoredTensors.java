@@ -23,7 +23,7 @@ final class RestoredTensors {
         bindings.forEach((parameter, binding) -> {
             String name = blueprint.fileName(parameter);
             Shape shape = Objects.requireNonNull(blueprint.parameters().get(parameter));
-            Tensor tensor = binding.turned() ? binding.tensor().transposed(arena) : binding.tensor();
+            Tensor tensor = binding.transposed() ? binding.tensor().transposed(arena) : binding.tensor();
             TensorSpec spec = new TensorSpec(name, tensor.dtype(), shape);
             tensors.put(name, new Tensor(spec, tensor.bytes().asSlice(0, spec.byteSize())));
         });

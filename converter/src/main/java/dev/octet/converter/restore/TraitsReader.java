@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Reads {@link GraphTraits} off a graph. */
 final class TraitsReader {
-    /** Deeper ones are no transformers that anybody runs, and would make the comparison of graphs too deep. */
+    /** No transformer in use is deeper, and the comparison of graphs would recurse too deep. */
     static final int MAX_LAYERS = 256;
 
     private final FixedGraph graph;

@@ -13,7 +13,7 @@ import java.util.Map;
 
 /**
  * A graph whose constants of 16 bits that are cast to F32 are F32 at once: patterns ask for constants of the type they compute in, or
- * widen them where it can no longer be told.
+ * widen them where the original type is no longer known.
  *
  * @param narrow the constants as the file has them, by the address of the F32 elements, which renaming leaves alone
  */

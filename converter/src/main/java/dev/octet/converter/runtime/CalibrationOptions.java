@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
  * @param checkpointSamples samples between two writes of that file
  * @param memory bytes of weights to hold at once; a model with more is cut into pieces, and all samples go through one before the next
  *     is read. A piece with a single weight that is larger runs all the same
- * @param progress told after each batch
+ * @param progress called after each batch
  */
 public record CalibrationOptions(
         int threads,
@@ -29,7 +29,7 @@ public record CalibrationOptions(
      */
     public static final int DEFAULT_BATCH = 4;
 
-    /** Bytes of weights held at once unless told otherwise: enough for a layer of any model that a machine of some memory can run. */
+    /** Default of the bytes of weights held at once: enough for a layer of any model that a machine of some memory can run. */
     public static final long DEFAULT_MEMORY = 4L << 30;
 
     public CalibrationOptions {

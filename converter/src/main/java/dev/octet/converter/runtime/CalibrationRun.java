@@ -117,7 +117,7 @@ public final class CalibrationRun implements TapObserver {
         return run.statistics();
     }
 
-    /** Removes what an interrupted run with this checkpoint keeps beside it. The checkpoint itself is the caller's. */
+    /** Removes what an interrupted run with this checkpoint keeps next to it. The checkpoint itself is the caller's. */
     public static void discard(Path checkpoint) throws IOException {
         PieceState.discard(checkpoint);
     }

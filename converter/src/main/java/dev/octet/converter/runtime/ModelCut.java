@@ -219,7 +219,7 @@ final class ModelCut {
     /**
      * The piece between two positions as a model of its own. Its outputs are {@link #wanted(int, int)} and what is carried on.
      *
-     * @param types of what is carried in, as it turned out
+     * @param types of what is carried in, as found
      */
     GraphModel piece(int from, int to, Map<String, DType> types) {
         Graph g = model.graph();

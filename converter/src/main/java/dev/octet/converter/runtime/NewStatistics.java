@@ -12,7 +12,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * Statistics that take the place of earlier ones when they are complete. Until then they grow in a hidden file beside those, {@code
+ * Statistics that take the place of earlier ones when they are complete. Until then they grow in a hidden file next to those, {@code
  * .NAME.DIGEST.new}, which is of one model and data set: a run of the same goes on with what a killed one left, a run of others removes it.
  *
  * @param output what is replaced
@@ -54,7 +54,7 @@ public record NewStatistics(Path output, Path checkpoint) {
         return Files.exists(checkpoint);
     }
 
-    /** The new ones are complete: the old ones go, and what an unfinished run left beside them. */
+    /** The new ones are complete: the old ones go, and what an unfinished run left next to them. */
     public void publish() throws IOException {
         if (!begun()) { // there was nothing to measure
             return;

@@ -19,7 +19,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import org.jspecify.annotations.Nullable;
 
-/** ONNX Runtime's native library: where it is loaded from, and what it is told before. */
+/** ONNX Runtime's native library: where it is loaded from, and what is set before. */
 final class OnnxRuntimeLibrary {
     /** What ONNX Runtime looks at as it starts; its own call to turn telemetry off comes when the first event has gone out. */
     private static final String NO_TELEMETRY = "ORT_DISABLE_TELEMETRY";
@@ -88,7 +88,7 @@ final class OnnxRuntimeLibrary {
                 cause);
     }
 
-    /** Brings the libraries to the user's own folder, unless told where they are; where the jar has none, ONNX Runtime looks itself. */
+    /** Brings the libraries to the user's own folder, unless their place is set; where the jar has none, ONNX Runtime looks itself. */
     private static void unpack() {
         Optional<Platform> platform = Platform.current();
         if (System.getProperty(LIBRARY_FOLDER) != null || platform.isEmpty()) {
@@ -97,7 +97,7 @@ final class OnnxRuntimeLibrary {
         ClassLoader loader = OrtEnvironment.class.getClassLoader();
         String folder = "ai/onnxruntime/native/" + platform.get().onnxRuntime() + "/";
         List<String> names = new ArrayList<>();
-        // the last is in the artifact for GPUs only, and has to lie beside the first
+        // the last is in the artifact for GPUs only, and has to lie next to the first
         for (String library : List.of("onnxruntime", "onnxruntime4j_jni", "onnxruntime_providers_shared")) {
             String name = System.mapLibraryName(library);
             if (NativeFiles.has(loader, folder + name)) {

@@ -12,7 +12,7 @@ public interface TapObserver {
      * @param tap name of the value
      * @param value F32; not to be kept beyond the call
      * @param rowLength elements of a row; a row belongs to one token where the data has a mask, else it is all of one sample
-     * @param kept rows that are no padding
+     * @param kept rows that are not padding
      */
     void observe(String tap, Tensor value, long rowLength, BitSet kept);
 

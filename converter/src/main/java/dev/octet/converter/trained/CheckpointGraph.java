@@ -90,9 +90,9 @@ public final class CheckpointGraph {
         if (scales != null) {
             round(decoded, scales.toFloats()[1]);
         }
-        boolean turned = !reading.asHeld() && n.intAttribute("transB", 0) == 0;
+        boolean transposed = !reading.asHeld() && n.intAttribute("transB", 0) == 0;
         String name = edit.freshName(weight + "_read");
-        edit.putInitializer(Initializer.of((turned ? decoded.transposed(arena) : decoded).withName(name)));
+        edit.putInitializer(Initializer.of((transposed ? decoded.transposed(arena) : decoded).withName(name)));
         List<String> inputs = new ArrayList<>(n.inputs());
         inputs.set(1, name);
         if (scales != null) { // floats with the state of FP8 modules: their readers quantise both operands

@@ -22,11 +22,11 @@ public final class CheckpointTensors {
      * Takes the weights out of a graph.
      *
      * @param names which constants, in any order
-     * @param arena owns the matrices that were turned round; others are views
+     * @param arena owns the matrices that were transposed; others are views
      * @return by name, in the graph's order
      */
     public static Map<String, Tensor> of(GraphModel canonical, Set<String> names, Arena arena) {
-        Set<String> turned = turned(canonical.graph());
+        Set<String> transposed = transposed(canonical.graph());
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         for (Map.Entry<String, Initializer> e : canonical.graph().initializers().entrySet()) {
             if (names.contains(e.getKey())) {
@@ -35,7 +35,7 @@ public final class CheckpointTensors {
                         .filter(t -> TrainedWeights.isFloat(t.dtype()))
                         .ifPresent(t -> tensors.put(
                                 e.getKey(),
-                                turned.contains(e.getKey()) ? t.transposed(arena) : t.withName(e.getKey())));
+                                transposed.contains(e.getKey()) ? t.transposed(arena) : t.withName(e.getKey())));
             }
         }
         return tensors;
@@ -57,13 +57,13 @@ public final class CheckpointTensors {
     }
 
     /** Matrices that Linears read as [in, out] and nothing else reads: a table that is also gathered from stays. */
-    private static Set<String> turned(Graph graph) {
-        Set<String> turned = new HashSet<>();
+    private static Set<String> transposed(Graph graph) {
+        Set<String> transposed = new HashSet<>();
         Set<String> readOtherwise = new HashSet<>();
         for (Node n : graph.nodes()) {
             boolean linear = n.isOctet("Linear");
             if (linear && n.intAttribute("transB", 0) == 0) {
-                turned.add(n.input(1));
+                transposed.add(n.input(1));
             }
             for (int i = 0; i < n.inputs().size(); i++) {
                 if (!linear || i != 1 || n.intAttribute("transB", 0) == 1) {
@@ -71,7 +71,7 @@ public final class CheckpointTensors {
                 }
             }
         }
-        turned.removeAll(readOtherwise);
-        return turned;
+        transposed.removeAll(readOtherwise);
+        return transposed;
     }
 }

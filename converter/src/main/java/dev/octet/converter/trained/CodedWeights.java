@@ -24,7 +24,7 @@ public final class CodedWeights {
      * Decodes the weights of Linears.
      *
      * @param canonical the graph before
-     * @param rewritten the graph after, with codes under the weights' names, the same way round, and scales beside them
+     * @param rewritten the graph after, with codes under the weights' names, in the same orientation, and their scales
      * @param weights of converted Linears, by node id
      * @param arena owns the result
      * @return F32 by name; weights that are not found so are left out

@@ -93,7 +93,7 @@ public final class TrainedWeights {
     /**
      * The graph with some of its constants stored in another type; a Cast brings each back to the type the graph computes in.
      *
-     * @param names of constants; those that are no floats, or of this type already, stay
+     * @param names of constants; those that are not floats, or are of this type already, stay
      * @throws InvalidDataException when a value becomes infinite
      */
     public static GraphModel store(GraphModel model, Collection<String> names, DType type, Arena arena) {
@@ -149,7 +149,7 @@ public final class TrainedWeights {
         return to;
     }
 
-    /** An element that is no number, or none in the type it is to have. */
+    /** An element that is NaN or infinite, or would be in the type it is to have. */
     static InvalidDataException notFinite(TensorSpec to, long element, float x) {
         return new InvalidDataException(
                 "element " + element + " is " + x + (Float.isFinite(x) ? ", too large for " + to.dtype() : ""),

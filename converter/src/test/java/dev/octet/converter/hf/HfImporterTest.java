@@ -160,7 +160,7 @@ class HfImporterTest {
                 "vocab_size|33554432|vocab_size is 33554432",
                 "rms_norm_eps|0|rms_norm_eps is 0, not a positive number",
                 "rms_norm_eps|1e999|rms_norm_eps is",
-                "head_dim|7|rotary embeddings turn 7 of 7 elements of a head, not an even number",
+                "head_dim|7|rotary embeddings rotate 7 of 7 elements of a head, not an even number",
                 "tie_word_embeddings|\"yes\"|tie_word_embeddings is \"yes\", neither true nor false",
                 "rope_parameters|3|rope_parameters is 3, not an object",
                 "architectures|7|architectures is 7, not a list",

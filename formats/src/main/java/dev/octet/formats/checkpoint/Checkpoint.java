@@ -83,7 +83,7 @@ public final class Checkpoint implements AutoCloseable {
     }
 
     /**
-     * Opens what can be opened: a shard or index or configuration that breaks a rule is told to {@code problems} and left out. For
+     * Opens what can be opened: a shard or index or configuration that breaks a rule is given to {@code problems} and left out. For
      * tools that say what is wrong with a checkpoint.
      *
      * @throws NoSuchFileException when there is nothing there
@@ -181,7 +181,7 @@ public final class Checkpoint implements AutoCloseable {
             @Nullable MalformedModelException broken,
             @Nullable IOException failed) {}
 
-    /** Reads headers in several threads; problems are told in the order of the files, as if read one after the other. */
+    /** Reads headers in several threads; problems are reported in the order of the files, as if read one after the other. */
     private static void readTogether(
             ShardIndex index, Map<String, Path> files, Consumer<MalformedModelException> problems, List<Shard> shards)
             throws IOException {

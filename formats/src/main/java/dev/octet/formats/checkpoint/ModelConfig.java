@@ -21,7 +21,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Optional;
 
-/** JSON files that Hugging Face folders keep beside their tensors: {@code config.json}, {@code hf_quant_config.json}. */
+/** JSON files that Hugging Face folders keep with their tensors: {@code config.json}, {@code hf_quant_config.json}. */
 public final class ModelConfig {
     /** The model's configuration. */
     public static final String FILE_NAME = "config.json";

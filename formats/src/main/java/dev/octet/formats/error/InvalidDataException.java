@@ -2,7 +2,7 @@ package dev.octet.formats.error;
 
 import java.io.Serial;
 
-/** Data given beside the model (calibration samples, statistics, tokenizer) does not fit it. Exit code 3. */
+/** Data given in addition to the model (calibration samples, statistics, tokenizer) does not fit it. Exit code 3. */
 public final class InvalidDataException extends OctetException {
     @Serial
     private static final long serialVersionUID = 1L;

@@ -4,7 +4,7 @@ import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A failure that a user can act on, told in three lines: what is wrong, where it was found, how to mend it.
+ * A failure that a user can act on, in three lines: what is wrong, where it was found, how to fix it.
  *
  * <p>Subclasses name the kind of failure (and so the exit code of the command line); they add nothing else.
  */

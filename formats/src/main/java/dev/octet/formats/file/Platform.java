@@ -7,7 +7,7 @@ import java.util.Optional;
 /**
  * Systems and processors that Octet's native libraries are built for, as their jars spell them. That a name stands here does not say that a
  * jar has it: {@link NativeFiles} looks. One more platform: a row here, and a profile of its natives in {@code pom.xml}; which of them Octet
- * was run on is told in {@code docs/platforms.md}.
+ * was run on is listed in {@code docs/platforms.md}.
  */
 public enum Platform {
     LINUX_X86_64("linux-x86_64", "linux-x64", "linux-x86_64", "linux-x86-64"),

@@ -13,7 +13,7 @@ import java.util.Set;
 /**
  * Folders that nobody but this user can write to or look into: what lies there is what this user put there.
  *
- * <p>A folder is good if it is this user's, is no link and has permissions 700, and if every folder above it is this user's or root's and
+ * <p>A folder is good if it is this user's, is not a link and has permissions 700, and if every folder above it is this user's or root's and
  * cannot be written by others, unless it is sticky as {@code /tmp}. A group that has the number of this user counts as this user, because
  * many systems give each user a group of their own. On systems without owners and permissions of this kind nothing is checked.
  */

@@ -152,11 +152,11 @@ public final class RunPaths {
             throw refused(
                     to,
                     to + " holds " + input + ", which is read",
-                    "write beside it: what is read is never overwritten, also not with --force");
+                    "write to another name: what is read is never overwritten, even with --force");
         }
         if (output.kind() == Kind.FOLDER && holds(input.path(), to.path())) {
             throw refused(
-                    to, to + " lies in " + input + ", which is read", "write to a folder beside it, not inside of it");
+                    to, to + " lies in " + input + ", which is read", "write to a folder next to it, not inside it");
         }
         if (output.kind() == Kind.FILE && isThere(to.path()) && isAmongFilesOf(input.path(), to.path())) {
             throw refused(

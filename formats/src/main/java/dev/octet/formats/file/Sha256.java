@@ -48,7 +48,7 @@ public final class Sha256 {
         return HexFormat.of().formatHex(newDigest().digest(bytes));
     }
 
-    /** Digest of some texts; told apart from any other split of the same letters. */
+    /** Digest of some texts; any other split of the same letters has another one. */
     public static String of(String... parts) {
         MessageDigest digest = newDigest();
         for (String part : parts) {

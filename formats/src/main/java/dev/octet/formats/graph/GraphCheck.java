@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  *   <li>attributes that stand for a caller's attribute occur in functions only;
  *   <li>no function is defined twice, or calls itself, directly or through others.
  * </ol>
- * Nodes that are out of order are no finding: {@link #sorted} mends that. Which operators exist, and in which version, is for the
+ * Nodes that are out of order are not a finding: {@link #sorted} orders them. Which operators exist, and in which version, is for the
  * converter to say.
  */
 public final class GraphCheck {

@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  * The only way to get a changed {@link Graph}: look up producers and consumers, replace, insert, remove, then {@link #build()}.
  *
  * <p>Every edit takes time in proportion to the uses it touches; {@code build()} is linear and orders nodes so that each follows
- * its producers, keeping the given order wherever it is legal. Not thread-safe. Nodes are told apart by identity, so an edited node must be the very
+ * its producers, keeping the given order wherever it is legal. Not thread-safe. Nodes are compared by identity, so an edited node must be the very
  * object that {@link #nodes()} or {@link #producer} returned last.
  */
 public final class GraphEdit {
@@ -129,7 +129,7 @@ public final class GraphEdit {
     }
 
     /** Takes the node out of its entry, which stays in the ring. */
-    @SuppressWarnings("ReferenceEquality") // nodes are told apart by identity
+    @SuppressWarnings("ReferenceEquality") // nodes are compared by identity
     private Entry detach(Node n) {
         Entry e = entries.remove(n);
         if (e == null) {

@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Nodes ordered so that each follows the producers of what it reads: depth-first over producers in the given order, which keeps an
- * order that is legal already. Iterative, for deep graphs; nodes are told apart by identity.
+ * order that is legal already. Iterative, for deep graphs; nodes are compared by identity.
  *
  * @param nodes in order; empty when there is a cycle
  * @param onCycle a node that needs its own result; null when there is none

@@ -26,7 +26,7 @@ public interface ModelFormat {
     Model read(Path path, Arena arena) throws IOException;
 
     /**
-     * The other files that the model at {@code path} consists of: shards, data beside it. None for a folder.
+     * The other files that the model at {@code path} consists of: shards, external data. None for a folder.
      *
      * @throws dev.octet.formats.error.MalformedModelException when the file breaks a rule of the format
      * @throws IOException when the file cannot be read

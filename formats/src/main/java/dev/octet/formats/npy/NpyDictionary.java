@@ -72,7 +72,7 @@ final class NpyDictionary {
         }
     }
 
-    /** A list here describes records with named fields, which are no tensor. */
+    /** A list here describes records with named fields, which are not a tensor. */
     private String descrText() {
         skipSpace();
         if (position < text.length() && text.charAt(position) == '[') {

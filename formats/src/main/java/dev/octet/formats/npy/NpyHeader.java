@@ -106,7 +106,7 @@ record NpyHeader(TensorSpec spec, boolean bigEndian, boolean fortranOrder, int h
             case "c16" -> DType.C128;
             default ->
                 throw new InvalidDataException(
-                        "elements of type '" + descr + "' (objects, texts, dates, records) are no tensor",
+                        "elements of type '" + descr + "' (objects, texts, dates, records) are not a tensor",
                         where,
                         "save numbers: x.astype(numpy.float32)");
         };

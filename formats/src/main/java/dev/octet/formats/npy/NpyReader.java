@@ -15,7 +15,7 @@ import java.util.zip.CheckedInputStream;
 import java.util.zip.ZipException;
 
 /**
- * One array, read from its first row to its last, as many rows at a time as wanted: memory holds what one call returns. A row is
+ * One array, read from its first row to its last, in calls of as many rows as wanted: memory holds what one call returns. A row is
  * everything at one index of the first axis. Not for several threads.
  */
 public final class NpyReader implements AutoCloseable {
@@ -135,7 +135,7 @@ public final class NpyReader implements AutoCloseable {
             throw new InvalidDataException(
                     part + " takes " + part.byteSize() + " bytes at once, the limit is " + limits.maxReadBytes(),
                     where,
-                    "read fewer rows at a time");
+                    "read fewer rows in a call");
         }
         Tensor tensor = Tensor.allocate(arena, part);
         byte[] chunk = new byte[(int) Math.min(CHUNK_BYTES, part.byteSize())];

@@ -48,7 +48,7 @@ public final class NpzFile implements AutoCloseable {
     /**
      * Reads the list of arrays.
      *
-     * @throws InvalidDataException when it is no zip archive, names an array twice, has too many or one that claims to hold more
+     * @throws InvalidDataException when it is not a zip archive, names an array twice, has too many or one that claims to hold more
      *     than its bytes can
      * @throws IOException when it cannot be read
      */
@@ -74,7 +74,7 @@ public final class NpzFile implements AutoCloseable {
             return new ZipFile(path.toFile());
         } catch (ZipException | EOFException e) {
             throw new InvalidDataException(
-                    "the file is no zip archive, as .npz files are: " + e.getMessage(),
+                    "the file is not a zip archive, as .npz files are: " + e.getMessage(),
                     path.toString(),
                     "write it with numpy.savez or numpy.savez_compressed",
                     e);

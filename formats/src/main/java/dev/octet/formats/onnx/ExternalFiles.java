@@ -14,12 +14,12 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The data files beside a model, each mapped once. A location is a relative POSIX path that stays inside the model's folder, also
+ * The data files of a model, each mapped once. A location is a relative POSIX path that stays inside the model's folder, also
  * after links are resolved (ONNX: docs/ExternalData.md).
  */
 final class ExternalFiles {
     private static final String FIX_LOCATION =
-            "put the data file beside the model (cp -L where it is a link) and export again with a plain file name as"
+            "put the data file next to the model (cp -L where it is a link) and export again with a plain file name as"
                     + " location";
 
     private final @Nullable Path folder;
@@ -73,7 +73,7 @@ final class ExternalFiles {
             throw place.malformed("external data '" + location + "' leads out of the model's folder", FIX_LOCATION);
         }
         if (!Files.isRegularFile(real)) {
-            throw place.malformed("external data '" + location + "' is no regular file", FIX_LOCATION);
+            throw place.malformed("external data '" + location + "' is not a regular file", FIX_LOCATION);
         }
         return real;
     }
@@ -91,7 +91,7 @@ final class ExternalFiles {
         try {
             return Path.of(location);
         } catch (InvalidPathException e) {
-            throw place.malformed("external data location is no path: " + e.getReason(), FIX_LOCATION, e);
+            throw place.malformed("external data location is not a path: " + e.getReason(), FIX_LOCATION, e);
         }
     }
 }

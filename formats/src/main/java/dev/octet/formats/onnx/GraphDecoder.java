@@ -43,10 +43,10 @@ final class GraphDecoder {
         if (m.getIrVersion() <= 0) {
             throw place.malformed(
                     "the model has no ir_version" + (m.hasIrVersion() ? " (" + m.getIrVersion() + ")" : ""),
-                    "this is no ONNX model, or a damaged one: export it again");
+                    "this is not an ONNX model, or a damaged one: export it again");
         }
         if (!m.hasGraph()) {
-            throw place.malformed("the model has no graph", "this is no ONNX model, or a damaged one: export it again");
+            throw place.malformed("the model has no graph", "this is not an ONNX model, or a damaged one: export it again");
         }
         refuseExternalTraining(m, place);
         UnknownFields left = new UnknownFields();

@@ -46,7 +46,7 @@ final class GraphEncoder {
             b.mergeFrom(unknown.toArray());
         } catch (InvalidProtocolBufferException e) {
             throw new IllegalArgumentException(
-                    "pass-through bytes are no " + b.getDescriptorForType().getName(), e);
+                    "pass-through bytes are not a " + b.getDescriptorForType().getName(), e);
         }
     }
 

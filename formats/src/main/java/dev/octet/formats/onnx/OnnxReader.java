@@ -58,7 +58,7 @@ public final class OnnxReader {
         return parse(file, place, path.toAbsolutePath().getParent(), arena, limits);
     }
 
-    /** The data files beside a model, real paths. */
+    /** The data files of a model, real paths. */
     static List<Path> dataFiles(Path path) throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             Place place = Place.file(path.toString());

@@ -6,7 +6,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Where {@link OnnxWriter} puts tensor data.
  *
- * @param external when to use a data file beside the model
+ * @param external when to use a data file next to the model
  * @param minTensorBytes constants smaller than this stay in the model even then
  * @param dataFileName plain name of the data file, in the model's folder; null for the model's name with {@code .data} added
  * @param alignment every tensor in the data file begins at a multiple of this, in bytes; a power of two. 4096 lets readers map
@@ -30,7 +30,7 @@ public record OnnxWriteOptions(
             throw new IllegalArgumentException("minTensorBytes is negative: " + minTensorBytes);
         }
         if (alignment < 1 || Integer.bitCount(alignment) != 1) {
-            throw new IllegalArgumentException("alignment is no power of two: " + alignment);
+            throw new IllegalArgumentException("alignment is not a power of two: " + alignment);
         }
         if (dataFileName != null
                 && (dataFileName.isEmpty()
@@ -42,7 +42,7 @@ public record OnnxWriteOptions(
         }
     }
 
-    /** Constants of at least {@code minTensorBytes} in a data file beside the model. */
+    /** Constants of at least {@code minTensorBytes} in a data file next to the model. */
     public static OnnxWriteOptions externalData(long minTensorBytes) {
         return new OnnxWriteOptions(External.ALWAYS, minTensorBytes, null, 4096);
     }
@@ -52,7 +52,7 @@ public record OnnxWriteOptions(
         return new OnnxWriteOptions(external, minTensorBytes, name, alignment);
     }
 
-    /** Where data go that are not in the model at {@code model}: beside it. */
+    /** Where data go that are not in the model at {@code model}: next to it. */
     public Path dataFile(Path model) {
         return model.resolveSibling(dataFileName != null ? dataFileName : model.getFileName() + ".data");
     }

@@ -36,7 +36,7 @@ public final class OnnxWriter {
     }
 
     /**
-     * Writes {@code model} to {@code path}, which holds either the whole new model or what it held before. A data file beside it
+     * Writes {@code model} to {@code path}, which holds either the whole new model or what it held before. A data file next to it
      * is written and named before the model is, so a model never names data that do not exist. (Where both replace older files, a
      * power cut between the two renames leaves the old model with new data; give the data another name to rule that out.)
      *

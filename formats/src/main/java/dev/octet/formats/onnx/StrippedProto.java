@@ -59,7 +59,7 @@ final class StrippedProto {
      *
      * @param file the mapped bytes
      * @return the model; positions in {@code held} are offsets in {@code file}
-     * @throws MalformedModelException when the bytes are no protobuf message of this schema, or go beyond a limit
+     * @throws MalformedModelException when the bytes are not a protobuf message of this schema, or go beyond a limit
      */
     static ModelProto parse(MemorySegment file, Place place, OnnxLimits limits) {
         StrippedProto s = new StrippedProto(file, place, limits);

@@ -302,7 +302,7 @@ final class TensorDecoder {
                 return n;
             }
         } catch (NumberFormatException e) {
-            throw place.malformed("external_data '" + key + "' is no number: '" + text + "'", FIX_EXPORT, e);
+            throw place.malformed("external_data '" + key + "' is not a number: '" + text + "'", FIX_EXPORT, e);
         }
         throw place.malformed("external_data '" + key + "' is negative: " + text, FIX_EXPORT);
     }

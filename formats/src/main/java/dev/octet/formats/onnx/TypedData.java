@@ -165,7 +165,7 @@ final class TypedData {
             // protobuf cuts what stands in an int32 field to 32 bits
             return field == TensorProto.INT32_DATA_FIELD_NUMBER ? (int) n : n;
         } catch (IllegalStateException e) {
-            throw place.malformed(name(field) + " is no list of numbers", FIX, e);
+            throw place.malformed(name(field) + " is not a list of numbers", FIX, e);
         }
     }
 
@@ -185,7 +185,7 @@ final class TypedData {
             int valueBits = dtype.bits() == 6 ? 6 : width;
             // A negative number and its unsigned bits are both in use for narrow types.
             if (valueBits < 64 && (value < -(1L << (valueBits - 1)) || value >= 1L << valueBits)) {
-                throw place.malformed("element " + count + " is " + value + ", which is no " + dtype, FIX);
+                throw place.malformed("element " + count + " is " + value + ", which is not a value of " + dtype, FIX);
             }
             switch (dtype.bits()) {
                 case 64 -> bytes.set(Tensor.I64_LE, count * 8, value);

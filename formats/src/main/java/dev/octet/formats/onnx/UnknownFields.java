@@ -14,7 +14,7 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What of a message Octet's graph has no place for, kept as a serialised partial message of the same type. The writer merges it
+ * Fields of a message that Octet's graph has no place for, kept as a serialised partial message of the same type. The writer merges it
  * over the message it builds, so fields that nobody here has heard of survive, and so do odd spellings (a metadata key twice, text
  * that is not UTF-8).
  */

@@ -114,7 +114,7 @@ final class ValueTypes {
         try {
             return TypeProto.parseFrom(proto.toArray());
         } catch (InvalidProtocolBufferException e) {
-            throw new IllegalArgumentException("the bytes of a value type are no TypeProto", e);
+            throw new IllegalArgumentException("the bytes of a value type are not a TypeProto", e);
         }
     }
 

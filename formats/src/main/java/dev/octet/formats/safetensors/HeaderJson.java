@@ -272,11 +272,11 @@ final class HeaderJson {
                 require(parser.getBigIntegerValue().bitLength() <= Long.SIZE, key, otherwise, parser);
                 yield Long.MAX_VALUE;
             }
-            case FLOAT, DOUBLE, BIG_DECIMAL -> throw new IllegalStateException("an integer token is no float");
+            case FLOAT, DOUBLE, BIG_DECIMAL -> throw new IllegalStateException("an integer token is not a float");
         };
     }
 
-    /** JSON escapes can spell half of a surrogate pair, which is no text and cannot be written back. */
+    /** JSON escapes can spell half of a surrogate pair, which is not text and cannot be written back. */
     private String checkedText(String text, JsonParser parser) {
         if (!Surrogates.paired(text)) {
             throw malformed("an escape spells half of a surrogate pair", parser);

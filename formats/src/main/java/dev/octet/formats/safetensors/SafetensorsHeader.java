@@ -216,7 +216,7 @@ public final class SafetensorsHeader {
             throw unwritable(spec, "the name is reserved for the file's metadata", "rename the tensor");
         }
         if (!Surrogates.paired(spec.name())) {
-            throw unwritable(spec, "the name is no Unicode text (half of a surrogate pair)", "rename the tensor");
+            throw unwritable(spec, "the name is not Unicode text (half of a surrogate pair)", "rename the tensor");
         }
     }
 

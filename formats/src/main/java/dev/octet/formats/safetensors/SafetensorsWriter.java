@@ -20,13 +20,13 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * Writes safetensors files tensor by tensor: of the data only what the caller hands over at a time is in memory.
+ * Writes safetensors files tensor by tensor: only the data that the caller hands over in one call is in memory.
  *
  * <p>The bytes are those of the reference writer: tensors sorted by element type (widest first) and name, compact JSON with the
  * metadata first, padded with spaces to 8 bytes. Metadata keys, which the reference writer orders by chance, are sorted.
  */
 public final class SafetensorsWriter {
-    /** Largest shard in bytes of tensor data unless told otherwise: what Hugging Face's libraries write. */
+    /** Default of the largest shard in bytes of tensor data: what Hugging Face's libraries write. */
     public static final long DEFAULT_SHARD_BYTES = 5_000_000_000L;
 
     static final String SINGLE_FILE = "model.safetensors";
@@ -34,7 +34,7 @@ public final class SafetensorsWriter {
 
     private SafetensorsWriter() {}
 
-    /** Hands out the bytes of one tensor at a time. */
+    /** Hands out the bytes of a tensor. */
     @FunctionalInterface
     public interface Content {
         /**

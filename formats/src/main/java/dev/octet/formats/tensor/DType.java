@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * FP4 per OCP Microscaling Formats v1.0.
  *
  * <p>The order is that of safetensors' enum (increasing alignment), because its writer sorts tensors by it; types that
- * safetensors lacks stand beside their like.
+ * safetensors lacks stand next to similar ones.
  */
 public enum DType {
     /** Byte-valued truth, 0 or 1. */

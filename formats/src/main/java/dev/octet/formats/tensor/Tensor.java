@@ -59,7 +59,7 @@ public record Tensor(TensorSpec spec, MemorySegment bytes) {
     }
 
     /**
-     * Whether this matrix is {@code other} turned over, to the bit; false for other shapes and types, and for types of less than a byte.
+     * Whether this matrix is {@code other} transposed, to the bit; false for other shapes and types, and for types of less than a byte.
      * Unrelated weights differ within the first elements, so this is cheap.
      */
     public boolean isTransposeOf(Tensor other) {
@@ -86,24 +86,24 @@ public record Tensor(TensorSpec spec, MemorySegment bytes) {
     }
 
     /**
-     * This matrix turned over, in {@code arena}.
+     * This matrix transposed, in {@code arena}.
      *
-     * @throws IllegalArgumentException when it is no matrix, or its elements are of less than a byte
+     * @throws IllegalArgumentException when it is not a matrix, or its elements are of less than a byte
      */
     public Tensor transposed(Arena arena) {
         if (shape().rank() != 2 || dtype().bits() % 8 != 0) {
-            throw new IllegalArgumentException(spec + " cannot be turned over");
+            throw new IllegalArgumentException(spec + " cannot be transposed");
         }
         long rows = shape().dim(0);
         long columns = shape().dim(1);
         long width = dtype().bits() / 8;
-        Tensor turned = allocate(arena, new TensorSpec(name(), dtype(), Shape.of(columns, rows)));
+        Tensor transposed = allocate(arena, new TensorSpec(name(), dtype(), Shape.of(columns, rows)));
         for (long r = 0; r < rows; r++) {
             for (long c = 0; c < columns; c++) {
-                MemorySegment.copy(bytes, (r * columns + c) * width, turned.bytes, (c * rows + r) * width, width);
+                MemorySegment.copy(bytes, (r * columns + c) * width, transposed.bytes, (c * rows + r) * width, width);
             }
         }
-        return turned;
+        return transposed;
     }
 
     /** A new zero-filled tensor in {@code arena}, aligned to 64 bytes (one cache line, one AVX-512 vector). */

@@ -194,19 +194,19 @@ class OnnxHostileTest {
     @Test
     void numbers_fit_their_element_type() throws IOException {
         assertEquals(
-                "element 0 is 300, which is no U8",
+                "element 0 is 300, which is not a value of U8",
                 refused(Protos.tensor("t", 2, 1).addInt32Data(300)));
         assertEquals(
-                "element 0 is -129, which is no I8",
+                "element 0 is -129, which is not a value of I8",
                 refused(Protos.tensor("t", 3, 1).addInt32Data(-129)));
         assertEquals(
-                "element 0 is 70000, which is no F16",
+                "element 0 is 70000, which is not a value of F16",
                 refused(Protos.tensor("t", 10, 1).addInt32Data(70_000)));
         assertEquals(
-                "element 0 is 4294967296, which is no U32",
+                "element 0 is 4294967296, which is not a value of U32",
                 refused(Protos.tensor("t", 12, 1).addUint64Data(1L << 32)));
         assertEquals(
-                "element 0 is 64, which is no F6_E2M3",
+                "element 0 is 64, which is not a value of F6_E2M3",
                 refused(Protos.tensor("t", 27, 4)
                         .addInt32Data(64)
                         .addInt32Data(0)
@@ -297,9 +297,9 @@ class OnnxHostileTest {
         assertEquals(
                 "external data location 'a\\..\\w' contains '..'",
                 refused(Protos.external("t", "location", "a\\..\\w")));
-        assertTrue(refused(Protos.external("t", "location", "a\0b")).startsWith("external data location is no path"));
+        assertTrue(refused(Protos.external("t", "location", "a\0b")).startsWith("external data location is not a path"));
         assertEquals("external data file 'none' is missing", refused(Protos.external("t", "location", "none")));
-        assertEquals("external data '.' is no regular file", refused(Protos.external("t", "location", ".")));
+        assertEquals("external data '.' is not a regular file", refused(Protos.external("t", "location", ".")));
     }
 
     @Test
@@ -342,7 +342,7 @@ class OnnxHostileTest {
                 "external_data 'offset' is negative: -4",
                 refused(Protos.external("t", "location", "w.bin", "offset", "-4")));
         assertEquals(
-                "external_data 'length' is no number: '8 bytes'",
+                "external_data 'length' is not a number: '8 bytes'",
                 refused(Protos.external("t", "location", "w.bin", "length", "8 bytes")));
         assertEquals(
                 "external_data has 'location' twice", refused(Protos.external("t", "location", "a", "location", "b")));

@@ -29,7 +29,7 @@ public final class SecondMoment {
     /** The largest number of channels: the triangle must fit in one array. */
     public static final int MAX_SIZE = LowerTriangle.MAX_SIZE;
 
-    /** Rows that wait until their products are added: loading and storing a tile then costs little beside them. */
+    /** Rows that wait until their products are added: loading and storing a tile then costs little in comparison. */
     private static final int BLOCK = 64;
 
     private final LowerTriangle layout;
@@ -73,7 +73,7 @@ public final class SecondMoment {
     /**
      * Takes in all rows between the buffer's position and limit; the buffer's state is not changed.
      *
-     * @throws IllegalArgumentException when they are no whole number of rows
+     * @throws IllegalArgumentException when they are not a whole number of rows
      */
     public void add(FloatBuffer f32) {
         add(f32, everyRow(rowCount(f32.remaining())));
@@ -83,7 +83,7 @@ public final class SecondMoment {
      * Takes in the rows that are kept, between the buffer's position and limit; the buffer's state is not changed.
      *
      * @param kept bit {@code i} tells whether row {@code i} counts; padding has a cleared bit
-     * @throws IllegalArgumentException when the elements are no whole number of rows
+     * @throws IllegalArgumentException when the elements are not a whole number of rows
      */
     public void add(FloatBuffer f32, BitSet kept) {
         int count = rowCount(f32.remaining());
@@ -96,7 +96,7 @@ public final class SecondMoment {
     /**
      * Takes in all rows: little-endian F32, any alignment, on or off the heap.
      *
-     * @throws IllegalArgumentException when the segment is no whole number of rows
+     * @throws IllegalArgumentException when the segment is not a whole number of rows
      */
     public void add(MemorySegment f32) {
         add(f32, size(), everyRow(rowCount(elements(f32))));
@@ -107,7 +107,7 @@ public final class SecondMoment {
      *
      * @param f32 rows of {@link #size} elements each, one after another
      * @param kept bit {@code i} tells whether row {@code i} counts; padding has a cleared bit
-     * @throws IllegalArgumentException when the segment is no whole number of rows
+     * @throws IllegalArgumentException when the segment is not a whole number of rows
      */
     public void add(MemorySegment f32, BitSet kept) {
         add(f32, size(), kept);
@@ -120,13 +120,13 @@ public final class SecondMoment {
      * @param f32 rows of {@link #size} elements each, one after another
      * @param stretchLength elements of a stretch, a whole number of rows, at least one
      * @param kept bit {@code i} tells whether stretch {@code i} counts; padding has a cleared bit
-     * @throws IllegalArgumentException when the segment is no whole number of stretches or a stretch no whole number of rows
+     * @throws IllegalArgumentException when the segment is not a whole number of stretches or a stretch not a whole number of rows
      */
     public void add(MemorySegment f32, long stretchLength, BitSet kept) {
         long count = elements(f32);
         if (stretchLength < 1 || stretchLength % size() != 0 || count % stretchLength != 0) {
             throw new IllegalArgumentException(
-                    count + " elements are no whole stretches of " + stretchLength + ", in rows of " + size());
+                    count + " elements are not whole stretches of " + stretchLength + ", in rows of " + size());
         }
         int rowsOfStretch = rowCount(stretchLength);
         int stretches = Math.toIntExact(count / stretchLength);
@@ -147,14 +147,14 @@ public final class SecondMoment {
 
     private static long elements(MemorySegment f32) {
         if (f32.byteSize() % Float.BYTES != 0) {
-            throw new IllegalArgumentException(f32.byteSize() + " bytes are no whole number of F32 elements");
+            throw new IllegalArgumentException(f32.byteSize() + " bytes are not a whole number of F32 elements");
         }
         return f32.byteSize() / Float.BYTES;
     }
 
     private int rowCount(long elements) {
         if (elements % size() != 0) {
-            throw new IllegalArgumentException(elements + " elements are no whole rows of " + size());
+            throw new IllegalArgumentException(elements + " elements are not whole rows of " + size());
         }
         return Math.toIntExact(elements / size());
     }

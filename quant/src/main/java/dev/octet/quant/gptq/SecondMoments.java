@@ -142,7 +142,7 @@ public record SecondMoments(Map<String, SecondMoment> byName, Map<String, String
     private static int size(long length, String where) {
         long size = (long) ((Math.sqrt(8.0 * length + 1) - 1) / 2);
         if (size < 1 || size > SecondMoment.MAX_SIZE || SecondMoment.triangleLength(size) != length) {
-            throw new InvalidDataException(length + " elements are no triangle of a square matrix", where, FIX);
+            throw new InvalidDataException(length + " elements are not a triangle of a square matrix", where, FIX);
         }
         return (int) size;
     }

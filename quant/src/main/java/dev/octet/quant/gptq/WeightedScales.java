@@ -62,7 +62,7 @@ final class WeightedScales {
             WeightRows rows = WeightRows.of(weight, transB, scratch);
             if (energies.length != rows.in()) {
                 throw new IllegalArgumentException(
-                        energies.length + " energies beside " + rows.in() + " input channels");
+                        energies.length + " energies for " + rows.in() + " input channels");
             }
             float[] scales = new WeightedScales(rows, energies, spec, ElementCast.best(), threads).find();
             return stored(weight, scales, spec, arena);

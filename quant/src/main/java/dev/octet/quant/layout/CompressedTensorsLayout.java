@@ -6,6 +6,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.layout.InputForms.Found;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
@@ -14,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -306,5 +308,38 @@ final class CompressedTensorsLayout implements Layout {
         return Optional.of(finder.find(
                 NAME,
                 w -> read.groupOf(w.module()).filter(g -> g.inputs() == null).isPresent()));
+    }
+
+    @Override
+    public Function<StoredWeight, Found> inputs(@Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig) {
+        if (quantization == null || !Configs.method(quantization).equals(NAME)) {
+            return Found::ofScale;
+        }
+        CompressedTensorsConfig config = CompressedTensorsConfig.of(quantization);
+        return weight -> inputs(config, weight);
+    }
+
+    private static Found inputs(CompressedTensorsConfig config, StoredWeight weight) {
+        Optional<CompressedTensorsConfig.Arguments> inputs =
+                config.groupOf(weight.module()).flatMap(g -> Optional.ofNullable(g.inputs()));
+        if (inputs.isEmpty()) {
+            return Found.PLAIN;
+        }
+        CompressedTensorsConfig.Arguments a = inputs.orElseThrow();
+        if (!a.isFloat() || a.bits() != 8) {
+            return Found.unknown("inputs of " + a.bits() + " bits are left as they are");
+        }
+        if (weight.granularity() instanceof Granularity.Mx) {
+            return Found.MICROSCALED;
+        }
+        if (!a.dynamic()) {
+            return Found.statically(weight);
+        }
+        return switch (a.strategy()) {
+            case "tensor" -> Found.PER_TENSOR;
+            case "token" -> Found.PER_TOKEN;
+            case "group" -> Found.group(a.groupSize());
+            default -> Found.unknown("inputs of strategy " + a.strategy() + " are left as they are");
+        };
     }
 }

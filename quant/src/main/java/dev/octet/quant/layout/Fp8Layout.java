@@ -7,6 +7,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.layout.InputForms.Found;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
@@ -15,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -182,5 +184,29 @@ final class Fp8Layout implements Layout {
             return null;
         }
         return rows == 1 ? new Granularity.PerGroup(-1, cols) : new Granularity.PerBlock(rows, cols);
+    }
+
+    /**
+     * By {@code activation_scheme} and the width of a block. Without blocks activations get one scale for each token, as in vLLM
+     * ({@code model_executor/layers/quantization/fp8.py}).
+     */
+    @Override
+    public Function<StoredWeight, Found> inputs(@Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig) {
+        return weight -> inputs(quantization, weight);
+    }
+
+    private static Found inputs(@Nullable ObjectNode quantization, StoredWeight weight) {
+        if (quantization == null) {
+            return Found.ofScale(weight);
+        }
+        if (quantization.path("activation_scheme").asText("dynamic").equals("static")) {
+            return Found.statically(weight);
+        }
+        return switch (weight.granularity()) {
+            case Granularity.PerBlock(int _, int cols) -> Found.group(cols);
+            case Granularity.PerGroup(int _, int size) -> Found.group(size);
+            case Granularity.Mx _ -> Found.MICROSCALED;
+            case Granularity.PerTensor _, Granularity.PerChannel _, Granularity.PerToken _ -> Found.PER_TOKEN;
+        };
     }
 }

@@ -3,44 +3,28 @@ package dev.octet.quant.layout;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
-import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.OperandSpec.Scaling;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
  * How the consumers of a checkpoint quantise what its quantised Linears read, as far as it is E4M3.
  *
- * <p>Layouts say so in their own ways: compressed-tensors by {@code input_activations}, fp8 by {@code activation_scheme} and the width of a block,
- * modelopt by {@code quant_algo}. What is left open is what vLLM does on a GPU with FP8: activations of {@code fp8} without blocks get one scale for
- * each token ({@code model_executor/layers/quantization/fp8.py}), those of {@code fp8_pb_wo} one for 128 inputs
- * ({@code model_executor/layers/quantization/modelopt.py}), whatever "weight only" there says.
+ * <p>Each layout says so in its own way ({@link Layout#inputs}). What a configuration leaves open is what vLLM does on a GPU with FP8.
  *
- * @param byWeight all in E4M3, with static or dynamic scales, by the own name of the weight; those whose inputs stay as they are, or are of another kind, are not in it
- * @param notes inputs that are quantised in a way that is not told here, one line each
+ * @param byWeight by the own name of the weight; those whose inputs stay as they are, or are of another kind, are not in it
+ * @param notes inputs that are quantised in a way that these forms cannot express, one line each
  */
 public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) {
     public InputForms {
         byWeight = Collections.unmodifiableMap(new LinkedHashMap<>(byWeight));
         notes = List.copyOf(notes);
-    }
-
-    private static final OperandSpec STATIC = form(new Granularity.PerTensor(), new Scaling.FromStatistics());
-    private static final OperandSpec PER_TOKEN = dynamic(new Granularity.PerToken());
-
-    private static OperandSpec form(Granularity granularity, Scaling scaling) {
-        return new OperandSpec(QuantType.E4M3FN, granularity, scaling);
-    }
-
-    /** Scales are amax / 448 of what comes. */
-    private static OperandSpec dynamic(Granularity granularity) {
-        return form(granularity, new Scaling.Dynamic());
     }
 
     /**
@@ -54,23 +38,15 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         Map<String, OperandSpec> forms = new LinkedHashMap<>();
         Map<String, Integer> unknown = new LinkedHashMap<>();
         ObjectNode quantization = Configs.quantization(config).orElse(null);
-        CompressedTensorsConfig compressed =
-                quantization != null && Configs.method(quantization).equals(CompressedTensorsLayout.NAME)
-                        ? CompressedTensorsConfig.of(quantization)
-                        : null;
-        String algorithm = algorithm(quantization, quantConfig);
+        Function<StoredWeight, Found> inputs = Layouts.named(stored.layout())
+                .map(l -> l.inputs(quantization, quantConfig))
+                .orElse(Found::ofScale);
         for (StoredWeight weight : stored.weights().values()) {
             Found found;
             if (weight.codes() != QuantType.E4M3FN && weight.codes() != QuantType.E4M3FNUZ) {
                 found = Found.unknown("inputs of weights in " + weight.codes() + " are left as they are");
-            } else if (compressed != null) {
-                found = compressed(compressed, weight);
-            } else if (stored.layout().equals(Fp8Layout.NAME)) {
-                found = fp8(quantization, weight);
-            } else if (stored.layout().equals(ModelOptLayout.NAME)) {
-                found = modelOpt(algorithm, weight);
             } else {
-                found = weight.inputScale() == null ? Found.plain() : Found.of(STATIC);
+                found = inputs.apply(weight);
             }
             if (found.form() != null) {
                 forms.put(weight.name(), found.form());
@@ -84,102 +60,54 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         return new InputForms(forms, notes);
     }
 
-    /** A form, nothing, or why there is none. */
-    private record Found(@Nullable OperandSpec form, String unknown) {
-        static Found of(OperandSpec form) {
-            return new Found(form, "");
+    /**
+     * What a layout says of one weight's inputs.
+     *
+     * @param form null where they stay as they are
+     * @param unknown why they stay as they are although consumers quantise them; empty where consumers do not
+     */
+    public record Found(@Nullable OperandSpec form, String unknown) {
+        static final Found PLAIN = new Found(null, "");
+        static final Found STATIC = of(spec(new Granularity.PerTensor(), new Scaling.FromStatistics()));
+        static final Found PER_TENSOR = of(dynamic(new Granularity.PerTensor()));
+        static final Found PER_TOKEN = of(dynamic(new Granularity.PerToken()));
+        static final Found MICROSCALED =
+                unknown("inputs in MX blocks, whose scales are powers of two, are left as they are");
+
+        private static OperandSpec spec(Granularity granularity, Scaling scaling) {
+            return new OperandSpec(QuantType.E4M3FN, granularity, scaling);
         }
 
-        static Found plain() {
-            return new Found(null, "");
+        /** Scales are amax / 448 of the values at run time. */
+        private static OperandSpec dynamic(Granularity granularity) {
+            return spec(granularity, new Scaling.Dynamic());
+        }
+
+        private static Found of(OperandSpec form) {
+            return new Found(form, "");
         }
 
         static Found unknown(String what) {
             return new Found(null, what);
         }
-    }
 
-    private static Found compressed(CompressedTensorsConfig config, StoredWeight weight) {
-        Optional<CompressedTensorsConfig.Arguments> inputs =
-                config.groupOf(weight.module()).flatMap(g -> Optional.ofNullable(g.inputs()));
-        if (inputs.isEmpty()) {
-            return Found.plain();
+        /** Static where the weight has an input scale, otherwise plain: nothing else says how. */
+        static Found ofScale(StoredWeight weight) {
+            return weight.inputScale() == null ? PLAIN : STATIC;
         }
-        CompressedTensorsConfig.Arguments a = inputs.orElseThrow();
-        if (!a.isFloat() || a.bits() != 8) {
-            return Found.unknown("inputs of " + a.bits() + " bits are left as they are");
+
+        /** Static by the configuration. */
+        static Found statically(StoredWeight weight) {
+            return weight.inputScale() == null
+                    ? unknown("inputs whose static scale is missing are left as they are: `octet verify` names them")
+                    : STATIC;
         }
-        if (weight.granularity() instanceof Granularity.Mx) {
-            return microscaled();
+
+        /** {@code size} neighbours of a token share a scale. */
+        static Found group(int size) {
+            return size > 0
+                    ? of(dynamic(new Granularity.PerGroup(-1, size)))
+                    : unknown("inputs in groups of unknown size are left as they are");
         }
-        if (!a.dynamic()) {
-            return statically(weight);
-        }
-        return switch (a.strategy()) {
-            case "tensor" -> Found.of(dynamic(new Granularity.PerTensor()));
-            case "token" -> Found.of(PER_TOKEN);
-            case "group" -> group(a.groupSize());
-            default -> Found.unknown("inputs of strategy " + a.strategy() + " are left as they are");
-        };
-    }
-
-    private static Found fp8(@Nullable ObjectNode quantization, StoredWeight weight) {
-        if (quantization == null) {
-            return weight.inputScale() == null ? Found.plain() : Found.of(STATIC);
-        }
-        if (quantization.path("activation_scheme").asText("dynamic").equals("static")) {
-            return statically(weight);
-        }
-        return switch (weight.granularity()) {
-            case Granularity.PerBlock(int _, int cols) -> group(cols);
-            case Granularity.PerGroup(int _, int size) -> group(size);
-            case Granularity.Mx _ -> microscaled();
-            case Granularity.PerTensor _, Granularity.PerChannel _, Granularity.PerToken _ -> Found.of(PER_TOKEN);
-        };
-    }
-
-    private static Found modelOpt(String algorithm, StoredWeight weight) {
-        return switch (algorithm) {
-            case "FP8" -> statically(weight);
-            case "FP8_PER_CHANNEL_PER_TOKEN" -> Found.of(PER_TOKEN);
-            case "FP8_PB_WO" -> group(128);
-            case "MXFP8" -> microscaled();
-            default ->
-                weight.inputScale() == null
-                        ? Found.unknown("inputs of " + (algorithm.isEmpty() ? "an unknown quant_algo" : algorithm)
-                                + " are left as they are")
-                        : Found.of(STATIC);
-        };
-    }
-
-    private static Found statically(StoredWeight weight) {
-        return weight.inputScale() == null
-                ? Found.unknown("inputs whose static scale is missing are left as they are: `octet verify` names them")
-                : Found.of(STATIC);
-    }
-
-    private static Found group(int size) {
-        return size > 0
-                ? Found.of(dynamic(new Granularity.PerGroup(-1, size)))
-                : Found.unknown("inputs in groups of unknown size are left as they are");
-    }
-
-    private static Found microscaled() {
-        return Found.unknown("inputs in MX blocks, whose scales are powers of two, are left as they are");
-    }
-
-    private static String algorithm(@Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig) {
-        String beside = quantConfig == null
-                ? ""
-                : quantConfig.path("quantization").path("quant_algo").asText("");
-        String inside = quantization == null
-                ? ""
-                : quantization
-                        .path("quant_algo")
-                        .asText(quantization
-                                .path("quantization")
-                                .path("quant_algo")
-                                .asText(""));
-        return (beside.isEmpty() ? inside : beside).toUpperCase(Locale.ROOT);
     }
 }

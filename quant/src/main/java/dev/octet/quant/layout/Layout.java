@@ -8,6 +8,8 @@ import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /** One way in which a family of consumers finds quantised weights in a checkpoint. Stateless. */
 public interface Layout {
@@ -55,12 +57,12 @@ public interface Layout {
      */
     TensorSpec cacheScale(String attention, CacheSide side);
 
-    /** Whether the configuration can say that the KV cache is quantised; where not, engines must be told when they start. */
+    /** Whether the configuration can say that the KV cache is quantised; where not, engines need an option when they start. */
     boolean configuresCache();
 
     /**
      * Edits {@code config} ({@code config.json}, whatever else is in it stays) so that it describes the contents, and returns what other
-     * JSON files must lie beside it, by name.
+     * JSON files must lie next to it, by name.
      */
     Map<String, ObjectNode> configure(ObjectNode config, LayoutContents contents);
 
@@ -70,4 +72,12 @@ public interface Layout {
      * @return empty when the checkpoint is not in this layout
      */
     Optional<StoredCheckpoint> recognise(Headers headers);
+
+    /**
+     * How consumers quantise what the weights of a checkpoint in this layout read, by the weight.
+     *
+     * @param quantization {@code quantization_config}; null when there is none
+     * @param quantConfig {@code hf_quant_config.json}; null when there is none
+     */
+    Function<StoredWeight, InputForms.Found> inputs(@Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig);
 }

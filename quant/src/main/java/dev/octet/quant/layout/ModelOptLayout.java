@@ -7,6 +7,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.layout.InputForms.Found;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
@@ -16,6 +17,8 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * NVIDIA ModelOpt's unified Hugging Face layout, which TensorRT-LLM and vLLM read. What is quantised stands in
@@ -253,5 +256,44 @@ final class ModelOptLayout implements Layout {
             case "MXFP8" -> new WeightFinder.Expectation(new Granularity.Mx(32), QuantType.E4M3FN);
             default -> WeightFinder.Expectation.NONE; // names and types of NVFP4 say all
         };
+    }
+
+    /**
+     * By {@code quant_algo}. Activations of {@code fp8_pb_wo} get one scale for 128 inputs, whatever "weight only" there says, as in vLLM
+     * ({@code model_executor/layers/quantization/modelopt.py}).
+     */
+    @Override
+    public Function<StoredWeight, Found> inputs(@Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig) {
+        String algorithm = algorithm(quantization, quantConfig);
+        return weight -> inputs(algorithm, weight);
+    }
+
+    private static Found inputs(String algorithm, StoredWeight weight) {
+        return switch (algorithm) {
+            case "FP8" -> Found.statically(weight);
+            case "FP8_PER_CHANNEL_PER_TOKEN" -> Found.PER_TOKEN;
+            case "FP8_PB_WO" -> Found.group(128);
+            case "MXFP8" -> Found.MICROSCALED;
+            default ->
+                weight.inputScale() == null
+                        ? Found.unknown("inputs of " + (algorithm.isEmpty() ? "an unknown quant_algo" : algorithm)
+                                + " are left as they are")
+                        : Found.STATIC;
+        };
+    }
+
+    private static String algorithm(@Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig) {
+        String outside = quantConfig == null
+                ? ""
+                : quantConfig.path("quantization").path("quant_algo").asText("");
+        String inside = quantization == null
+                ? ""
+                : quantization
+                        .path("quant_algo")
+                        .asText(quantization
+                                .path("quantization")
+                                .path("quant_algo")
+                                .asText(""));
+        return (outside.isEmpty() ? inside : outside).toUpperCase(Locale.ROOT);
     }
 }

@@ -29,7 +29,7 @@ public record CastError(
      */
     public static CastError between(Tensor exact, Tensor approximate) {
         if (!exact.shape().equals(approximate.shape())) {
-            throw new IllegalArgumentException(exact.spec() + " beside " + approximate.spec());
+            throw new IllegalArgumentException(exact.spec() + " against " + approximate.spec());
         }
         return between(
                 exact.dtype(),

@@ -78,12 +78,12 @@ public final class StatisticsAccumulator {
      * @param f32 rows of {@code rowLength} elements each, one after another
      * @param rowLength elements of a row (the innermost axis), at least 1
      * @param kept bit {@code i} tells whether row {@code i} counts; padding has a cleared bit
-     * @throws IllegalArgumentException when the elements are no whole number of rows
+     * @throws IllegalArgumentException when the elements are not a whole number of rows
      */
     public void add(MemorySegment f32, long rowLength, BitSet kept) {
         long n = elements(f32);
         if (rowLength < 1 || n % rowLength != 0) {
-            throw new IllegalArgumentException(n + " elements are no whole rows of " + rowLength);
+            throw new IllegalArgumentException(n + " elements are not whole rows of " + rowLength);
         }
         int rows = Math.toIntExact(n / rowLength);
         for (int row = kept.nextSetBit(0); row >= 0 && row < rows; ) {
@@ -96,7 +96,7 @@ public final class StatisticsAccumulator {
 
     private static long elements(MemorySegment f32) {
         if (f32.byteSize() % Float.BYTES != 0) {
-            throw new IllegalArgumentException(f32.byteSize() + " bytes are no whole number of F32 elements");
+            throw new IllegalArgumentException(f32.byteSize() + " bytes are not a whole number of F32 elements");
         }
         return f32.byteSize() / Float.BYTES;
     }

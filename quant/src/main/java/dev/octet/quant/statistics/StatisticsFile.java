@@ -120,7 +120,7 @@ public final class StatisticsFile {
     /**
      * Reads a file.
      *
-     * @throws InvalidDataException when it is no statistics file, contradicts itself, or is of a later version
+     * @throws InvalidDataException when it is not a statistics file, contradicts itself, or is of a later version
      * @throws IOException when it cannot be read
      */
     public static Statistics read(Path path) throws IOException {

@@ -100,9 +100,9 @@ class SecondMomentsTest {
         write(DType.F32, GOOD_METADATA, 1, 2, 3);
         assertRefused("not F64");
         write(DType.F64, GOOD_METADATA, 1, 2);
-        assertRefused("no triangle");
+        assertRefused("not a triangle");
         write(DType.F64, GOOD_METADATA);
-        assertRefused("no triangle");
+        assertRefused("not a triangle");
         write(DType.F64, GOOD_METADATA, 1, 0, -1);
         assertRefused("sum of squares 1 is -1.0");
         write(DType.F64, GOOD_METADATA, 4, 2, 3);

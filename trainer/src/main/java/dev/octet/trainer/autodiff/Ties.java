@@ -119,9 +119,9 @@ public final class Ties {
         List<String> inputs = new ArrayList<>(n.inputs());
         if (flips) {
             inputs.set(1, tie.original());
-            Node turned = n.withInputs(inputs)
+            Node rewired = n.withInputs(inputs)
                     .with(new Attribute("transB", new Attribute.OfInt(1 - n.intAttribute("transB", 0))));
-            edit.replace(n, turned);
+            edit.replace(n, rewired);
             return;
         }
         String value = edit.freshName(tie.original() + "_transposed");

@@ -97,11 +97,11 @@ record GoldenName(String value, Shape shape, Shape expected, boolean transposed)
         if (transposed) {
             int rows = Math.toIntExact(shape.dim(0));
             int columns = Math.toIntExact(shape.dim(1));
-            double[] turned = new double[gradient.length];
+            double[] transposed = new double[gradient.length];
             for (int i = 0; i < gradient.length; i++) {
-                turned[i % columns * rows + i / columns] = gradient[i];
+                transposed[i % columns * rows + i / columns] = gradient[i];
             }
-            return turned;
+            return transposed;
         }
         return expected.elementCount() == gradient.length ? gradient : summed(gradient);
     }

@@ -28,7 +28,7 @@ final class AlgorithmChoices {
     private final String gpu;
     private final String version;
     private final Map<String, Choice> choices;
-    private boolean told;
+    private boolean warned;
 
     /**
      * A measured algorithm.
@@ -117,8 +117,8 @@ final class AlgorithmChoices {
                 out.commit();
             }
         } catch (IOException e) {
-            if (!told) {
-                told = true;
+            if (!warned) {
+                warned = true;
                 LOG.log(
                         System.Logger.Level.WARNING,
                         "measured algorithms cannot be cached, so each start measures them again: {0}; octet.cache or"

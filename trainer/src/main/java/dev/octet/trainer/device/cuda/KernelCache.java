@@ -26,7 +26,7 @@ final class KernelCache {
     private static final long MAX_BYTES = 64L << 20;
 
     private final Path folder;
-    private boolean told;
+    private boolean warned;
 
     /** Compiles kernels missing from the cache. */
     interface Maker {
@@ -93,8 +93,8 @@ final class KernelCache {
                 out.commit();
             }
         } catch (IOException e) {
-            if (!told) {
-                told = true;
+            if (!warned) {
+                warned = true;
                 LOG.log(
                         System.Logger.Level.WARNING,
                         "compiled kernels cannot be cached, so each start compiles them again: {0}; octet.cache or"
