@@ -158,7 +158,7 @@ class TrustTest {
                 folder.resolve("out.stats").toString());
         assertEquals(ExitCode.UNAVAILABLE.number(), ended.code(), ended.text());
         assertTrue(
-                ended.text().contains("ONNX Runtime is not started, because its telemetry cannot be turned off"),
+                ended.text().contains("Octet does not start ONNX Runtime, because its telemetry cannot be disabled"),
                 ended.text());
     }
 }

@@ -15,8 +15,8 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The token that ends a text. A {@code tokenizer.json} does not say which one that is; the files beside it do: {@code eos_token} of {@code
- * tokenizer_config.json} or of {@code special_tokens_map.json}, {@code eos_token_id} of {@code config.json}, whichever comes first.
+ * The token that ends a text. {@code tokenizer.json} does not name it; the files next to it do: {@code eos_token} of {@code
+ * tokenizer_config.json} or {@code special_tokens_map.json}, or {@code eos_token_id} of {@code config.json}; the first found counts.
  */
 final class EndOfText {
     private static final List<String> NAMING = List.of("tokenizer_config.json", "special_tokens_map.json");
@@ -26,10 +26,10 @@ final class EndOfText {
     private EndOfText() {}
 
     /**
-     * Its id.
+     * The id of the token.
      *
-     * @param named the token as the user names it; empty to look beside the tokenizer
-     * @throws InvalidOptionException when the tokenizer has no such token, or nothing says which one it is
+     * @param named the token as the user names it; empty to read the files next to the tokenizer
+     * @throws InvalidOptionException when the tokenizer has no such token, or no file names one
      * @throws IOException when a file cannot be read
      */
     static long of(Path tokenizerJson, TokenizerVocabulary vocabulary, Optional<String> named) throws IOException {
@@ -39,7 +39,7 @@ final class EndOfText {
                     .orElseThrow(() -> new InvalidOptionException(
                             "the tokenizer has no token '" + named.get() + "'",
                             KEY + ", " + tokenizerJson,
-                            "name a token of it: its added_tokens list the special ones"));
+                            "name a token of this tokenizer; its added_tokens list the special ones"));
         }
         for (String name : NAMING) {
             OptionalLong id = token(tokenizerJson.resolveSibling(name))
@@ -54,9 +54,9 @@ final class EndOfText {
             return id.getAsLong();
         }
         throw new InvalidOptionException(
-                "nothing says which token ends a text",
+                "no file names the token that ends a text",
                 tokenizerJson + ", and " + String.join(", ", NAMING) + ", " + CONFIG + " beside it",
-                "add " + KEY + ", such as eos: \"<|endoftext|>\"");
+                "add " + KEY + ", for example eos: \"<|endoftext|>\"");
     }
 
     private static Optional<String> token(Path file) throws IOException {
@@ -80,7 +80,7 @@ final class EndOfText {
             return json.readTree(Files.readAllBytes(file));
         } catch (JsonProcessingException e) {
             throw notJson(e.getOriginalMessage(), file, e);
-        } catch (CharConversionException e) { // Jackson's for bytes that look like UTF-32 and are none
+        } catch (CharConversionException e) { // from Jackson, for bytes that look like UTF-32 but are not
             throw notJson(e.getMessage(), file, e);
         }
     }

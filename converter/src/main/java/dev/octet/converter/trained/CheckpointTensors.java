@@ -12,8 +12,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The weights of a canonical graph as a checkpoint has them: every matrix of a Linear as [out, in], whichever way round the graph holds it,
- * because that is what loaders of checkpoints multiply with.
+ * The weights of a canonical graph in checkpoint form: Linear matrices as [out, in], which loaders of checkpoints expect, in either
+ * orientation of the graph.
  */
 public final class CheckpointTensors {
     private CheckpointTensors() {}
@@ -21,9 +21,9 @@ public final class CheckpointTensors {
     /**
      * Takes the weights out of a graph.
      *
-     * @param names which constants, in any order
-     * @param arena owns the matrices that were turned round; others are views
-     * @return by name, in the graph's order
+     * @param names names of the constants, in any order
+     * @param arena owns transposed matrices; others are views
+     * @return tensors by name, in the graph's order
      */
     public static Map<String, Tensor> of(GraphModel canonical, Set<String> names, Arena arena) {
         Set<String> turned = turned(canonical.graph());
@@ -56,7 +56,7 @@ public final class CheckpointTensors {
         return names;
     }
 
-    /** Matrices that Linears read as [in, out] and nothing else reads: a table that is also gathered from stays. */
+    /** Matrices that only Linears read, as [in, out]; a table that a Gather reads too is not transposed. */
     private static Set<String> turned(Graph graph) {
         Set<String> turned = new HashSet<>();
         Set<String> readOtherwise = new HashSet<>();
