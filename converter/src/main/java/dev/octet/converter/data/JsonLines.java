@@ -147,7 +147,7 @@ final class JsonLines implements AutoCloseable {
                 throw broken("the object has no \"text\"", line, null);
             }
             if (p.nextToken() != null) {
-                throw broken("the line continues after the object", line, null);
+                throw broken("more text follows the object", line, null);
             }
             return found;
         } catch (JsonProcessingException e) {

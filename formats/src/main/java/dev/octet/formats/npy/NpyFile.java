@@ -8,7 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** {@code .npy}: one array in a file. */
+/** Reads and writes {@code .npy}: one array in a file. */
 public final class NpyFile {
     private NpyFile() {}
 
@@ -20,8 +20,8 @@ public final class NpyFile {
     /**
      * Opens a file; the array is named after it, without {@code .npy}.
      *
-     * @throws dev.octet.formats.error.InvalidDataException when it is not of the format
-     * @throws IOException when it cannot be read
+     * @throws dev.octet.formats.error.InvalidDataException when the file does not have this format
+     * @throws IOException when the file cannot be read
      */
     public static NpyReader open(Path path, NpyLimits limits) throws IOException {
         String file = String.valueOf(path.getFileName());
@@ -43,7 +43,7 @@ public final class NpyFile {
      * Writes a file as NumPy 2 does, byte for byte.
      *
      * @throws dev.octet.formats.error.UnsupportedModelException when NumPy has no such element type (BF16, FP8, sub-byte)
-     * @throws IOException when it cannot be written; what was there before stays
+     * @throws IOException when writing fails; an earlier file is unchanged then
      */
     public static void write(Path path, Tensor tensor) throws IOException {
         try (AtomicFile file = AtomicFile.create(path)) {

@@ -191,7 +191,10 @@ final class OneDnn {
             return new OneDnn(folder);
         } catch (IllegalArgumentException | NoSuchElementException | UnsatisfiedLinkError e) {
             throw new UnavailableException(
-                    "the native library cannot be loaded: " + e.getMessage(), folder.toString(), "Octet computes in Java", e);
+                    "the native library cannot be loaded: " + e.getMessage(),
+                    folder.toString(),
+                    "Octet computes in Java",
+                    e);
         }
     }
 
