@@ -295,7 +295,7 @@ class TrainCommandTest {
         String data = "data: {train: t.jsonl, pack: true, sequence: 4, tokenizer: '"
                 + TESTDATA.resolve("tokenizer/words.json") + "'";
         for (String[] pair : new String[][] {
-            {"}", "nothing says which token ends a text"}, {", eos: '</s>'}", "the tokenizer has no token '</s>'"}
+            {"}", "no file names the token that ends a text"}, {", eos: '</s>'}", "the tokenizer has no token '</s>'"}
         }) {
             List<String> config = List.of(data + pair[0], "loss: {type: causal-lm}", "steps: 1");
             CommandLine line = train(GPT2, "run", config);

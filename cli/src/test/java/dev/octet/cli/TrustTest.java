@@ -135,7 +135,7 @@ class TrustTest {
         Ended ended = calibrate(NOWHERE, NOWHERE);
         assertEquals(ExitCode.UNAVAILABLE.number(), ended.code(), ended.text());
         assertTrue(
-                ended.text().contains("there is no folder of this user's own to unpack native libraries to: "),
+                ended.text().contains("there is no private folder to unpack native libraries to: "),
                 ended.text());
         assertTrue(
                 ended.text().contains("  fix:   set XDG_CACHE_HOME to a folder that you can write to"), ended.text());
@@ -158,7 +158,7 @@ class TrustTest {
                 folder.resolve("out.stats").toString());
         assertEquals(ExitCode.UNAVAILABLE.number(), ended.code(), ended.text());
         assertTrue(
-                ended.text().contains("ONNX Runtime is not started, because its telemetry cannot be turned off"),
+                ended.text().contains("Octet does not start ONNX Runtime, because its telemetry cannot be disabled"),
                 ended.text());
     }
 }

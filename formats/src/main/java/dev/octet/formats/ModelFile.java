@@ -22,16 +22,16 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * A model opened from a file or folder of any format Octet knows. It owns the mapped memory: the tensors of {@link #model()} are
- * views that die with {@link #close()}. Opening reads headers and graph only; several threads may read the tensors.
+ * A model opened from a file or folder of any supported format. Owns the mapped memory: the tensors of {@link #model()} are views, invalid
+ * after {@link #close()}. Opening reads headers and graph only; several threads may read the tensors.
  */
 public final class ModelFile implements AutoCloseable {
-    /** All formats, in the order they are asked whether they recognise a file. */
+    /** All formats, in the order of recognition. */
     public static final List<ModelFormat> FORMATS = List.of(new SafetensorsFormat(), new OnnxFormat());
 
     private static final System.Logger LOG = System.getLogger(ModelFile.class.getName());
 
-    /** What readers of a model look for in its folder. */
+    /** Files that readers of a model look for in its folder. */
     private static final List<String> BESIDE = List.of(
             "config.json",
             "generation_config.json",
@@ -44,7 +44,7 @@ public final class ModelFile implements AutoCloseable {
     private static final byte[] GIT_LFS_POINTER =
             "version https://git-lfs.github.com/spec/".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] ZIP = {'P', 'K', 3, 4};
-    /** Opcode PROTO (0x80) and a protocol from 2 to 5, as every pickle of PyTorch's old format begins. */
+    /** Opcode PROTO (0x80); with a protocol from 2 to 5, it begins every pickle of PyTorch's old format. */
     private static final byte PICKLE_PROTO = (byte) 0x80;
 
     private final Path path;
@@ -60,13 +60,13 @@ public final class ModelFile implements AutoCloseable {
     }
 
     /**
-     * Opens a file, an index of shards, or a folder with a model. The format is found by content; a file that no format recognises is
-     * given to the one its name ends in, whose reader then says what is wrong with it.
+     * Opens a file, an index of shards, or a folder with a model. The content determines the format; for a file that no format recognises,
+     * the reader of the name's extension reports the fault.
      *
-     * @throws NoSuchFileException when there is nothing at {@code path}
-     * @throws UnsupportedModelException when it is not a model of a known format
-     * @throws dev.octet.formats.error.MalformedModelException when it breaks a rule of its format
-     * @throws IOException when it cannot be read
+     * @throws NoSuchFileException when {@code path} does not exist
+     * @throws UnsupportedModelException when the file is not a model of a supported format
+     * @throws dev.octet.formats.error.MalformedModelException when the model breaks a rule of its format
+     * @throws IOException when the model cannot be read
      */
     public static ModelFile open(Path path) throws IOException {
         if (!Files.exists(path)) {
@@ -87,8 +87,8 @@ public final class ModelFile implements AutoCloseable {
     }
 
     /**
-     * The files that a reader of the model at {@code path} reads besides it: shards of an index, external data, and configuration next to a
-     * file. None for a folder, of which all files count, and for what is not a model.
+     * The other files that belong to the model at {@code path}: shards of an index, external data, and files next to it that its readers
+     * use. None for a folder, whose files all belong to the model, and none if the file is not a model.
      *
      * @throws IOException when the file cannot be read
      */
@@ -106,7 +106,7 @@ public final class ModelFile implements AutoCloseable {
                 try {
                     files.addAll(format.otherFiles(path));
                 } catch (OctetException e) {
-                    LOG.log(System.Logger.Level.DEBUG, "who opens it says what is wrong with it", e);
+                    LOG.log(System.Logger.Level.DEBUG, "opening the file will report the fault", e);
                 }
                 break;
             }
@@ -115,11 +115,11 @@ public final class ModelFile implements AutoCloseable {
     }
 
     /**
-     * What a run reads, and the model at {@code path} with all its files. They are looked for only where an output is there: nothing else
-     * could be lost.
+     * Adds the model at {@code path} with all its files to a run's inputs. Looks for the files only if an output exists already, because
+     * only then could one be lost.
      *
-     * @param paths with all outputs
-     * @param name what the user knows the model by
+     * @param paths the run's paths, with all outputs
+     * @param name the user's name of the model
      */
     public static RunPaths reading(RunPaths paths, String name, Path path) throws IOException {
         RunPaths more = paths.reading(name, path);
@@ -146,12 +146,12 @@ public final class ModelFile implements AutoCloseable {
         refuseKnownStrangers(path);
         return byName(path)
                 .orElseThrow(() -> new UnsupportedModelException(
-                        "the file is of no format that Octet knows (" + formatNames() + ")",
+                        "the file has none of Octet's formats (" + formatNames() + ")",
                         path.toString(),
                         "export the model to one of these formats"));
     }
 
-    /** Files that are often met where a model was meant. */
+    /** Refuses files that users often give instead of a model. */
     private static void refuseKnownStrangers(Path path) throws IOException {
         byte[] head = MappedFile.head(path, GIT_LFS_POINTER.length);
         if (head.length == 0) {
@@ -190,34 +190,34 @@ public final class ModelFile implements AutoCloseable {
     }
 
     /**
-     * Writes a model in the format that the name of {@code path} ends in ({@code .onnx}, {@code .safetensors}); an existing folder becomes a
-     * safetensors folder. safetensors holds no graph: only the tensors of a model with a graph are written to it.
+     * Writes a model in the format of the extension of {@code path} ({@code .onnx}, {@code .safetensors}); an existing folder becomes a
+     * safetensors folder. safetensors holds only the tensors of a model, not its graph.
      *
-     * @throws UnsupportedModelException when the name fits no format, or the format cannot hold the model
-     * @throws IOException when it cannot be written; what was there before stays
+     * @throws UnsupportedModelException when no format has this extension, or the format cannot hold the model
+     * @throws IOException when writing fails; an earlier file is unchanged then
      */
     public static void save(Model model, Path path) throws IOException {
         ModelFormat format = Files.isDirectory(path)
                 ? new SafetensorsFormat()
                 : byName(path)
                         .orElseThrow(() -> new UnsupportedModelException(
-                                "the name does not say which format to write",
+                                "the name has no extension of a format",
                                 path.toString(),
                                 "end it in one of: " + formatNames()));
         format.write(model, path);
     }
 
-    /** What was opened. */
+    /** The opened path. */
     public Path path() {
         return path;
     }
 
-    /** The format it is in. */
+    /** The format of the model. */
     public ModelFormat format() {
         return format;
     }
 
-    /** The model; its tensors may be used until {@link #close()}. */
+    /** The model; its tensors are valid until {@link #close()}. */
     public Model model() {
         return model;
     }

@@ -5,7 +5,7 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.util.Properties;
 
-/** The version of Octet that is running, as the build wrote it. */
+/** The version of the running Octet, written by the build. */
 public final class OctetVersion {
     private static final String CURRENT = read();
 

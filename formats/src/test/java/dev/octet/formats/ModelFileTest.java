@@ -148,11 +148,11 @@ class ModelFileTest {
         "'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n', Git LFS pointer",
         "'PK\u0003\u0004 and so on', zip archive",
         "'\u0080\u0002}q\u0000.', Python pickle",
-        "'{\u0000\u0000\u0000\"', of no format that Octet knows",
-        "'{\"\u00ff\": \u00ff', of no format that Octet knows",
-        "'{\"weights\": 1}', of no format that Octet knows",
-        "'just some text', of no format that Octet knows",
-        "'x', of no format that Octet knows",
+        "'{\u0000\u0000\u0000\"', the file has none of Octet",
+        "'{\"\u00ff\": \u00ff', the file has none of Octet",
+        "'{\"weights\": 1}', the file has none of Octet",
+        "'just some text', the file has none of Octet",
+        "'x', the file has none of Octet",
     })
     void a_file_that_is_no_model_is_called_what_it_is(String content, String what) throws IOException {
         Path path = folder.resolve("model.bin");

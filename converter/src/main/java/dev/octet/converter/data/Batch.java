@@ -11,11 +11,11 @@ import java.util.Optional;
  *
  * @param first index of the first sample in its data set
  * @param size number of samples
- * @param tensors by input name; off the heap; the first dimension of each is {@code size}, but of inputs that are one number
- *     for the whole batch
+ * @param tensors by input name, off the heap; the first dimension of each is {@code size}, except for inputs that are one number for the
+ *     whole batch
  */
 public record Batch(int first, int size, Map<String, Tensor> tensors) {
-    /** The input by which transformer exports learn which tokens are padding. */
+    /** The input that marks padding tokens in transformer exports. */
     public static final String ATTENTION_MASK = "attention_mask";
 
     public Batch {
@@ -23,9 +23,9 @@ public record Batch(int first, int size, Map<String, Tensor> tensors) {
     }
 
     /**
-     * What one input is fed.
+     * The tensor for one input.
      *
-     * @throws IllegalArgumentException when the batch has nothing for it
+     * @throws IllegalArgumentException when the batch has no tensor for the input
      */
     public Tensor tensor(String input) {
         Tensor t = tensors.get(input);
@@ -35,7 +35,7 @@ public record Batch(int first, int size, Map<String, Tensor> tensors) {
         return t;
     }
 
-    /** Which tokens are real; empty when the batch has no attention mask of rank 2, and so no padding. */
+    /** The real tokens; empty when the batch has no attention mask of rank 2 and therefore no padding. */
     public Optional<TokenMask> mask() {
         return Optional.ofNullable(tensors.get(ATTENTION_MASK)).flatMap(TokenMask::of);
     }

@@ -26,7 +26,7 @@ final class EndOfText {
     private EndOfText() {}
 
     /**
-     * Its id.
+     * The id of the token.
      *
      * @param named the token as the user names it; empty to look in the files next to the tokenizer
      * @throws InvalidOptionException when the tokenizer has no such token, or nothing says which one it is
@@ -39,7 +39,7 @@ final class EndOfText {
                     .orElseThrow(() -> new InvalidOptionException(
                             "the tokenizer has no token '" + named.get() + "'",
                             KEY + ", " + tokenizerJson,
-                            "name a token of it: its added_tokens list the special ones"));
+                            "name a token of this tokenizer; its added_tokens list the special ones"));
         }
         for (String name : NAMING) {
             OptionalLong id = token(tokenizerJson.resolveSibling(name))
@@ -80,7 +80,7 @@ final class EndOfText {
             return json.readTree(Files.readAllBytes(file));
         } catch (JsonProcessingException e) {
             throw notJson(e.getOriginalMessage(), file, e);
-        } catch (CharConversionException e) { // Jackson's for bytes that look like UTF-32 and are none
+        } catch (CharConversionException e) { // from Jackson, for bytes that look like UTF-32 but are not
             throw notJson(e.getMessage(), file, e);
         }
     }

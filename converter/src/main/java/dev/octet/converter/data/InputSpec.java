@@ -10,10 +10,10 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An input that a model has to be fed.
+ * An input that a model needs.
  *
- * @param dtype element type; null when the model does not say
- * @param dims dimensions, the first being the batch; null when not even the rank is known
+ * @param dtype element type; null when the model does not declare it
+ * @param dims dimensions, the first being the batch; null when the rank is unknown
  */
 public record InputSpec(
         String name, @Nullable DType dtype, @Nullable List<Dim> dims) {
@@ -21,7 +21,7 @@ public record InputSpec(
         dims = dims == null ? null : List.copyOf(dims);
     }
 
-    /** The inputs a caller has to feed: those without a default, in the model's order. */
+    /** The inputs that a caller must feed, that is, those without a default, in the model's order. */
     public static List<InputSpec> of(GraphModel model) {
         return model.graph().requiredInputs().stream().map(InputSpec::of).toList();
     }
@@ -32,13 +32,13 @@ public record InputSpec(
                 : new InputSpec(info.name(), null, null);
     }
 
-    /** Dimension {@code axis} where the model fixes it to a number. */
+    /** Dimension {@code axis} if the model fixes it to a number. */
     public OptionalLong fixed(int axis) {
         Long size = dims == null || axis >= dims.size() ? null : dims.get(axis).size();
         return size == null ? OptionalLong.empty() : OptionalLong.of(size);
     }
 
-    /** The batch size that the model insists on, if any of its inputs has a number as first dimension. */
+    /** The fixed batch size of the model, if the first dimension of an input is a number. */
     public static OptionalLong fixedBatch(List<InputSpec> inputs) {
         return inputs.stream()
                 .map(i -> i.fixed(0))

@@ -16,17 +16,17 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The texts of a file with one JSON object a line, {@code {"text": "..."}}; other keys are skipped, blank lines too. All lines are
- * checked when the file is opened; of each only its place is kept, so memory does not grow with the texts.
+ * The texts of a file with one JSON object per line, {@code {"text": "..."}}; other keys and blank lines are skipped. Opening checks all
+ * lines and keeps only their positions, so memory does not grow with the texts.
  */
 final class JsonLines implements AutoCloseable {
-    /** A longer line is not a text to calibrate on but a sign of a file that is not JSON Lines. */
+    /** A file with a longer line is hardly JSON Lines. */
     static final long MAX_LINE_BYTES = 16L << 20;
 
     private static final JsonFactory JSON = JsonFactory.builder()
             .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
             .build();
-    private static final String EXAMPLE = "one object a line, as {\"text\": \"A sentence.\"}";
+    private static final String EXAMPLE = "one object per line, for example {\"text\": \"A sentence.\"}";
 
     private final Path path;
     private final Arena arena;
@@ -45,7 +45,7 @@ final class JsonLines implements AutoCloseable {
     /**
      * Maps and checks a file.
      *
-     * @throws InvalidDataException when a line is not such an object (its number is in the message), or there is none
+     * @throws InvalidDataException when a line is not such an object (the message has its number), or there are no lines
      * @throws IOException when the file cannot be read
      */
     static JsonLines open(Path path) throws IOException {
@@ -64,7 +64,7 @@ final class JsonLines implements AutoCloseable {
         return count;
     }
 
-    /** Text of line {@code i}, blank ones not counted. */
+    /** Text of line {@code i}, not counting blank lines. */
     String text(int i) {
         return parse(starts[i], ends[i], lineNumbers[i]);
     }
@@ -82,7 +82,7 @@ final class JsonLines implements AutoCloseable {
             line++;
         }
         if (count == 0) {
-            throw new InvalidDataException("there is not a single sample", path.toString(), "give " + EXAMPLE);
+            throw new InvalidDataException("the file has no samples", path.toString(), "give " + EXAMPLE);
         }
     }
 
@@ -147,7 +147,7 @@ final class JsonLines implements AutoCloseable {
                 throw broken("the object has no \"text\"", line, null);
             }
             if (p.nextToken() != null) {
-                throw broken("something follows the object", line, null);
+                throw broken("more text follows the object", line, null);
             }
             return found;
         } catch (JsonProcessingException e) {

@@ -20,11 +20,11 @@ import java.util.OptionalLong;
 import java.util.TreeSet;
 
 /**
- * Arrays of a {@code .npz} file, one for each input of the model and named as it; the first axis of each counts the samples. Arrays are
- * read row by row as batches go on: memory holds one batch.
+ * Arrays of a {@code .npz} file, one for each input of the model, with its name; the first axis of each counts the samples. Arrays are read
+ * row by row, batch after batch: memory holds one batch.
  *
- * <p>An input that is a single number (rank 0, such as a sampling rate) has an array of rank 0, the number for all samples, or of rank 1, one
- * for each sample. Where those differ, a batch is one sample.
+ * <p>The array of an input that is a single number (rank 0, for example a sampling rate) has rank 0 (one number for all samples) or rank 1
+ * (one number per sample). If these numbers differ, a batch is one sample.
  */
 public final class NpzDataset implements Dataset {
     private final Path path;
@@ -32,9 +32,9 @@ public final class NpzDataset implements Dataset {
     private final String digest;
     private final List<InputSpec> inputs;
     private final int count;
-    /** Single numbers by input: of rank 0 for all samples, of rank 1 for each. */
+    /** Single numbers by input: rank 0 for all samples, rank 1 for one per sample. */
     private final Map<String, Tensor> numbers;
-    /** One per input, standing at the row that the next batch begins with, as batches mostly come in order. */
+    /** One reader per input, positioned at the row after the last batch, because batches mostly come in order. */
     private final Map<String, NpyReader> readers = new LinkedHashMap<>();
 
     private NpzDataset(
@@ -50,9 +50,9 @@ public final class NpzDataset implements Dataset {
     /**
      * Opens arrays for a model.
      *
-     * @throws InvalidDataException when an array is missing or left over, has another type, rank or size than the model wants, when
-     *     the arrays have different numbers of samples or none, or the file is not an .npz
-     * @throws IOException when it cannot be read
+     * @throws InvalidDataException when an array is missing or superfluous, its type, rank or size does not fit the model, the arrays have
+     *     different numbers of samples or none, or the file is not an .npz
+     * @throws IOException when the file cannot be read
      */
     public static NpzDataset open(Path path, List<InputSpec> inputs) throws IOException {
         NpzFile file = NpzFile.open(path);
@@ -68,7 +68,7 @@ public final class NpzDataset implements Dataset {
                     numbers.put(input.name(), file.read(input.name(), Arena.ofAuto()));
                 }
                 if (array.shape().rank() == 0) {
-                    continue; // for all samples, however many
+                    continue; // one number for all samples
                 }
                 long samples = array.shape().dim(0);
                 if (count >= 0 && samples != count) {
@@ -81,7 +81,7 @@ public final class NpzDataset implements Dataset {
                 count = samples;
                 counted = input.name();
             }
-            // numbers alone are one sample
+            // only rank-0 numbers: one sample
             int samples = checkedCount(count < 0 && !numbers.isEmpty() ? 1 : count, path);
             return new NpzDataset(path, file, Sha256.of("npz", Sha256.of(path)), inputs, numbers, samples);
         } catch (IOException | RuntimeException e) {
@@ -146,7 +146,7 @@ public final class NpzDataset implements Dataset {
     private static int checkedCount(long count, Path path) {
         if (count < 1) {
             throw new InvalidDataException(
-                    "there is not a single sample", path.toString(), "give arrays with at least one row");
+                    "the arrays have no samples", path.toString(), "give arrays with at least one row");
         }
         if (count > Integer.MAX_VALUE) {
             throw new InvalidDataException(
@@ -173,7 +173,7 @@ public final class NpzDataset implements Dataset {
     @Override
     public Batch batch(int from, int size) throws IOException {
         Objects.checkFromIndexSize(from, size, count);
-        Arena arena = Arena.ofAuto(); // a batch lives as long as somebody looks at it
+        Arena arena = Arena.ofAuto(); // a batch lives as long as it is referenced
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         for (InputSpec input : inputs) {
             Tensor number = numbers.get(input.name());
@@ -191,7 +191,7 @@ public final class NpzDataset implements Dataset {
         if (!areEqual(numbers, from, size)) {
             throw new InvalidDataException(
                     "samples " + from + " to " + (from + size - 1) + " have different numbers in the array '"
-                            + numbers.name() + "', and the model takes one for a batch",
+                            + numbers.name() + "', but the model takes one per batch",
                     path.toString(),
                     "give one number for all samples, or export the model with a batch of any size");
         }

@@ -17,9 +17,9 @@ import java.util.Objects;
 import java.util.OptionalLong;
 
 /**
- * Texts for a transformer: JSON Lines of {@code {"text": ...}} through the model's {@code tokenizer.json}, in the file's order. Each
- * batch is padded to its longest text (or to the length that the model fixes), and feeds whichever of {@code input_ids},
- * {@code attention_mask}, {@code token_type_ids} and {@code position_ids} the model wants, as I64 or I32 of shape [batch, length].
+ * Texts for a transformer: JSON Lines of {@code {"text": ...}}, tokenised by the model's {@code tokenizer.json}, in the file's order. Each
+ * batch is padded to its longest text (or to the model's fixed length) and feeds those of {@code input_ids}, {@code attention_mask}, {@code
+ * token_type_ids} and {@code position_ids} that the model takes, as I64 or I32 of shape [batch, length].
  */
 public final class TextDataset implements Dataset {
     private static final String FEEDS = "input_ids, attention_mask, token_type_ids, position_ids";
@@ -49,10 +49,10 @@ public final class TextDataset implements Dataset {
     /**
      * Opens texts for a model.
      *
-     * @param file JSON Lines; every line is checked now
+     * @param file JSON Lines; opening checks every line
      * @param tokenizerJson the model's tokenizer
-     * @param inputs what the model wants
-     * @throws InvalidDataException when text cannot feed these inputs, a line is malformed, or the tokenizer is none
+     * @param inputs the model's inputs
+     * @throws InvalidDataException when text cannot feed these inputs, or a line or the tokenizer is malformed
      * @throws dev.octet.formats.error.UnavailableException when the tokenizer's native library cannot be loaded
      * @throws IOException when a file cannot be read
      */
@@ -131,7 +131,7 @@ public final class TextDataset implements Dataset {
         List<TokenizedText> rows = tokenizer.encode(texts);
         int length = (int) fixedLength.orElse(rows.getFirst().ids().length);
         Map<String, Tensor> tensors = new LinkedHashMap<>();
-        Arena arena = Arena.ofAuto(); // a batch lives as long as somebody looks at it
+        Arena arena = Arena.ofAuto(); // a batch lives as long as it is referenced
         for (InputSpec input : inputs) {
             tensors.put(input.name(), tensor(input, rows, length, arena));
         }
@@ -143,7 +143,7 @@ public final class TextDataset implements Dataset {
         Tensor t = Tensor.allocate(arena, new TensorSpec(input.name(), dtype, Shape.of(rows.size(), length)));
         for (int row = 0; row < rows.size(); row++) {
             long[] values = values(input.name(), rows.get(row));
-            // beyond the tokens of a batch that is shorter than the model's fixed length: zeros, which the mask hides
+            // a batch shorter than the model's fixed length is filled with zeros, which the mask hides
             for (int i = 0; i < Math.min(length, values.length); i++) {
                 long at = (long) row * length + i;
                 if (dtype == DType.I32) {

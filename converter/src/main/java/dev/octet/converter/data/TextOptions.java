@@ -1,12 +1,12 @@
 package dev.octet.converter.data;
 
 /**
- * How text becomes tokens.
+ * Options of the conversion of text to tokens.
  *
- * @param maxLength longer texts are cut to this many tokens, special ones counted; at least 2
+ * @param maxLength longer texts are cut to this many tokens, including special tokens; at least 2
  */
 public record TextOptions(int maxLength) {
-    /** 256 tokens: enough for a paragraph, and what sentence embedding models are used with. */
+    /** 256 tokens: enough for a paragraph, and the usual length for sentence embedding models. */
     public static final TextOptions DEFAULT = new TextOptions(256);
 
     public TextOptions {

@@ -7,17 +7,17 @@ import java.io.IOException;
 import java.util.OptionalLong;
 
 /**
- * What a model takes of tokens.
+ * The limits of a model's tokens.
  *
- * @param vocabulary tokens are below this; empty where it is not known
- * @param positions a sequence has at most so many tokens; empty where it is not known
+ * @param vocabulary number of tokens in the vocabulary; empty if unknown
+ * @param positions most tokens of a sequence; empty if unknown
  */
 public record TokenLimits(OptionalLong vocabulary, OptionalLong positions) {
     private static final String IDS = "input_ids";
     private static final int BATCH = 64;
 
     /**
-     * Looks at all samples, before a long run would stop at one of them.
+     * Checks all samples before a long run would fail on one of them.
      *
      * @throws InvalidDataException when a token is not in the vocabulary, or a sequence is too long; the message has both numbers
      * @throws IOException when the data cannot be read
@@ -55,7 +55,7 @@ public record TokenLimits(OptionalLong vocabulary, OptionalLong positions) {
                     : ids.bytes().get(Tensor.I32_LE, i * Integer.BYTES);
             if (token < 0 || token >= vocabulary.getAsLong()) {
                 throw new InvalidDataException(
-                        "there is a token " + token + ", the model's vocabulary has " + vocabulary.getAsLong(),
+                        "token " + token + " is outside the model's vocabulary of " + vocabulary.getAsLong(),
                         data.name() + ", sample " + (batch.first() + i / length) + ", position " + i % length,
                         "make the tokens with the tokenizer that belongs to the model");
             }

@@ -1,6 +1,6 @@
 package dev.octet.converter.data;
 
-/** One text as tokens; all arrays have one length. */
+/** One text as tokens; all arrays have the same length. */
 final class TokenizedText {
     private final long[] ids;
     private final long[] mask;

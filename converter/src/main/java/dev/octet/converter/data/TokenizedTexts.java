@@ -11,8 +11,8 @@ import java.util.OptionalInt;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Texts as tokens, without a shape: JSON Lines of {@code {"text": ...}} through a {@code tokenizer.json}, special tokens where its template
- * has them, without padding. Not thread-safe.
+ * Texts as token sequences: JSON Lines of {@code {"text": ...}}, tokenised by a {@code tokenizer.json}, with the special tokens of its
+ * template and without padding. Not thread-safe.
  */
 public final class TokenizedTexts implements AutoCloseable {
     private final Path file;
@@ -36,10 +36,10 @@ public final class TokenizedTexts implements AutoCloseable {
     /**
      * Opens texts.
      *
-     * @param file JSON Lines; every line is checked now
-     * @param maxLength longer texts are cut to this many tokens, special ones counted; empty for whole texts
-     * @param end the token that ends a text; empty for what the files next to the tokenizer say
-     * @throws dev.octet.formats.error.InvalidDataException when a line is malformed, or the tokenizer is none
+     * @param file JSON Lines; opening checks every line
+     * @param maxLength longer texts are cut to this many tokens, including special tokens; empty for whole texts
+     * @param end the token that ends a text; empty to read it from the files next to the tokenizer
+     * @throws dev.octet.formats.error.InvalidDataException when a line or the tokenizer is malformed
      * @throws dev.octet.formats.error.UnavailableException when the tokenizer's native library cannot be loaded
      * @throws IOException when a file cannot be read
      */
@@ -72,7 +72,7 @@ public final class TokenizedTexts implements AutoCloseable {
         return digest;
     }
 
-    /** Tokens of {@code size} texts from number {@code from} on. */
+    /** Tokens of texts {@code from} to {@code from + size - 1}. */
     public List<long[]> tokens(int from, int size) {
         Objects.checkFromIndexSize(from, size, count());
         List<String> texts = new ArrayList<>(size);
@@ -89,7 +89,7 @@ public final class TokenizedTexts implements AutoCloseable {
     /**
      * The token that ends a text.
      *
-     * @throws dev.octet.formats.error.InvalidOptionException when the tokenizer has no such token, or nothing says which one it is
+     * @throws dev.octet.formats.error.InvalidOptionException when the tokenizer has no such token, or no file names one
      * @throws IOException when a file cannot be read
      */
     public long endOfText() throws IOException {
@@ -97,9 +97,9 @@ public final class TokenizedTexts implements AutoCloseable {
     }
 
     /**
-     * The largest id of any token that the tokenizer knows.
+     * The largest token id of the tokenizer.
      *
-     * @throws IOException when the tokenizer cannot be read any more
+     * @throws IOException when reading the tokenizer fails
      */
     public long largestToken() throws IOException {
         return vocabulary().largest();

@@ -29,7 +29,7 @@ final class Tokenizer implements AutoCloseable {
     }
 
     /**
-     * Opens a tokenizer file. It pads a batch to its longest text.
+     * Opens a tokenizer that pads a batch to its longest text.
      *
      * @param maxLength longer texts are cut to this many tokens
      * @throws InvalidDataException when the file is not a tokenizer
@@ -41,9 +41,9 @@ final class Tokenizer implements AutoCloseable {
     }
 
     /**
-     * Opens a tokenizer file. It pads nothing, whatever the file says; throws as {@link #open(Path, int)}.
+     * Opens a tokenizer that never pads, regardless of the file; throws as {@link #open(Path, int)}.
      *
-     * @param maxLength longer texts are cut to this many tokens; empty for none
+     * @param maxLength longer texts are cut to this many tokens; empty for no limit
      */
     static Tokenizer unpadded(Path path, OptionalInt maxLength) throws IOException {
         return open(path, false, maxLength);
@@ -70,7 +70,7 @@ final class Tokenizer implements AutoCloseable {
                             + System.getProperty("os.arch"),
                     "give data as .npz with the token ids, or use a platform the library has a build for",
                     e);
-        } catch (RuntimeException e) { // what the native code throws for a file it cannot parse
+        } catch (RuntimeException e) { // from the native code, for a file it cannot parse
             throw new InvalidDataException(
                     "not a tokenizer: " + e.getMessage(),
                     path.toString(),
@@ -80,12 +80,11 @@ final class Tokenizer implements AutoCloseable {
     }
 
     /**
-     * How the library is to encode: without padding, and without the overlap of what is cut off, which it takes from the file and which
-     * must be smaller than the length.
+     * The library's options: no padding, and no overlap of truncated parts, because the file's overlap may exceed the length.
      *
-     * @param maxLength longer texts are cut to this many tokens; empty for none
+     * @param maxLength longer texts are cut to this many tokens; empty for no limit
      */
-    static Map<String, String> options(OptionalInt maxLength) {
+     static Map<String, String> options(OptionalInt maxLength) {
         String length = String.valueOf(maxLength.orElse(Integer.MAX_VALUE));
         return Map.of(
                 "padding",
@@ -101,9 +100,9 @@ final class Tokenizer implements AutoCloseable {
     }
 
     /**
-     * Tokens of each text; with padding all of one length.
+     * Tokens of each text, all of one length if this tokenizer pads.
      *
-     * <p>Text by text, on several threads: where a text cannot be encoded, the library's own call for many ends the process.
+     * <p>Encodes each text by a separate call, on several threads: the library's batch call ends the process if a text cannot be encoded.
      *
      * @throws InvalidDataException when a text cannot be encoded
      */

@@ -10,29 +10,28 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The native library of Hugging Face's tokenizers: where it is loaded from, and that it stays off the network.
+ * Prepares the native library of Hugging Face's tokenizers: sets where it is loaded from and keeps it off the network.
  *
- * <p>By itself it would be unpacked to a folder in the home, or where that cannot be written to one in the folder for temporary files, and
- * what lies there already would be loaded.
+ * <p>By default, the library would be unpacked to a folder in the home, or in the temporary folder if the home is not writable, and a file
+ * that already exists there would be loaded.
  */
 final class TokenizerLibrary {
-    /** The library, or the folder it lies in. */
+    /** Path of the library or its folder. */
     private static final String LIBRARY = "RUST_LIBRARY_PATH";
 
-    /** Where JNA's library lies, with which the tokenizer's looks for a GPU. */
+    /** Folder of JNA's library, which the tokenizer library uses to look for a GPU. */
     private static final String JNA_FOLDER = "jna.boot.library.path";
 
-    /** Where JNA would unpack its library; it makes this folder in any case. */
+    /** Folder into which JNA would unpack its library; JNA always creates it. */
     private static final String JNA_TEMPORARY = "jna.tmpdir";
 
     /**
-     * The library asks the network for a build of its native code for the GPU at hand, and reports its use on EC2, unless told not
-     * to.
+     * Without this setting, the library asks the network for a build for the machine's GPU, and reports its use on EC2.
      */
     private static final Map<String, String> OFFLINE =
             Map.of("ai.djl.offline", "true", "OPT_OUT_TRACKING", "true", "RUST_FLAVOR", "cpu");
 
-    /** What the library needs next to it on Windows. */
+    /** Files that the library needs in its folder on Windows. */
     private static final List<String> BESIDE = List.of("libwinpthread-1.dll", "libgcc_s_seh-1.dll", "libstdc++-6.dll");
 
     private static final List<String> SETTINGS = List.of(
@@ -48,9 +47,9 @@ final class TokenizerLibrary {
     private TokenizerLibrary() {}
 
     /**
-     * Says where the library lies, before it is loaded. What the user has set stays.
+     * Sets the library's path before it is loaded. The user's settings take precedence.
      *
-     * @throws UnavailableException when there is no build for this platform, or it cannot be unpacked
+     * @throws UnavailableException when there is no build for this platform, or unpacking fails
      */
     static synchronized void prepare() {
         OFFLINE.forEach((name, value) -> {
@@ -81,18 +80,18 @@ final class TokenizerLibrary {
         }
     }
 
-    /** JNA's own library, which on macOS has the ending of old. */
+    /** File name of JNA's library, which has the old extension on macOS. */
     private static String jna() {
         return System.mapLibraryName("jnidispatch").replace(".dylib", ".jnilib");
     }
 
-    /** Which build of the library is loaded: its file, named by its checksum. */
+    /** The build of the loaded library: its file, named by its checksum. */
     static String build() {
         String own = System.getProperty(LIBRARY);
         return own == null ? String.valueOf(System.getenv(LIBRARY)) : own;
     }
 
-    /** What another process needs to load the same library; the environment it has anyway. */
+    /** System properties with which another process loads the same library; it inherits the environment. */
     static Map<String, String> settings() {
         Map<String, String> settings = new TreeMap<>();
         for (String name : SETTINGS) {

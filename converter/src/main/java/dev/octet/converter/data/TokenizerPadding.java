@@ -9,14 +9,14 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * What a tokenizer fills shorter texts of a batch up with. The defaults are those of a file that says nothing.
+ * A tokenizer's padding of shorter texts in a batch. The defaults apply to a file without padding settings.
  *
- * @param token its id
- * @param type its type id
- * @param left whether it stands before the text
+ * @param token token id
+ * @param type type id
+ * @param left whether the padding precedes the text
  */
 record TokenizerPadding(long token, long type, boolean left) {
-    /** What the file says. */
+    /** The padding settings of a file. */
     static TokenizerPadding of(byte[] json) throws IOException {
         try (JsonParser p = new JsonFactory().createParser(json)) {
             if (p.nextToken() == JsonToken.START_OBJECT) {
@@ -49,7 +49,7 @@ record TokenizerPadding(long token, long type, boolean left) {
         return new TokenizerPadding(token, type, left);
     }
 
-    /** The texts of a batch, all as long as the longest. */
+    /** The texts of a batch, padded to the longest. */
     List<TokenizedText> pad(List<TokenizedText> texts) {
         int length = texts.stream().mapToInt(t -> t.ids().length).max().orElse(0);
         List<TokenizedText> padded = new ArrayList<>(texts.size());

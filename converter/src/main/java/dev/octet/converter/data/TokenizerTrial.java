@@ -17,18 +17,21 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * A tokenizer file tried in a process that may die, before it is read in this one.
+ * Tries a tokenizer file in a separate process before this process reads it.
  *
- * <p>The native library ends its process where a file contradicts itself in a way that the library did not think of: Rust's panics do not
- * pass through JNI. {@link TokenizerContradictions} finds the known ones; for the others a Java of its own reads the file and encodes some texts.
- * That takes the start of a JVM, so a file that passed is remembered by its digest in the user's cache folder. Where no process can be started,
- * the known contradictions are all that is looked for.
+ * <p>The native library ends its process on contradictions in a file that it does not check, because Rust panics do not pass through JNI.
+ * {@link TokenizerContradictions} finds the known contradictions; for the others, a separate JVM reads the file and encodes some texts.
+ * Starting a JVM takes time, so the user's cache folder records files that passed by their digest. If no process can be started, only the
+ * known contradictions are checked.
  */
 final class TokenizerTrial {
     private static final System.Logger LOG = System.getLogger(TokenizerTrial.class.getName());
     private static final Duration LIMIT = Duration.ofMinutes(2);
 
-    /** Texts on which the library's ways part: words, scripts, nothing, blanks, controls, marks alone, what special tokens look like, runs. */
+    /**
+     * Texts that take different paths in the library: words, scripts, empty, blanks, controls, lone marks, lookalikes of special tokens,
+     * runs.
+     */
     private static final List<String> TEXTS = List.of(
             "The cat sat on a mat.",
             "h\u00e9llo w\u00f6rld \u65e5\u672c\u8a9e \uD83D\uDE00  12 345",
@@ -45,11 +48,11 @@ final class TokenizerTrial {
     private TokenizerTrial() {}
 
     /**
-     * Tries a file, unless it was tried before.
+     * Tries a file unless it passed before.
      *
-     * @param json its bytes
-     * @param path where they were read, for messages
-     * @throws InvalidDataException when it ends the process
+     * @param json the file's bytes
+     * @param path the file, for messages
+     * @throws InvalidDataException when the file ends the process
      */
     static void pass(byte[] json, Path path) throws IOException {
         Optional<Path> mark = mark(json);
@@ -62,7 +65,7 @@ final class TokenizerTrial {
         }
     }
 
-    /** An empty file that says that these bytes passed with this build of the library; empty where there is no folder for it. */
+    /** The empty file that marks these bytes as passed with this build of the library; empty without a cache folder. */
     private static Optional<Path> mark(byte[] json) {
         try {
             Path folder = PrivateFolder.open(CacheFolder.path().resolve("tokenizers"));
@@ -82,7 +85,7 @@ final class TokenizerTrial {
         }
     }
 
-    /** Whether a process lived to its end; false when none could be started. */
+    /** Whether the process ended normally; false when none could be started. */
     private static boolean survived(byte[] json, Path path) throws IOException {
         Optional<NativeTrial.Ended> trial =
                 NativeTrial.run(TokenizerTrial.class, TokenizerLibrary.settings(), json, LIMIT);
@@ -92,7 +95,7 @@ final class TokenizerTrial {
         NativeTrial.Ended ended = trial.get();
         if (!ended.inTime() && !Thread.currentThread().isInterrupted()) {
             throw new InvalidDataException(
-                    "the tokenizer's library does not end on this file within " + LIMIT.toSeconds() + " s",
+                    "the tokenizer's library does not finish this file within " + LIMIT.toSeconds() + " s",
                     path.toString(),
                     "give the tokenizer.json that belongs to the model, as its library wrote it");
         }
@@ -105,7 +108,7 @@ final class TokenizerTrial {
         return ended.exit() == 0;
     }
 
-    /** What the library said: Rust tells the place in one line and the reason in the next. */
+    /** The library's message: Rust prints the place in one line and the reason in the next. */
     private static String reason(String errors) {
         List<String> lines = errors.lines().toList();
         for (int i = 0; i + 1 < lines.size(); i++) {
@@ -113,10 +116,10 @@ final class TokenizerTrial {
                 return lines.get(i + 1).strip();
             }
         }
-        return "it does not say why";
+        return "it gives no reason";
     }
 
-    /** Reads a tokenizer from standard input and encodes texts; that it comes to its end is all its answer. */
+    /** Reads a tokenizer from standard input and encodes texts; a normal exit is the only result. */
     public static void main(String... words) throws IOException {
         byte[] json = System.in.readAllBytes();
         for (Map<String, String> options :
@@ -127,7 +130,7 @@ final class TokenizerTrial {
                     encode(tokenizer, text);
                 }
             } catch (RuntimeException e) {
-                return; // refused in peace: the process that asks will hear of it
+                return; // refused properly: the parent process gets the same refusal
             }
         }
     }

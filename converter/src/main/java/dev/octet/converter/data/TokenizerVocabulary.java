@@ -14,8 +14,8 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The tokens that a {@code tokenizer.json} knows, with their ids: those of its model (a map for BPE, WordPiece and WordLevel; pairs of piece
- * and score in the order of ids for Unigram), and those added to it, special ones among them.
+ * The tokens of a {@code tokenizer.json} with their ids: the model's tokens (a map for BPE, WordPiece and WordLevel; pairs of piece and
+ * score in the order of ids for Unigram) and the added tokens, including special ones.
  */
 final class TokenizerVocabulary {
     private final Map<String, Long> ids = new HashMap<>();
@@ -24,10 +24,10 @@ final class TokenizerVocabulary {
     private TokenizerVocabulary() {}
 
     /**
-     * Reads them.
+     * Reads the tokens.
      *
      * @throws InvalidDataException when the file is not a tokenizer
-     * @throws IOException when it cannot be read
+     * @throws IOException when the file cannot be read
      */
     static TokenizerVocabulary read(Path tokenizerJson) throws IOException {
         TokenizerVocabulary vocabulary = new TokenizerVocabulary();
@@ -35,7 +35,7 @@ final class TokenizerVocabulary {
             vocabulary.root(p);
         } catch (JsonProcessingException e) {
             throw noTokenizer(e.getOriginalMessage(), tokenizerJson, e);
-        } catch (CharConversionException e) { // Jackson's for bytes that look like UTF-32 and are none
+        } catch (CharConversionException e) { // from Jackson, for bytes that look like UTF-32 but are not
             throw noTokenizer(e.getMessage(), tokenizerJson, e);
         }
         return vocabulary;
@@ -49,13 +49,13 @@ final class TokenizerVocabulary {
                 cause);
     }
 
-    /** Id of a token; empty when it is not there. */
+    /** Id of a token; empty for an unknown token. */
     OptionalLong id(String token) {
         Long id = ids.get(token);
         return id == null ? OptionalLong.empty() : OptionalLong.of(id);
     }
 
-    /** The largest id; -1 when there is no token. */
+    /** The largest id; -1 without tokens. */
     long largest() {
         return largest;
     }

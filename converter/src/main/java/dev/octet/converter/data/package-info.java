@@ -1,6 +1,6 @@
 /**
- * Data that models are calibrated and evaluated on. What comes in: a file of arrays or of text and the inputs of a model; what
- * goes out: batches of tensors that fit these inputs, in an order that never changes, and a digest that says which data it was.
+ * Data for calibration and evaluation. In: a file of arrays or text, and the inputs of a model. Out: batches of tensors that fit these
+ * inputs, in a fixed order, and a digest that identifies the data.
  */
 @NullMarked
 package dev.octet.converter.data;

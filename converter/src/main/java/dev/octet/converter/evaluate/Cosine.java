@@ -3,13 +3,13 @@ package dev.octet.converter.evaluate;
 import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
 
-/** Cosine of the angle between two vectors that come in pieces. */
+/** Cosine of the angle between two vectors, computed piece by piece. */
 final class Cosine {
     private double xy;
     private double xx;
     private double yy;
 
-    /** Adds elements {@code from} up to {@code to} of both. */
+    /** Adds elements {@code from .. to - 1} of both. */
     void add(MemorySegment x, MemorySegment y, long from, long to) {
         for (long i = from; i < to; i++) {
             double a = x.get(Tensor.F32_LE, i * 4);

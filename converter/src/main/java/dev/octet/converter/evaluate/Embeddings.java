@@ -5,12 +5,12 @@ import dev.octet.formats.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Sentence embeddings of both models, kept for all samples: (samples x size) numbers each, the only thing of an evaluation that grows. */
+/** Sentence embeddings of both models for all samples, (samples x size) numbers each: the only part of an evaluation that grows. */
 final class Embeddings {
-    /** Samples that are paired at most: half a million pairs, ranked in a second. */
+    /** Most samples that are paired: half a million pairs, ranked in a second. */
     static final int MAX_PAIRED = 1000;
 
-    /** Longer ones are not embeddings but scores over a vocabulary. */
+    /** Longer vectors are not embeddings but scores over a vocabulary. */
     static final long MAX_SIZE = 8192;
 
     private final String output;
@@ -27,7 +27,7 @@ final class Embeddings {
         return output;
     }
 
-    /** Whether a value is like embeddings of tokens. */
+    /** Whether a value has the form of token embeddings. */
     static boolean fits(Tensor value, TokenMask mask) {
         return value.shape().rank() == 3
                 && value.shape().dim(0) == mask.batch()
@@ -43,7 +43,7 @@ final class Embeddings {
         }
     }
 
-    /** Mean over real tokens, of length 1. A text without any gives zeros. */
+    /** Mean over real tokens, normalised to length 1; zeros for a text without tokens. */
     private float[] pooled(Tensor tokens, TokenMask mask, int sample) {
         double[] sum = new double[size];
         for (int t = 0; t < mask.length(); t++) {
@@ -94,7 +94,7 @@ final class Embeddings {
         return new EmbeddingComparison(output, size, n, sum / n, min, spearman, maxDifference);
     }
 
-    /** Rounding to F32 leaves lengths of 1 + 1e-8, so that cosines would exceed 1: divided out again. */
+    /** Divides by the lengths again, because rounding to F32 leaves lengths of 1 + 1e-8 and cosines would exceed 1. */
     private static double cosine(float[] x, float[] y) {
         double xx = dot(x, x);
         double yy = dot(y, y);

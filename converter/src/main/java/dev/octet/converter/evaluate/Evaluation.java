@@ -21,9 +21,9 @@ import java.util.Map;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/** Runs two models over the same samples and compares what comes out, batch by batch. */
+/** Runs two models over the same samples and compares their outputs batch by batch. */
 public final class Evaluation {
-    /** Of both models, on the heap, at once: twice this and what is made of it. */
+    /** Most bytes of logits of one model on the heap; both models take twice this plus temporaries. */
     private static final long MAX_LOGIT_BYTES = 256L << 20;
 
     private final Map<String, OutputSums> outputs = new LinkedHashMap<>();
@@ -52,10 +52,10 @@ public final class Evaluation {
     }
 
     /**
-     * Compares the outputs of two models that are loaded.
+     * Compares the outputs of two loaded models.
      *
-     * @throws InvalidDataException when the data do not fit, the models have no output in common, or perplexities are asked for of models
-     *     that have no logits of tokens
+     * @throws InvalidDataException when the data do not fit, the models have no output in common, or a perplexity is requested but the
+     *     models have no token logits
      * @throws IOException when data cannot be read
      */
     public static ModelComparison compare(
@@ -65,7 +65,7 @@ public final class Evaluation {
         if (common.isEmpty()) {
             throw new InvalidDataException(
                     "the models have no output in common",
-                    "the reference has " + a.outputs() + ", the candidate " + b.outputs(),
+                    "the reference has " + a.outputs() + ", the candidate has " + b.outputs(),
                     "compare models that were made from the same one");
         }
         if (options.perplexity() && !common.contains(NextTokens.LOGITS)) {
@@ -99,7 +99,7 @@ public final class Evaluation {
         return evaluation.result(notCompared, next == null ? null : next.result(data.name()));
     }
 
-    /** How many of these samples to run at once, so that the logits of a large vocabulary fit. */
+    /** Batch size at which the logits of a large vocabulary fit. */
     private static long mostSamples(Batch batch, long tokenBytes) {
         return tokenBytes == 0
                 ? batch.size()
@@ -107,12 +107,12 @@ public final class Evaluation {
     }
 
     /**
-     * Compares the outputs of a model with what something else computes of the same samples.
+     * Compares the outputs of a model with another computation on the same samples.
      *
-     * @param reference gives at least one output of the candidate's
+     * @param reference computes at least one of the candidate's outputs
      * @param candidate an ONNX file
-     * @param forOthers whether the file is for another runtime than ONNX Runtime, which then computes its quantised groups as they are
-     *     written instead of with kernels of its own
+     * @param forOthers whether the file is meant for another runtime; ONNX Runtime then computes quantised groups as written instead of
+     *     with fused kernels
      * @throws InvalidDataException when the data do not fit, or there is no output in common
      * @throws IOException when a file cannot be read
      */
@@ -150,7 +150,7 @@ public final class Evaluation {
         TokenMask mask = batch.mask().orElse(null);
         for (String name : x.names()) {
             if (!y.names().contains(name)) {
-                continue; // numbers here, something else there: listed as not compared
+                continue; // numeric in one model only: listed as not compared
             }
             Tensor a = x.read(name);
             Tensor b = y.read(name);
@@ -169,7 +169,7 @@ public final class Evaluation {
         }
     }
 
-    /** Of several outputs of that shape the first one counts. */
+    /** Adds embeddings; of several outputs of that shape, the first counts. */
     private void addEmbeddings(String name, Tensor a, Tensor b, TokenMask mask) {
         Embeddings e = embeddings;
         if (e == null) {
@@ -194,9 +194,9 @@ public final class Evaluation {
      * Compares values inside two models.
      *
      * @param reference standard ONNX
-     * @param candidate standard ONNX; its FP8 groups are computed in FP32, as its taps would break them anyway
-     * @param pairs for each value of the reference its counterpart in the candidate; of equal size
-     * @return one for each pair, in that order
+     * @param candidate standard ONNX; its FP8 groups are computed in FP32, because taps prevent their fusion anyway
+     * @param pairs counterpart in the candidate of each value of the reference, with the same number of elements
+     * @return one comparison for each pair, in that order
      * @throws InvalidDataException when a value does not exist, two have different shapes, or the data do not fit
      * @throws IOException when data cannot be read
      */
@@ -230,7 +230,7 @@ public final class Evaluation {
         return sums.stream().map(Pair::result).toList();
     }
 
-    /** Two values and what is known so far of their difference. */
+    /** Two values and the sums of their difference so far. */
     private record Pair(String reference, String candidate, OutputDifference sum) {
         LayerComparison result() {
             return new LayerComparison(reference, candidate, sum.elements(), sum.sqnrDb(), sum.maxAbs());
@@ -240,13 +240,13 @@ public final class Evaluation {
     private static void addLayer(Pair pair, InstrumentedModel model, Tensor x, Tensor y, @Nullable TokenMask mask) {
         OutputDifference sum = pair.sum();
         long n = x.shape().elementCount();
-        // shapes may differ in how tokens are laid out (the FP8 form flattens), not in elements
+        // shapes may differ in the token axes (the FP8 form flattens), not in the number of elements
         if (n != y.shape().elementCount()) {
             throw new InvalidDataException(
                     "value '" + pair.reference() + "' has shape " + x.shape() + ", its counterpart '" + pair.candidate()
                             + "' " + y.shape(),
                     "comparison of layers",
-                    "pair values that mean the same");
+                    "pair values with the same meaning");
         }
         long perToken = mask == null
                 ? 0

@@ -4,11 +4,11 @@ import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.ProgressListener;
 
 /**
- * How an evaluation runs.
+ * Options of an evaluation.
  *
- * @param threads threads that ONNX Runtime may use
- * @param batchSize samples run together
- * @param perplexity whether the models are causal language models, whose perplexities are to be compared, too
+ * @param threads threads of ONNX Runtime
+ * @param batchSize samples per batch
+ * @param perplexity whether to compare perplexities too; requires causal language models
  * @param progress called after each batch
  */
 public record EvaluationOptions(int threads, int batchSize, boolean perplexity, ProgressListener progress) {
@@ -27,22 +27,22 @@ public record EvaluationOptions(int threads, int batchSize, boolean perplexity, 
                 ProgressListener.NONE);
     }
 
-    /** The same with another threads. */
+    /** A copy with this number of threads. */
     public EvaluationOptions withThreads(int newThreads) {
         return new EvaluationOptions(newThreads, batchSize, perplexity, progress);
     }
 
-    /** The same with another batch size. */
+    /** A copy with this batch size. */
     public EvaluationOptions withBatchSize(int newBatchSize) {
         return new EvaluationOptions(threads, newBatchSize, perplexity, progress);
     }
 
-    /** The same, with or without perplexities. */
+    /** A copy with or without perplexities. */
     public EvaluationOptions withPerplexity(boolean newPerplexity) {
         return new EvaluationOptions(threads, batchSize, newPerplexity, progress);
     }
 
-    /** The same with another progress. */
+    /** A copy with this progress listener. */
     public EvaluationOptions withProgress(ProgressListener newProgress) {
         return new EvaluationOptions(threads, batchSize, perplexity, newProgress);
     }

@@ -4,13 +4,13 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Two models over one data set.
+ * The comparison of two models over a data set.
  *
  * @param samples samples compared
- * @param outputs one for each output that both models have and that is made of numbers, in the reference's order
- * @param embedding sentence embeddings; null when no output is like token embeddings, or the data has no attention mask
- * @param perplexity of causal language models; null where it was not asked for
- * @param notCompared outputs that only one of them has, or that are not numbers
+ * @param outputs one for each numeric output of both models, in the reference's order
+ * @param embedding sentence embeddings; null when no output has the form of token embeddings, or the data have no attention mask
+ * @param perplexity of causal language models; null if not requested
+ * @param notCompared outputs of only one model, or not numeric
  */
 public record ModelComparison(
         long samples,

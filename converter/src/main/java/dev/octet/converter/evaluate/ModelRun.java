@@ -5,7 +5,7 @@ import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.util.Map;
 
-/** Whatever computes a model's outputs: ONNX Runtime, a trainer. */
+/** Computes a model's outputs, for example by ONNX Runtime or a trainer. */
 @FunctionalInterface
 public interface ModelRun {
     /**

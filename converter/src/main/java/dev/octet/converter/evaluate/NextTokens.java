@@ -8,8 +8,8 @@ import dev.octet.formats.tensor.Tensor;
 import java.util.Optional;
 
 /**
- * What two models gave to the tokens that came next, summed over batches. Each token counts once, so that long texts weigh more; of a batch
- * only pairs of neighbours count that are both no padding. In F64.
+ * Sums the losses of two models on the next tokens over batches, in F64. Each token counts once, so that long texts have more weight; a
+ * token counts if neither it nor its predecessor is padding.
  */
 final class NextTokens {
     /** The output of causal language models, [batch, sequence, vocabulary]. */
@@ -22,7 +22,7 @@ final class NextTokens {
     private double reference;
     private double candidate;
 
-    /** Tokens of each text of a batch, padding counted; 0 when it is none of tokens. */
+    /** Tokens of each text of a batch, including padding; 0 when the batch has no tokens. */
     static long length(Batch batch) {
         Tensor ids = batch.tensors().get(IDS);
         return ids == null || ids.shape().rank() != 2 ? 0 : ids.shape().dim(1);
@@ -38,13 +38,13 @@ final class NextTokens {
      *
      * @param a the reference's logits, F32 [batch, sequence, vocabulary]
      * @param b the candidate's
-     * @throws InvalidDataException when the data has no tokens, the logits are not of them, or a token is not in the vocabulary
+     * @throws InvalidDataException when the data have no tokens, the logits do not fit them, or a token is not in the vocabulary
      */
     void add(Batch batch, Tensor a, Tensor b) {
         Tensor ids = batch.tensors().get(IDS);
         if (ids == null || ids.shape().rank() != 2) {
             throw new InvalidDataException(
-                    "perplexity needs tokens, the data feeds " + batch.tensors().keySet(),
+                    "perplexity needs tokens, but the data have " + batch.tensors().keySet(),
                     "input '" + IDS + "', [batch, sequence]",
                     "give texts as .jsonl, or an array " + IDS + " in an .npz");
         }
@@ -74,9 +74,9 @@ final class NextTokens {
                 && logits.shape().dim(1) == ids.shape().dim(1);
         if (!fits) {
             throw new InvalidDataException(
-                    "the output has shape " + logits.shape() + ", the tokens " + ids.shape(),
+                    "the output has shape " + logits.shape() + ", the tokens have shape " + ids.shape(),
                     "output '" + LOGITS + "'",
-                    "perplexity is of causal language models, whose logits are [batch, sequence, vocabulary]");
+                    "give causal language models, whose logits are [batch, sequence, vocabulary]");
         }
     }
 
@@ -86,7 +86,7 @@ final class NextTokens {
                 : ids.bytes().get(Tensor.I64_LE, at * Long.BYTES);
     }
 
-    /** Negative logarithm of softmax, the greatest logit taken off first. */
+    /** Negative logarithm of softmax, with the largest logit subtracted first. */
     private static double loss(Tensor logits, long row, long next) {
         long width = logits.shape().dim(2);
         if (next < 0 || next >= width) {
@@ -119,9 +119,9 @@ final class NextTokens {
     PerplexityComparison result(String data) {
         if (tokens == 0) {
             throw new InvalidDataException(
-                    "no text has two tokens, so none can be foretold",
+                    "no text has two tokens, so there is no token to predict",
                     data,
-                    "give longer texts, or a greater --max-length");
+                    "give longer texts, or a larger --max-length");
         }
         return PerplexityComparison.of(Perplexity.of(tokens, reference), Perplexity.of(tokens, candidate));
     }

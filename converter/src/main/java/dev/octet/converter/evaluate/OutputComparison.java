@@ -1,16 +1,16 @@
 package dev.octet.converter.evaluate;
 
 /**
- * How near one output of the candidate is to the reference's. Padding (by the attention mask) is left out.
+ * How close an output of the candidate is to the reference's. Excludes padding, as marked by the attention mask.
  *
  * @param output name of the output
  * @param samples samples compared
- * @param cosineMean mean over samples of the cosine between both outputs of a sample, all its elements taken as one vector
+ * @param cosineMean mean over samples of the cosine between both outputs of a sample, each as one vector
  * @param cosineMin the least of these
- * @param sqnrDb ratio of the reference's energy to that of the difference, over all elements, dB; infinite when equal
+ * @param sqnrDb ratio of the reference's energy to the difference's energy, over all elements, dB; infinite when equal
  * @param maxAbsDifference greatest difference of two elements
- * @param top1Agreement share of rows (innermost axis) whose greatest element is at the same place, 0..1; NaN when the output is not like
- *     class scores, that is neither of rank 2 nor named after logits, scores or probabilities
+ * @param top1Agreement share of rows (innermost axis) whose largest element has the same index, 0..1; NaN unless the output looks like
+ *     class scores, that is, has rank 2 or a name with logits, scores or probabilities
  */
 public record OutputComparison(
         String output,

@@ -3,14 +3,14 @@ package dev.octet.converter.evaluate;
 import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
 
-/** Running sums over pairs of F32 elements. A NaN on either side makes every result NaN: it is an error that must be seen. */
+/** Running sums over pairs of F32 elements. A NaN on either side makes every result NaN, so that the error shows. */
 final class OutputDifference {
     private long elements;
     private double signal;
     private double noise;
     private double maxAbs;
 
-    /** Adds elements {@code from} up to {@code to} of both. */
+    /** Adds elements {@code from .. to - 1} of both. */
     void add(MemorySegment reference, MemorySegment candidate, long from, long to) {
         for (long i = from; i < to; i++) {
             double r = reference.get(Tensor.F32_LE, i * 4);

@@ -6,7 +6,7 @@ import dev.octet.formats.tensor.Tensor;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
-/** What is known so far of one output. */
+/** Running sums of one output. */
 final class OutputSums {
     private final String output;
     private final OutputDifference difference = new OutputDifference();
@@ -21,7 +21,7 @@ final class OutputSums {
         this.output = output;
     }
 
-    /** Adds a batch of {@code size} samples; {@code mask} is null when nothing is padding. */
+    /** Adds a batch of {@code size} samples; {@code mask} is null without padding. */
     void add(Tensor reference, Tensor candidate, int size, @Nullable TokenMask mask) {
         if (!reference.shape().equals(candidate.shape())) {
             throw new InvalidDataException(
@@ -31,7 +31,7 @@ final class OutputSums {
                     "compare models that were made from the same one");
         }
         long elements = reference.shape().elementCount();
-        // an output that does not count samples is compared as one vector a batch
+        // an output without a sample axis is compared as one vector per batch
         boolean perSample = reference.shape().rank() > 0 && reference.shape().dim(0) == size;
         int vectors = perSample ? size : 1;
         long perToken = mask == null || !perSample

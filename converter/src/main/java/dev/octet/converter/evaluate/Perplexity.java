@@ -1,10 +1,10 @@
 package dev.octet.converter.evaluate;
 
 /**
- * How well a causal language model foretells texts.
+ * How well a causal language model predicts texts.
  *
- * @param tokens tokens that were foretold: all but the first of each text, no padding
- * @param loss mean over these tokens of the negative natural logarithm of the probability that the model gave them
+ * @param tokens number of predicted tokens: all but the first of each text, without padding
+ * @param loss mean negative log-likelihood (natural logarithm) of these tokens
  * @param perplexity e to the power of the loss
  */
 public record Perplexity(long tokens, double loss, double perplexity) {

@@ -1,6 +1,6 @@
 /**
- * Two models side by side over a data set. What comes in: a reference, a candidate, data; what goes out: how near their outputs are,
- * as records. Memory holds one batch, and one embedding per sample where the models make such.
+ * Compares two models over a data set. In: a reference, a candidate, data. Out: records of how close their outputs are. Memory holds one
+ * batch, and one embedding per sample if the models compute embeddings.
  */
 @NullMarked
 package dev.octet.converter.evaluate;

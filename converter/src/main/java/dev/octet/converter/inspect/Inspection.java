@@ -28,14 +28,14 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What is in a model file.
+ * The contents of a model file.
  *
- * @param path the file or folder as it was opened
+ * @param path the opened file or folder
  * @param format {@code onnx} or {@code safetensors}
- * @param fileBytes size on disk; of a folder, of the regular files directly in it
- * @param tensors all constants together
+ * @param fileBytes size on disk; for a folder, of the regular files directly in it
+ * @param tensors totals over all constants
  * @param graph facts about the graph; null for formats without one
- * @param layers how many layers that FP8 is for
+ * @param layers number of layers that Octet can convert to FP8
  * @param quantization traces of an earlier quantisation
  * @param metadata free text in the file
  */
@@ -50,7 +50,7 @@ public record Inspection(
         Map<String, String> metadata) {
     private static final List<String> SCALE_ENDINGS = List.of(
             "weight_scale", "weight_scale_inv", "input_scale", "weight_scale_2", "k_scale", "v_scale", "output_scale");
-    // plain searches: a header may hold a million names, and expressions over them would take seconds
+    // plain searches, because regular expressions over a million names in a header would take seconds
     private static final List<String> EMBEDDING_PARTS = List.of("embed", "Embed", "wte.", "wpe.", "shared.");
     private static final List<String> NORM_PARTS = List.of("norm", "Norm", "ln_", ".ln.");
 
@@ -61,10 +61,10 @@ public record Inspection(
     public record DTypeShare(String dtype, int count, long elements, long bytes) {}
 
     /**
-     * The graph, counted with everything nested in control flow and local functions.
+     * Facts about the graph, including nodes in control flow and local functions.
      *
      * @param opsets operator set version by domain; the default domain is {@code ai.onnx}
-     * @param operators how many nodes of each operator, most frequent first; other domains as {@code domain.Op}
+     * @param operators number of nodes of each operator, most frequent first; other domains as {@code domain.Op}
      */
     public record GraphFacts(
             String producer,
@@ -76,20 +76,19 @@ public record Inspection(
             List<Value> inputs,
             List<Value> outputs) {}
 
-    /** A graph input or output; {@code type} as {@code F32[batch,384]}. */
+    /** A graph input or output; {@code type} for example {@code F32[batch,384]}. */
     public record Value(String name, String type) {}
 
     /**
      * Layers that Octet converts.
      *
-     * @param source {@code graph} when the importer recognised them, {@code names} when tensors' names and ranks are all there is
-     * @param linear Linears, quantised ones too
-     * @param quantizedLinear those of them that are products with a dequantised constant: Q/DQ around MatMul or Gemm. By names it is not
-     *     known: 0
-     * @param layerNormFp8Output LayerNorms whose output is handed on in FP8: one QuantizeLinear behind it. The norm itself is computed in
-     *     floats
-     * @param rmsNormFp8Output the same of RMSNorms
-     * @param linearInBodies Linears besides, in bodies of If, Loop and Scan: they stay as they are
+     * @param source {@code graph} when the importer recognised the layers, {@code names} when they are counted by names and ranks of
+     *     tensors
+     * @param linear Linears, including quantised ones
+     * @param quantizedLinear Linears with a dequantised constant: Q/DQ around MatMul or Gemm. Unknown (0) when counted by names
+     * @param layerNormFp8Output LayerNorms with an FP8 output, that is, followed by a QuantizeLinear; the norm itself is computed in floats
+     * @param rmsNormFp8Output RMSNorms with an FP8 output
+     * @param linearInBodies further Linears, in bodies of If, Loop and Scan; they stay as they are
      */
     public record Layers(
             String source,
@@ -107,8 +106,8 @@ public record Inspection(
      * @param quantizeNodes QuantizeLinear nodes
      * @param dequantizeNodes DequantizeLinear nodes
      * @param float8Tensors constants of an 8-bit float type
-     * @param scaleTensors constants named as scales ({@code weight_scale}, {@code input_scale}, ...)
-     * @param settings metadata and configuration that speak of quantisation
+     * @param scaleTensors constants with names of scales ({@code weight_scale}, {@code input_scale}, ...)
+     * @param settings metadata and configuration entries about quantisation
      */
     public record Quantization(
             int quantizeNodes,
@@ -120,9 +119,9 @@ public record Inspection(
     /**
      * Collects the facts.
      *
-     * @param graph the file's graph, or one that follows from its configuration
-     * @param canonical the graph as the importer brought it to canonical form, where there is one and it could be imported
-     * @throws IOException when sizes or configuration of the model cannot be read
+     * @param graph the file's graph, or one built from the configuration next to it
+     * @param canonical the graph in canonical form, if there is a graph and it could be imported
+     * @throws IOException when sizes or the configuration next to the model cannot be read
      */
     public static Inspection of(ModelFile file, Optional<GraphModel> graph, Optional<GraphModel> canonical)
             throws IOException {
@@ -239,7 +238,7 @@ public record Inspection(
         return (int) nodes.stream().filter(n -> n.isOctet(opType)).count();
     }
 
-    /** Without a graph, a matrix called weight that is not an embedding counts as a Linear, a vector of a norm as a norm. */
+    /** Without a graph, a matrix named weight that is not an embedding counts as a Linear, a vector of a norm as a norm. */
     private static Layers layersByName(Model model) {
         int linear = 0;
         int layerNorm = 0;
@@ -253,7 +252,7 @@ public record Inspection(
             if (rank == 2 && !hasAny(name, EMBEDDING_PARTS)) {
                 linear++;
             } else if (rank == 1 && hasAny(name, NORM_PARTS)) {
-                // a LayerNorm has a weight and a bias, an RMSNorm only a weight
+                // a LayerNorm has a bias, an RMSNorm has none
                 String bias = name.replaceAll("weight$", "bias").replaceAll("gamma$", "beta");
                 if (model.tensors().containsKey(bias)) {
                     layerNorm++;
@@ -308,7 +307,7 @@ public record Inspection(
                 settings);
     }
 
-    /** Everything under {@code node}, by dotted name. */
+    /** Collects all entries under {@code node} by dotted name. */
     private static void flatten(String name, JsonNode node, Map<String, String> into) {
         if (node.isObject()) {
             node.properties().forEach(p -> flatten(name + "." + p.getKey(), p.getValue(), into));

@@ -14,11 +14,11 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What quantisation left of layers in a graph: a product with a dequantised constant was a Linear. Looks at canonical graphs, whose
- * constants are initializers.
+ * Recognises quantised layers in a graph: a product with a dequantised constant counts as a Linear. For canonical graphs, whose constants
+ * are initializers.
  */
 final class QuantizedLayers {
-    /** What may lie between a weight and its product, or a norm and the QuantizeLinear behind it, without changing the numbers. */
+    /** Operators that do not change numbers; they may stand between a weight and its product, or a norm and its QuantizeLinear. */
     private static final Set<String> CARRYING = Set.of("Identity", "Cast", "Transpose", "Reshape", "Flatten");
 
     private static final String QUANTIZE = "QuantizeLinear";
@@ -29,7 +29,10 @@ final class QuantizedLayers {
         this.graph = GraphEdit.of(graph);
     }
 
-    /** {@code MatMul} and {@code Gemm} whose second factor is a DequantizeLinear of constant codes, or of a constant quantised on the way. */
+    /**
+     * {@code MatMul} and {@code Gemm} whose second factor is a DequantizeLinear of constant codes, or of a constant that a QuantizeLinear
+     * quantises.
+     */
     int linears() {
         return (int) graph.nodes().stream()
                 .filter(n -> n.is("MatMul") || n.is("Gemm"))
@@ -51,7 +54,7 @@ final class QuantizedLayers {
         return Optional.ofNullable(graph.initializer(value)).flatMap(Initializer::tensor);
     }
 
-    /** What makes a value, nodes that only carry it left out. */
+    /** The node that computes a value, skipping nodes that only carry it. */
     private @Nullable Node carriedFrom(String value) {
         Set<String> seen = new HashSet<>();
         String at = value;
@@ -67,7 +70,7 @@ final class QuantizedLayers {
         return n.domain().isEmpty() && CARRYING.contains(n.opType());
     }
 
-    /** Canonical normalisations of a kind whose output a QuantizeLinear to 8-bit floats reads. */
+    /** Number of canonical normalisations of this operator whose output goes to a QuantizeLinear to 8-bit floats. */
     int normsHandingOnFp8(String opType) {
         return (int) graph.nodes().stream()
                 .filter(n -> n.isOctet(opType))

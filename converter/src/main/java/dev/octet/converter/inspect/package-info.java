@@ -1,4 +1,4 @@
-/** Facts about an opened model for people and scripts: what {@code octet inspect} prints. Reads names, types and sizes, never weights. */
+/** Collects the facts about an opened model that {@code octet inspect} prints. Reads names, types and sizes, never weights. */
 @NullMarked
 package dev.octet.converter.inspect;
 

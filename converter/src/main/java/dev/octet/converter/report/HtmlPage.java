@@ -12,8 +12,8 @@ import java.nio.file.Path;
 import java.util.Properties;
 
 /**
- * Puts a self-contained page together: what a page shows and the script that fills it, what all pages share (frame, styles, script), the
- * charting library, and data as JSON. A content security policy keeps the page from asking anyone for anything.
+ * Assembles a self-contained page from its own content and script, the common frame, styles and script, the charting library, and the data
+ * as JSON. A content security policy blocks all network requests of the page.
  */
 public final class HtmlPage {
     private static final String CHART_PROPERTIES = "META-INF/maven/org.webjars.npm/chart.js/pom.properties";
@@ -22,12 +22,12 @@ public final class HtmlPage {
     private HtmlPage() {}
 
     /**
-     * Writes page {@code name} to {@code path}: the whole page, or what was there before.
+     * Writes page {@code name} to {@code path} atomically: a failure leaves an earlier file unchanged.
      *
      * @param name of its content and script: {@code report} or {@code diff}
-     * @param title what the page is about, after the word Octet
+     * @param title title of the page, after the word Octet
      * @param data a record that Jackson can write
-     * @throws IOException when it cannot be written
+     * @throws IOException when the page cannot be written
      */
     public static void write(String name, String title, Object data, Path path) throws IOException {
         byte[] page = html(name, title, data).getBytes(StandardCharsets.UTF_8);
@@ -39,7 +39,7 @@ public final class HtmlPage {
 
     /** The page as text. */
     static String html(String name, String title, Object data) throws IOException {
-        // each placeholder occurs once, and replacing from the end keeps inserted text from being searched again
+        // each placeholder occurs once; replacing from the end avoids searching inserted text
         String page = own("page.html");
         page = insert(page, "/*SCRIPT*/", own(name + ".js"));
         page = insert(page, "/*SHARED*/", own("page.js"));
@@ -58,10 +58,10 @@ public final class HtmlPage {
         return page.substring(0, at) + text + page.substring(at + placeholder.length());
     }
 
-    /** The data as JSON that can stand inside a script element: a {@code <} in a name must not end the element. */
+    /** The data as JSON for a script element: a {@code <} in a name must not end the element. */
     private static String json(Object data) {
         try {
-            // outside of strings JSON has none of these characters, and inside of strings the escape means the same
+            // these characters occur only in JSON strings, where the escape is equivalent
             return JsonMapper.builder()
                     .build()
                     .writeValueAsString(data)
@@ -89,7 +89,7 @@ public final class HtmlPage {
         }
         try (InputStream in = library(CHART_FOLDER + properties.getProperty("version") + "/dist/chart.umd.min.js")) {
             String script = new String(in.readAllBytes(), StandardCharsets.UTF_8);
-            // a browser's developer tools would ask for this file
+            // a browser's developer tools would request this file
             return script.replaceAll("(?m)^//# sourceMappingURL=.*$", "");
         }
     }

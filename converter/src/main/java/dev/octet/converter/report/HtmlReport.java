@@ -10,9 +10,9 @@ public final class HtmlReport {
     private HtmlReport() {}
 
     /**
-     * Writes the report to {@code path}: the whole page, or what was there before.
+     * Writes the report to {@code path} atomically: a failure leaves an earlier file unchanged.
      *
-     * @throws IOException when it cannot be written
+     * @throws IOException when the page cannot be written
      */
     public static void write(ReportData data, Path path) throws IOException {
         HtmlPage.write(PAGE, data.summary().model(), data, path);

@@ -4,15 +4,15 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Everything the report shows. Numbers that are not known are NaN; the page then shows a dash.
+ * The data of the report. Unknown numbers are NaN, which the page shows as a dash.
  *
  * @param layers converted layers in graph order
- * @param layerMeasure what their SQNR is measured on, as "at the output of each layer"
+ * @param layerMeasure where their SQNR is measured, for example "at the output of each layer"
  * @param activations distinct quantised activations in graph order
  * @param decisions every candidate layer, converted or kept, in graph order
  * @param timings steps in the order they ran
- * @param versions of Octet and what it ran on
- * @param notes what import and lowering had to say, one sentence each
+ * @param versions versions of Octet and of the software it ran on
+ * @param notes notes of import and lowering, one sentence each
  */
 public record ReportData(
         Summary summary,
@@ -32,7 +32,7 @@ public record ReportData(
         notes = List.copyOf(notes);
     }
 
-    /** The same report with the result of an evaluation in it. */
+    /** A copy with the result of an evaluation. */
     public ReportData withQuality(Quality quality) {
         return new ReportData(
                 summary.withQuality(quality), layers, layerMeasure, activations, decisions, timings, versions, notes);
@@ -44,12 +44,12 @@ public record ReportData(
      * @param model name of the original
      * @param recipe name of the recipe
      * @param calibrator name of the calibrator; empty for recipes without one
-     * @param target who the file is for
-     * @param data name of the calibration data; empty when there is none
+     * @param target the software the file is for
+     * @param data name of the calibration data; empty without data
      * @param samples samples calibrated on
      * @param originalBytes size of the original file
      * @param convertedBytes size of the converted file
-     * @param quality how near the outputs are; null when not evaluated
+     * @param quality how close the outputs are; null if not evaluated
      */
     public record Summary(
             String model,
@@ -68,7 +68,7 @@ public record ReportData(
     }
 
     /**
-     * How near the converted model's output is to the original's.
+     * How close the converted model's output is to the original's.
      *
      * @param data name of the evaluation data
      * @param samples samples evaluated on
@@ -128,6 +128,6 @@ public record ReportData(
     /** Wall-clock seconds of one step. */
     public record Timing(String step, double seconds) {}
 
-    /** A version of something that took part. */
+    /** The version of a piece of software. */
     public record Version(String name, String version) {}
 }

@@ -1,6 +1,6 @@
 /**
- * A conversion as one HTML file: {@link dev.octet.converter.report.ReportData} in, a page out that works offline, on a phone and
- * in the dark. Knows nothing of models; whoever converts fills the data.
+ * Presents a conversion in one HTML file. In: {@link dev.octet.converter.report.ReportData}. Out: a page that works offline, on a phone and
+ * in dark mode. Independent of models; the converter fills in the data.
  */
 @NullMarked
 package dev.octet.converter.report;

@@ -20,9 +20,9 @@ import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/** A graph, asked what makes a value: past the nodes that only move elements or change their type. */
+/** Finds what makes a value in a graph, skipping nodes that only move elements or change their type. */
 final class FixedGraph {
-    /** They give their first input's elements in another place, shape or float type. Where exactly is left to the proof. */
+    /** Operators that only change the place, shape or float type of their first input's elements. The proof checks the exact move. */
     private static final Set<String> MOVES =
             Set.of("Identity", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten", "Expand", "Dropout");
 
@@ -40,12 +40,12 @@ final class FixedGraph {
         graph.inputs().forEach(i -> inputs.add(i.name()));
     }
 
-    /** With shapes. */
+    /** Analyses a graph with its shapes. */
     static FixedGraph of(GraphModel model) {
         return new FixedGraph(model.graph(), Analysis.of(model));
     }
 
-    /** Without shapes. */
+    /** Analyses a graph without shapes. */
     static FixedGraph of(Graph graph) {
         return new FixedGraph(graph, null);
     }
@@ -71,7 +71,7 @@ final class FixedGraph {
         return inputs.contains(value);
     }
 
-    /** {@code value}, or what it is that was only moved. */
+    /** The value that {@code value} is a move of, or {@code value} itself. */
     String unmoved(String value) {
         String v = value;
         for (Node n = producers.get(v); n != null && isMove(n, v); n = producers.get(v)) {
@@ -84,13 +84,13 @@ final class FixedGraph {
         return n.domain().isEmpty() && MOVES.contains(n.opType()) && n.output().equals(value);
     }
 
-    /** The node that made {@code value} before it was moved; null for inputs and constants. */
+    /** The node that computed {@code value}, skipping moves; null for inputs and constants. */
     @Nullable
     Node maker(String value) {
         return producers.get(unmoved(value));
     }
 
-    /** The constant that {@code value} is, moved or not, as it lies in the file; null when it is none or callers may override it. */
+    /** The constant behind {@code value}, skipping moves, as stored in the file; null if there is none or callers may override it. */
     @Nullable
     Tensor constant(String value) {
         String v = unmoved(value);
@@ -107,7 +107,7 @@ final class FixedGraph {
                 && t.bytes().get(Tensor.F32_LE, 0) == number;
     }
 
-    /** Dimensions of a value; empty where they are not known. */
+    /** Dimensions of a value; empty if unknown. */
     List<Long> shape(String value) {
         List<Dim> dims = analysis == null ? null : analysis.dims(value);
         List<Long> sizes = new ArrayList<>();
@@ -121,7 +121,7 @@ final class FixedGraph {
         return sizes;
     }
 
-    /** Inputs of the graph whose elements a value depends on. */
+    /** Inputs of the graph that a value depends on. */
     Set<String> sources(String value) {
         Set<String> found = new HashSet<>();
         upstream(value).stream().filter(inputs::contains).forEach(found::add);
@@ -140,7 +140,7 @@ final class FixedGraph {
         return found;
     }
 
-    /** All values that a value is computed from, itself among them. */
+    /** All values that a value is computed from, including itself. */
     private Set<String> upstream(String value) {
         Set<String> seen = new HashSet<>();
         Deque<String> open = new ArrayDeque<>(List.of(value));
@@ -157,7 +157,7 @@ final class FixedGraph {
         return seen;
     }
 
-    /** What a position or type of a token is looked up with. */
+    /** The kind of index of an embedding lookup. */
     enum Index {
         TOKENS,
         TYPES,
@@ -165,7 +165,7 @@ final class FixedGraph {
         OTHER
     }
 
-    /** Where indices come from: an input by its name, or constants: all zeros are types, 0, 1, 2... are positions. */
+    /** The source of indices: an input by its name, or constants; all zeros are types, 0, 1, 2... are positions. */
     Index index(String value) {
         Set<String> from = sources(value);
         if (from.contains(OnnxInputs.TYPES)) {

@@ -42,11 +42,11 @@ final class GraphMatcher {
         }
     }
 
-    /** What a walk came to. */
+    /** The result of a walk. */
     sealed interface Result {}
 
     /**
-     * Both graphs compute the same, as far as their structure tells.
+     * Both graphs have the same structure.
      *
      * @param bindings by the blueprint's name
      * @param outputs of the file, by the blueprint's name
@@ -54,13 +54,13 @@ final class GraphMatcher {
     record Match(Map<String, Binding> bindings, Map<String, String> outputs) implements Result {}
 
     /**
-     * They do not.
+     * The graphs differ.
      *
-     * @param matched nodes that were alike before
+     * @param matched number of nodes that matched before
      */
     record Mismatch(String reason, int matched) implements Result {}
 
-    /** Two values, one of each graph. */
+    /** A value of each graph. */
     private record Pair(String file, String twin) {}
 
     /** Angles of rotary positions; they lead away from what is rotated. */
@@ -69,7 +69,7 @@ final class GraphMatcher {
     private static final Set<String> ROTATION =
             Set.of("Add", "Sub", "Mul", "Neg", "Concat", "Slice", "Split", "Gather", "ScatterElements", "ScatterND");
 
-    /** Half a unit in the last place of a BF16 number, relative to it, at most. */
+    /** Largest relative size of half a unit in the last place of a BF16 number. */
     private static final float BF16_ROUNDING = 0x1p-8f;
 
     private final FixedGraph file;
@@ -79,10 +79,10 @@ final class GraphMatcher {
     private final Map<String, Binding> bindings = new LinkedHashMap<>();
     private final Set<Pair> matched = new HashSet<>();
     private final Set<Pair> failed = new HashSet<>();
-    /** What to take back when an order of operands turns out wrong, in the order of doing. */
+    /** Undo steps for a wrong order of operands, in the order of execution. */
     private final List<Runnable> undo = new ArrayList<>();
 
-    private Mismatch furthest = new Mismatch("they have nothing in common", -1);
+    private Mismatch furthest = new Mismatch("the graphs have nothing in common", -1);
 
     private GraphMatcher(FixedGraph file, Blueprint blueprint, Map<Long, Tensor> stored) {
         this.file = file;
@@ -91,7 +91,7 @@ final class GraphMatcher {
         twin = FixedGraph.of(blueprint.graph());
     }
 
-    /** @param stored constants as the file has them, by the address of their elements, where the graph has them wider */
+    /** @param stored constants in the file's narrower type, by the address of the widened elements in the graph */
     static Result of(FixedGraph file, Blueprint blueprint, Map<Long, Tensor> stored) {
         return new GraphMatcher(file, blueprint, stored).walk();
     }
@@ -112,7 +112,7 @@ final class GraphMatcher {
         }
         for (String parameter : blueprint.parameters().keySet()) {
             if (!bindings.containsKey(parameter)) {
-                return new Mismatch("nothing in it is " + parameter, matched.size());
+                return new Mismatch("it has no constant for " + parameter, matched.size());
             }
         }
         Map<String, Binding> ordered = new LinkedHashMap<>();
@@ -159,7 +159,10 @@ final class GraphMatcher {
                 || fail("'" + pair.file() + "' is where the input '" + pair.twin() + "' should be");
     }
 
-    /** The blueprint has no tensors, so that its numbers are not rounded to their type (the scale of Gemma's embeddings). */
+    /**
+     * Matches a number. The blueprint does not round its numbers to their type, because it has no tensors (the scale of Gemma's
+     * embeddings).
+     */
     private boolean number(Pair pair, float wanted) {
         Tensor t = file.constant(pair.file());
         if (t == null || t.dtype() != DType.F32 || t.shape().elementCount() != 1) {
@@ -178,11 +181,11 @@ final class GraphMatcher {
                     : match(x, b.input(0));
         }
         if (a != null && a.is("Where") && b.is("Attention") && file.isNumber(a.input(1), 0)) {
-            return match(a.input(2), pair.twin()); // rows that look at nothing are made zero
+            return match(a.input(2), pair.twin()); // zeroes rows that attend to nothing
         }
         if (a == null || !a.domain().equals(b.domain()) || !a.opType().equals(b.opType())) {
             if (a != null && a.is("Slice") && b.is("Gather") && !isTable(b)) {
-                return match(a.input(0), b.input(0)); // the first token, by either operator
+                return match(a.input(0), b.input(0)); // either operator selects the first token
             }
             return fail(named(a, pair) + " is where " + blueprint.modelClass() + " has " + b.opType() + " " + b.name());
         }
@@ -378,7 +381,7 @@ final class GraphMatcher {
                         + parameter);
     }
 
-    /** Whether the elements are those of {@code wanted}, perhaps several times over, as exporters write an expanded token. */
+    /** Whether the elements repeat a tensor of shape {@code wanted} once or several times, as exporters write an expanded token. */
     private static boolean repeats(Tensor tensor, Shape wanted) {
         long once = wanted.elementCount();
         long all = tensor.shape().elementCount();

@@ -4,9 +4,9 @@ import dev.octet.formats.graph.Node;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** How many heads an Attention has: from its attributes over [batch, sequence, width], from shapes over [batch, heads, sequence, size]. */
+/** The heads of an Attention: from its attributes for inputs [batch, sequence, width], from shapes for [batch, heads, sequence, size]. */
 record Heads(int heads, int keyHeads, int size, double scale) {
-    /** Null where shapes are not known. */
+    /** Null if shapes are unknown. */
     static @Nullable Heads of(FixedGraph graph, Node attention) {
         List<Long> q = graph.shape(attention.input(0));
         List<Long> k = graph.shape(attention.input(1));

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Inputs that exports of transformers have, and numbers for their open sizes. */
+/** The inputs of transformers exports, and numbers for their symbolic sizes. */
 public final class OnnxInputs {
     static final String TOKENS = "input_ids";
     static final String MASK = "attention_mask";
@@ -20,16 +20,16 @@ public final class OnnxInputs {
 
     private static final Set<String> KNOWN = Set.of(TOKENS, MASK, TYPES, POSITIONS, PIXELS);
     private static final long BATCH = 2;
-    /** Unlike any size of a model, so that no dimension is taken for another. */
+    /** Differs from usual sizes of a model, so that dimensions are not confused. */
     private static final long SEQUENCE = 7;
 
     private OnnxInputs() {}
 
     /**
-     * A number for each symbol of the inputs' shapes, to look at the graph with.
+     * A number for each symbol of the inputs' shapes, for analysing the graph.
      *
      * @param where the file, for messages
-     * @throws UnsupportedModelException when there are inputs of another kind, or images of open size
+     * @throws UnsupportedModelException when there are other inputs, or the size of images is a symbol
      */
     public static Map<String, Long> sizes(Graph graph, String where) {
         List<String> others = graph.requiredInputs().stream()
@@ -40,7 +40,7 @@ public final class OnnxInputs {
             throw Refusal.of(
                     "it has inputs " + String.join(", ", others) + ", not only "
                             + String.join(", ", KNOWN.stream().sorted().toList())
-                            + " (an export with a cache of keys and values has to be made without)",
+                            + " (export a model with a cache of keys and values without the cache)",
                     where);
         }
         Map<String, Long> sizes = new LinkedHashMap<>();
@@ -58,7 +58,7 @@ public final class OnnxInputs {
                             "the size of the images is open in the file: dimension " + i + " of " + PIXELS + " is '"
                                     + d.symbol() + "'",
                             where,
-                            "export the model with the image size it was made for; its positions depend on it");
+                            "export the model with the image size of its training; its positions depend on it");
                 }
                 sizes.putIfAbsent(d.symbol(), i == 0 ? BATCH : SEQUENCE);
             }

@@ -3,13 +3,13 @@ package dev.octet.converter.restore;
 import dev.octet.converter.hf.HfImporter;
 import dev.octet.formats.error.UnsupportedModelException;
 
-/** What is said where a graph is of no known architecture. */
+/** The refusal of a graph of unknown architecture. */
 final class Refusal {
     private Refusal() {}
 
     static UnsupportedModelException of(String reason, String where) {
         return new UnsupportedModelException(
-                "the graph is not one of a known architecture: " + reason,
+                "the graph matches no known architecture: " + reason,
                 where,
                 "known are " + String.join(", ", HfImporter.classes())
                         + "; where the model is one of these, give its config.json with --config");

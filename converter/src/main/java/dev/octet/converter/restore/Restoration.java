@@ -17,13 +17,14 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * What a graph is as a Hugging Face checkpoint, not yet proved.
+ * A graph turned into a Hugging Face checkpoint, not yet proved.
  *
  * @param config {@code config.json}
- * @param tensors by their names in the checkpoint; they live as long as the graph's model and the arena
- * @param outputs of the graph, by the name that the checkpoint's graph gives them
+ * @param tensors by their names in the checkpoint; valid as long as the graph's model and the arena
+ * @param outputs of the graph, by their names in the checkpoint's graph
  * @param unseen keys of the configuration that the graph does not show
- * @param absent parameters that checkpoints of this class may have and the graph has not: the pooler of a model without its output
+ * @param absent parameters that checkpoints of this class may have but the graph lacks, for example the pooler of a model without its
+ *     output
  */
 public record Restoration(
         ObjectNode config,
@@ -38,16 +39,16 @@ public record Restoration(
     }
 
     /**
-     * Looks for an architecture and a configuration of which this is the graph.
+     * Finds an architecture and a configuration whose graph matches.
      *
-     * @param fixed canonical, sizes as {@link OnnxInputs#sizes} gives them, attention in one operator
-     * @param given the configuration, where it is known
-     * @param stored constants as the file has them, by the address of their elements, where the graph has them wider
-     * @param window positions that attention sees, where it does not see all
-     * @param notes why attention was not put together, for messages
+     * @param fixed canonical, with the sizes of {@link OnnxInputs#sizes} and attention as one operator
+     * @param given the configuration, if known
+     * @param stored constants in the file's narrower type, by the address of the widened elements in the graph
+     * @param window number of positions in the attention window, if limited
+     * @param notes why attention was not fused, for messages
      * @param where the file, for messages
-     * @param arena owns tensors that had to be transposed
-     * @throws dev.octet.formats.error.UnsupportedModelException when there is none, with the nearest reason
+     * @param arena owns transposed tensors
+     * @throws dev.octet.formats.error.UnsupportedModelException when none matches; gives the reason of the nearest
      */
     public static Restoration of(
             GraphModel fixed,
@@ -83,7 +84,7 @@ public record Restoration(
         GraphTraits traits = TraitsReader.of(graph, window, notes, where);
         List<ObjectNode> found = HfImporter.candidates(traits);
         if (found.isEmpty()) {
-            throw Refusal.of("what is seen in it fits none: " + seen(traits), where);
+            throw Refusal.of("its traits fit none: " + seen(traits), where);
         }
         return found;
     }

@@ -26,30 +26,30 @@ import java.util.Objects;
 import java.util.SplittableRandom;
 
 /**
- * Both models on the same random inputs in ONNX Runtime: the file, and the graph of the checkpoint that was made of it.
+ * Runs the file and the graph of the restored checkpoint on the same random inputs in ONNX Runtime and compares the outputs.
  *
- * @param error largest difference of two outputs, relative to the largest number in the output
- * @param runs inputs that were compared
- * @param tolerance what the error may be at most
+ * @param error largest difference of an output, relative to the largest magnitude in the output
+ * @param runs number of compared inputs
+ * @param tolerance largest allowed error
  */
 public record RestorationProof(double error, int runs, double tolerance) {
-    /** Models that compute in F32 in another order; of twelve layers they differ by 1e-6. */
+    /** For models that compute in F32 in different orders; with twelve layers they differ by 1e-6. */
     private static final double F32_TOLERANCE = 1e-4;
-    /** The file rounds what it computes to 8 or 11 bits, the checkpoint's graph computes in F32. */
+    /** For a file that rounds results to 8 or 11 bits, while the checkpoint's graph computes in F32. */
     private static final double NARROW_TOLERANCE = 3e-2;
 
     private static final int SHORT = 7;
     private static final int LONG = 24;
-    /** Windows up to this are looked beyond. */
+    /** Inputs exceed windows up to this length. */
     private static final int LONGEST = 600;
 
     private static final long SEED = 6;
 
     /**
-     * Runs both.
+     * Runs both models.
      *
      * @param where the ONNX file, for messages
-     * @param source what it holds, as it is where ONNX Runtime can run it
+     * @param source its graph, unchanged if ONNX Runtime can run it
      * @param twin the checkpoint's graph in standard operators
      * @param outputs of the file, by the twin's name
      * @param config of the checkpoint
@@ -95,18 +95,18 @@ public record RestorationProof(double error, int runs, double tolerance) {
         long row = x.shape().rank() == 3 ? x.shape().dim(2) : 0;
         for (int i = 0; i < p.length; i++) {
             if (row > 0 && !inputs.counts(i / row)) {
-                continue; // what stands at padding is nobody's concern, and exporters differ there
+                continue; // values at padding are irrelevant, and exporters differ there
             }
             largest = Math.max(largest, Math.abs((double) p[i]));
             double d = Math.abs((double) p[i] - q[i]);
-            difference = d <= difference ? difference : d; // not a number counts as a difference
+            difference = d <= difference ? difference : d; // NaN counts as a difference
         }
         double error = largest == 0 ? difference : difference / largest;
         if (!(error <= tolerance)) {
             throw refused(
                     String.format(
-                            "output '%s' of the checkpoint differs from the file's by %.2g of the largest number, at"
-                                    + " most %.0e is rounding",
+                            "output '%s' of the checkpoint differs from the file's by %.2g of its largest number; rounding explains"
+                                    + " at most %.0e",
                             name, error, tolerance),
                     where);
         }
@@ -115,10 +115,10 @@ public record RestorationProof(double error, int runs, double tolerance) {
 
     private static UnsupportedModelException refused(String what, String where) {
         return new UnsupportedModelException(
-                "the graph looks like a known architecture but computes something else: " + what,
+                "the graph has the structure of a known architecture but computes something else: " + what,
                 where,
-                "nothing was written. Masks, windows and the movement of heads are what its structure does not tell;"
-                    + " export the model with the attention of transformers, or give its config.json with --config");
+                "nothing was written. The structure does not show masks, windows and moves of heads; export the model"
+                    + " with the attention of transformers, or give its config.json with --config");
     }
 
     private static boolean isNarrow(Graph graph) {
@@ -127,7 +127,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
                 .anyMatch(t -> t.shape().rank() >= 1 && (t.dtype() == DType.F16 || t.dtype() == DType.BF16));
     }
 
-    /** Two lengths, or as often the one that the file fixes. */
+    /** Two lengths, or twice the file's fixed length. */
     private static List<Integer> lengths(Graph graph, ObjectNode config) {
         for (ValueInfo input : graph.requiredInputs()) {
             List<Dim> dims = dims(input);
@@ -188,7 +188,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
             tokens.put(OnnxInputs.POSITIONS, positions);
         }
 
-        /** One, where the file is open: some exports of rotary positions take no more. */
+        /** The file's fixed batch size, else 1: some exports of rotary embeddings take no more. */
         private static int batch(Graph graph) {
             for (ValueInfo input : graph.requiredInputs()) {
                 List<Dim> dims = dims(input);

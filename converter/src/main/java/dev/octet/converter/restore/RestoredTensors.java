@@ -9,12 +9,12 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 
-/** The tensors of a checkpoint out of the constants of a graph. */
+/** Makes the tensors of a checkpoint from the constants of a graph. */
 final class RestoredTensors {
     private RestoredTensors() {}
 
     /**
-     * By their names in the checkpoint. Those that lie as they should are views of the file, the others copies.
+     * The tensors by their names in the checkpoint: views of the file, or copies if the order of elements changes.
      *
      * @param arena owns the copies
      */

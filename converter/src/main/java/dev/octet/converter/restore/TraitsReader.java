@@ -32,9 +32,9 @@ final class TraitsReader {
     }
 
     /**
-     * @param window positions that attention sees, as found where sizes were still symbols
-     * @param notes why attention stayed as it was, for the message
-     * @throws UnsupportedModelException saying what of a transformer is not there
+     * @param window number of positions in the attention window, read while sizes were symbols
+     * @param notes why attention was not fused, for the message
+     * @throws UnsupportedModelException when a part of a transformer is missing; names the part
      */
     static GraphTraits of(FixedGraph graph, OptionalInt window, List<String> notes, String where) {
         return new TraitsReader(graph, window, where).read(notes);
@@ -102,7 +102,7 @@ final class TraitsReader {
         return norms;
     }
 
-    /** The parameter behind a norm's factor: the factor itself, or what 1 is added to. */
+    /** The parameter of a norm's factor: the factor itself, or w of the factor 1 + w. */
     private String weight(Node norm) {
         Node n = graph.maker(norm.input(1));
         if (n == null || !n.is("Add")) {
@@ -120,12 +120,12 @@ final class TraitsReader {
                 Objects.requireNonNull(graph.constant(weight(norm))).shape().elementCount();
     }
 
-    /** As it was before it became F32: 1e-12, not 9.999999960041972e-13. */
+    /** The shortest decimal of the F32 epsilon: 1e-12, not 9.999999960041972e-13. */
     private static double epsilon(Node norm) {
         return Double.parseDouble(Float.toString(norm.floatAttribute("epsilon", 1e-5f)));
     }
 
-    /** A Linear out of the hidden size and the activation behind it. */
+    /** A Linear from the hidden size, and the activation after it. */
     private record Mlp(int inner, String activation) {}
 
     private Mlp mlp(int hidden) {
@@ -141,10 +141,10 @@ final class TraitsReader {
             }
         }
         throw missing(
-                "there is no MLP in it: no Linear out of the hidden size " + hidden + " with an activation behind");
+                "it has no MLP: no Linear from the hidden size " + hidden + " with an activation after it");
     }
 
-    /** The name that transformers has for the activation a node ends; null when it ends none. */
+    /** The transformers name of the activation that ends at a node; null if none ends there. */
     private @Nullable String activation(Node n) {
         if (n.isOctet(CanonicalOps.GELU)) {
             return n.textAttribute("approximate", "none").equals("tanh") ? "gelu_new" : "gelu";
@@ -195,7 +195,7 @@ final class TraitsReader {
         return output.type() instanceof TensorType && maker != null && maker.isOctet(CanonicalOps.LINEAR);
     }
 
-    /** Falling constants behind a cosine, at most one for each pair; or angles of a table's second row. */
+    /** Decreasing constants of a cosine's input, at most one for each pair; or angles of a table's second row. */
     private List<Float> frequencies(int headSize) {
         for (Node n : graph.nodes()) {
             if (n.is("Cos")) {

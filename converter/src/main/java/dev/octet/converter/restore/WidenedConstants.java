@@ -12,10 +12,10 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * A graph whose constants of 16 bits that are cast to F32 are F32 at once: patterns ask for constants of the type they compute in, or
- * widen them where the original type is no longer known.
+ * A graph in which 16-bit constants that are cast to F32 become F32 constants: patterns expect constants in the type they compute in, or
+ * widen them so that the original type is lost.
  *
- * @param narrow the constants as the file has them, by the address of the F32 elements, which renaming leaves alone
+ * @param narrow the constants in the file's type, by the address of the F32 elements, which renaming does not change
  */
 public record WidenedConstants(GraphModel model, Map<Long, Tensor> narrow) {
     public WidenedConstants {

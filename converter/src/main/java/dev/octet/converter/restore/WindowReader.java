@@ -9,15 +9,15 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The window of attention, as exporters write it: positions of keys compared with positions of queries less a number. Read while sizes are
- * symbols: afterwards masks are constants that are too small to show it.
+ * Finds the attention window in exports: a comparison of key positions with query positions minus a number. Reads it while sizes are
+ * symbols; with fixed sizes, masks are constants that are too small to show the window.
  */
 public final class WindowReader {
     private static final Set<String> COMPARISONS = Set.of("Greater", "GreaterOrEqual", "Less", "LessOrEqual");
 
     private WindowReader() {}
 
-    /** Positions that attention sees; empty where nothing limits it. */
+    /** Number of positions in the attention window; empty without a limit. */
     public static OptionalInt of(GraphModel canonical) {
         FixedGraph graph = FixedGraph.of(canonical.graph());
         for (Node n : graph.nodes()) {

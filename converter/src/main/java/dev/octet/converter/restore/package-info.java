@@ -1,7 +1,7 @@
 /**
- * ONNX models back to Hugging Face checkpoints. Comes in: a canonical graph at numbers for sizes; goes out: a configuration of a known
- * architecture, its tensors under their names, and the proof that both compute the same. What decides is the structure of the graph, not
- * the names in it.
+ * Turns ONNX models back into Hugging Face checkpoints. In: a canonical graph with fixed sizes. Out: a configuration of a known
+ * architecture, its tensors under their names, and the proof that both compute the same. The structure of the graph decides, not the names
+ * in it.
  */
 @NullMarked
 package dev.octet.converter.restore;

@@ -18,9 +18,9 @@ import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 
 /**
- * Tensors in a file, written one after the other and read again in the same order. Not thread-safe.
+ * Tensors in a file, written in sequence and read again in the same order. Not thread-safe.
  *
- * <p>Each is its ONNX type number and rank (I32), its dimensions (I64) and its bytes, all little-endian.
+ * <p>Each tensor is its ONNX type number and rank (I32), its dimensions (I64) and its bytes, all little-endian.
  */
 final class ActivationSpill implements AutoCloseable {
     private static final int MAX_RANK = 64;
@@ -35,8 +35,8 @@ final class ActivationSpill implements AutoCloseable {
     }
 
     /**
-     * An empty one for writing, then reading; the file is gone as soon as this is closed or the process ends, killed or not (on Windows
-     * a killed process leaves it).
+     * An empty spill for writing, then reading; the file disappears when the spill is closed or the process ends, even if killed (except on
+     * Windows, where a killed process leaves the file).
      *
      * @throws IOException when the folder does not exist or is not writable
      */
@@ -48,7 +48,7 @@ final class ActivationSpill implements AutoCloseable {
                         path, StandardOpenOption.READ, StandardOpenOption.WRITE, StandardOpenOption.DELETE_ON_CLOSE));
     }
 
-    /** An empty one for writing, under the name that {@link #publish} takes away; what lay there is overwritten. */
+    /** An empty spill for writing, under a name that {@link #publish} changes; overwrites an existing file. */
     static ActivationSpill create(Path part) throws IOException {
         Files.deleteIfExists(part);
         return new ActivationSpill(
@@ -57,12 +57,12 @@ final class ActivationSpill implements AutoCloseable {
                         part, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE));
     }
 
-    /** One that was published, for reading. */
+    /** Opens a published spill for reading. */
     static ActivationSpill open(Path path) throws IOException {
         return new ActivationSpill(path, FileChannel.open(path, StandardOpenOption.READ));
     }
 
-    /** Syncs what was written to disk and renames it; reading goes on where it was. */
+    /** Syncs the file to disk and renames it; the reading position stays. */
     void publish(Path target) throws IOException {
         channel.force(true);
         Files.move(path, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
@@ -102,15 +102,15 @@ final class ActivationSpill implements AutoCloseable {
         }
     }
 
-    /** Reading begins with the first tensor. */
+    /** Moves the reading position to the first tensor. */
     void rewind() throws IOException {
         channel.position(0);
     }
 
     /**
-     * The next tensor, off the heap.
+     * Reads the next tensor, off the heap.
      *
-     * @throws InvalidDataException when there is none, or the file is damaged
+     * @throws InvalidDataException when there is no next tensor, or the file is damaged
      */
     Tensor read(String name) throws IOException {
         ByteBuffer head = filled(ByteBuffer.allocate(8));
@@ -163,10 +163,10 @@ final class ActivationSpill implements AutoCloseable {
         return new InvalidDataException(
                 "the values of an interrupted run are damaged: " + what,
                 path.toString(),
-                "give --force to start the calibration anew");
+                "give --force to restart the calibration");
     }
 
-    /** Closes and removes one that is not published. */
+    /** Closes and removes an unpublished spill. */
     void discard() throws IOException {
         close();
         Files.deleteIfExists(path);

@@ -4,16 +4,15 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a calibration runs. None of it changes what is measured, except that another batch size or thread count may change the last
- * bits of what the model computes.
+ * Options of a calibration. They do not affect the statistics, except that batch size and thread count may change the last bits of the
+ * model's values.
  *
  * @param threads threads for the model and for the statistics
- * @param batchSize samples run together
- * @param checkpoint file that holds the statistics so far, written now and then and at the end, and read at the start to go on
- *     from; null for none
- * @param checkpointSamples samples between two writes of that file
- * @param memory bytes of weights to hold at once; a model with more is cut into pieces, and all samples go through one before the next
- *     is read. A piece with a single weight that is larger runs all the same
+ * @param batchSize samples per batch
+ * @param checkpoint file with the statistics so far, written periodically and at the end; a run resumes from it; null for none
+ * @param checkpointSamples samples between two writes of the checkpoint
+ * @param memory bytes of weights to hold at once; a larger model is cut into pieces, and all samples pass one piece before the next is
+ *     read. A single larger weight still runs, as a piece of its own
  * @param progress called after each batch
  */
 public record CalibrationOptions(
@@ -24,12 +23,12 @@ public record CalibrationOptions(
         long memory,
         ProgressListener progress) {
     /**
-     * Samples run together. Measured on MiniLM, 256 glosses, 2 cores, processor seconds of the whole calibration: 3.9 with 4 samples, 4.7
-     * with 8, 4.6 with 16, 4.7 with 32; larger batches pad more and hold more memory.
+     * Samples per batch. Processor seconds of a calibration of MiniLM with 256 glosses on 2 cores: 3.9 with 4 samples, 4.7 with 8, 4.6 with
+     * 16, 4.7 with 32; larger batches need more padding and memory.
      */
     public static final int DEFAULT_BATCH = 4;
 
-    /** Default of the bytes of weights held at once: enough for a layer of any model that a machine of some memory can run. */
+    /** Default limit of the weights held at once: enough for a layer of any common model. */
     public static final long DEFAULT_MEMORY = 4L << 30;
 
     public CalibrationOptions {
@@ -50,27 +49,27 @@ public record CalibrationOptions(
                 ProgressListener.NONE);
     }
 
-    /** The same with another threads. */
+    /** A copy with this number of threads. */
     public CalibrationOptions withThreads(int newThreads) {
         return new CalibrationOptions(newThreads, batchSize, checkpoint, checkpointSamples, memory, progress);
     }
 
-    /** The same with another batch size. */
+    /** A copy with this batch size. */
     public CalibrationOptions withBatchSize(int newBatchSize) {
         return new CalibrationOptions(threads, newBatchSize, checkpoint, checkpointSamples, memory, progress);
     }
 
-    /** The same with another checkpoint. */
+    /** A copy with this checkpoint. */
     public CalibrationOptions withCheckpoint(@Nullable Path file, int everySamples) {
         return new CalibrationOptions(threads, batchSize, file, everySamples, memory, progress);
     }
 
-    /** The same with another progress. */
+    /** A copy with this progress listener. */
     public CalibrationOptions withProgress(ProgressListener newProgress) {
         return new CalibrationOptions(threads, batchSize, checkpoint, checkpointSamples, memory, newProgress);
     }
 
-    /** The same with another memory for weights. */
+    /** A copy with this memory for weights. */
     public CalibrationOptions withMemory(long bytes) {
         return new CalibrationOptions(threads, batchSize, checkpoint, checkpointSamples, bytes, progress);
     }

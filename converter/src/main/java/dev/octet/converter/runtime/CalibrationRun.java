@@ -29,15 +29,15 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Takes the statistics of values inside a model over a data set. Memory does not depend on the number of samples; rows that the
- * attention mask pads are left out.
+ * Takes the statistics of values inside a model over a data set. Memory does not depend on the number of samples. Padding rows, as marked
+ * by the attention mask, do not count.
  *
- * <p>With a checkpoint file an interrupted run goes on where the file was last written, and ends with the very statistics of a run that
- * was never interrupted (given the same batch size and threads).
+ * <p>With a checkpoint file, an interrupted run resumes from the last write of the file and ends with the same statistics as an
+ * uninterrupted run (given the same batch size and threads).
  */
 public final class CalibrationRun implements TapObserver {
     private final List<Tap> taps;
-    /** By value. */
+    /** By value name. */
     private final Map<String, StatisticsAccumulator> accumulators = new LinkedHashMap<>();
 
     private final String modelDigest;
@@ -62,10 +62,10 @@ public final class CalibrationRun implements TapObserver {
     }
 
     /**
-     * Runs a data set through a model and looks at values under their own names.
+     * Runs a data set through a model and takes statistics of values under their own names.
      *
      * @param model standard ONNX, as ONNX Runtime can run it
-     * @param modelDigest SHA-256 of the file that the user knows the model by; goes into the statistics
+     * @param modelDigest SHA-256 of the user's model file; goes into the statistics
      * @param taps names of the values to measure
      * @throws InvalidDataException when the checkpoint is of another model, data set or set of values; when the data do not fit
      * @throws UnsupportedModelException when ONNX Runtime refuses the model
@@ -82,9 +82,9 @@ public final class CalibrationRun implements TapObserver {
      * Runs a data set through a model.
      *
      * @param model standard ONNX, as ONNX Runtime can run it
-     * @param modelDigest what identifies the model to the user; goes into the statistics
-     * @param taps what to measure, each name once
-     * @throws UnsupportedModelException when there are none, or ONNX Runtime refuses the model
+     * @param modelDigest identifies the user's model; goes into the statistics
+     * @param taps the values to measure, each name once
+     * @throws UnsupportedModelException when there are no taps, or ONNX Runtime refuses the model
      * @throws InvalidDataException when the checkpoint is of another model, data set or set of values; when the data do not fit
      * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
      * @throws IOException when data cannot be read, or the checkpoint not be written
@@ -100,9 +100,9 @@ public final class CalibrationRun implements TapObserver {
         }
         if (names.isEmpty()) {
             throw new UnsupportedModelException(
-                    "there is nothing to calibrate: no value of the model is to be measured",
+                    "there is nothing to calibrate: no value of the model needs statistics",
                     "graph '" + model.graph().name() + "'",
-                    "`octet inspect` shows the layers that statistics are for");
+                    "`octet inspect` shows the layers that need statistics");
         }
         Statistics start = start(modelDigest, names, data, options);
         if (start.complete()) {
@@ -117,7 +117,7 @@ public final class CalibrationRun implements TapObserver {
         return run.statistics();
     }
 
-    /** Removes what an interrupted run with this checkpoint keeps next to it. The checkpoint itself is the caller's. */
+    /** Removes the state of an interrupted run next to this checkpoint, but not the checkpoint, which the caller owns. */
     public static void discard(Path checkpoint) throws IOException {
         PieceState.discard(checkpoint);
     }
@@ -138,7 +138,7 @@ public final class CalibrationRun implements TapObserver {
         }
     }
 
-    /** What must be the same for a run to go on from the values that another one left; the memory need not be. */
+    /** Identifies runs that can resume from each other's values; the memory limit may differ. */
     private String identity(int batchSize) {
         List<String> parts = new ArrayList<>(List.of(
                 "pieces",
@@ -163,14 +163,14 @@ public final class CalibrationRun implements TapObserver {
                 new SessionSettings(options.threads(), false));
     }
 
-    /** All samples through one piece, then through the next. */
+    /** Runs all samples through one piece, then through the next. */
     private void runPieces(GraphModel model, ModelCut cut, List<Integer> ends, int batchSize, PieceState state)
             throws IOException {
         Statistics left = state.statistics();
         if (left != null) {
             accumulators.keySet().forEach(v -> accumulators.put(v, accumulator(left, v)));
         } else if (options.checkpoint() != null && done == 0) {
-            StatisticsFile.write(statistics(), options.checkpoint()); // says that a run has begun
+            StatisticsFile.write(statistics(), options.checkpoint()); // marks the run as begun
         }
         inPieces = true;
         int from = done;
@@ -200,7 +200,7 @@ public final class CalibrationRun implements TapObserver {
         }
     }
 
-    /** The statistics so far, each value once, for going on. */
+    /** The statistics so far, each value once, for resuming. */
     private Statistics byValue(String identity) {
         Map<String, TensorStatistics> tensors = new LinkedHashMap<>();
         accumulators.forEach((value, a) -> tensors.put(value, a.snapshot()));
@@ -225,7 +225,7 @@ public final class CalibrationRun implements TapObserver {
             throw refused("of another model", file);
         }
         if (s.data().size() != 1 || !s.data().getFirst().digest().equals(data.digest())) {
-            throw refused("of other data ('" + s.data().getFirst().name() + "'), or of this read another way", file);
+            throw refused("of other data ('" + s.data().getFirst().name() + "'), or of this data read differently", file);
         }
         if (s.data().getFirst().samplesTotal() != data.count()) {
             throw refused(
@@ -238,9 +238,9 @@ public final class CalibrationRun implements TapObserver {
 
     private static InvalidDataException refused(String what, Path file) {
         return new InvalidDataException(
-                "the statistics to go on from are " + what,
+                "the statistics to resume from are " + what,
                 file.toString(),
-                "give another output file, or delete this one to start anew");
+                "give another output file, or delete this file to start over");
     }
 
     @Override
@@ -254,7 +254,7 @@ public final class CalibrationRun implements TapObserver {
 
     @Override
     public void batchDone(int samples) {
-        if (inPieces) { // written when the piece is done
+        if (inPieces) { // written at the end of the piece
             options.progress().samples(samples, data.count());
             return;
         }

@@ -16,13 +16,13 @@ interface Carrier {
 
         @Override
         public void computed(Batch batch, OnnxRuntimeSession.Outputs outputs) {
-            // nobody comes after
+            // there is no next piece
         }
     };
 
-    /** What the next batch is fed besides the data. */
+    /** Inputs of the next batch in addition to the data. */
     Map<String, Tensor> next() throws IOException;
 
-    /** A batch has run. */
+    /** Called after a batch has run. */
     void computed(Batch batch, OnnxRuntimeSession.Outputs outputs) throws IOException;
 }

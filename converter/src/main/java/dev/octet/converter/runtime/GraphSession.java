@@ -7,8 +7,8 @@ import java.io.IOException;
 import java.nio.file.Path;
 
 /**
- * Loads graphs that lie in no file, such as those of Hugging Face checkpoints. A graph goes through a temporary file, which is removed as soon
- * as it is loaded; where files in use cannot be removed (Windows), when the process ends.
+ * Loads graphs that exist only in memory, for example graphs of Hugging Face checkpoints. A graph goes through a temporary file, which is
+ * removed after loading, or at the end of the process where files in use cannot be removed (Windows).
  */
 public final class GraphSession {
     private GraphSession() {}
@@ -17,7 +17,7 @@ public final class GraphSession {
      * Loads a graph.
      *
      * @param model standard ONNX
-     * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses it
+     * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses the graph
      * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
      * @throws IOException when the temporary file cannot be written
      */

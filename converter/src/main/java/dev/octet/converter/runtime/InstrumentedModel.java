@@ -36,15 +36,15 @@ import java.util.concurrent.Future;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A model whose outputs are values inside it: exactly those that somebody wants to look at. The model's own outputs go, and with them
- * what only they need; every further tap would hinder ONNX Runtime's fusions around it.
+ * A model whose outputs are the tapped values inside it. The model's own outputs are dropped together with the nodes that only they need,
+ * because every further output would prevent ONNX Runtime's fusions around it.
  *
- * <p>The model is written to a temporary file that is removed as soon as it is loaded; where files in use cannot be removed (Windows),
- * when the process ends.
+ * <p>The model is written to a temporary file that is removed after loading, or at the end of the process where files in use cannot be
+ * removed (Windows).
  */
 public final class InstrumentedModel implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(InstrumentedModel.class.getName());
-    /** Batches that run at once; bounds memory on machines of many cores, which then have several threads per batch. */
+    /** Most batches that run at once; limits memory on machines with many cores, which then use several threads per batch. */
     private static final int MAX_PARALLEL_RUNS = 4;
 
     private static final String FOLDER = "tapped";
@@ -94,8 +94,8 @@ public final class InstrumentedModel implements AutoCloseable {
      * Loads a model with taps.
      *
      * @param model standard ONNX
-     * @param taps names of values of the graph, at least one: what nodes compute, inputs, constants
-     * @throws InvalidDataException when there is no such value
+     * @param taps names of values of the graph, at least one: outputs of nodes, inputs, constants
+     * @throws InvalidDataException when the graph lacks such a value
      * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses the model
      * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
      * @throws IOException when the temporary file cannot be written
@@ -105,7 +105,7 @@ public final class InstrumentedModel implements AutoCloseable {
         return open(model, taps, settings, Path.of(System.getProperty("java.io.tmpdir")));
     }
 
-    /** The same with the folder that temporary files lie in. */
+    /** The same with a folder for temporary files. */
     static InstrumentedModel open(GraphModel model, Collection<String> taps, SessionSettings settings, Path temporary)
             throws IOException {
         Set<String> names = new LinkedHashSet<>(taps);
@@ -121,11 +121,11 @@ public final class InstrumentedModel implements AutoCloseable {
     }
 
     /**
-     * Loads a model, or a piece of one, whose weights ONNX Runtime is given in memory ({@link WeightInputs}). The weights' memory must live until
-     * {@link #close()}.
+     * Loads a model or a piece of one, with its weights passed to ONNX Runtime in memory ({@link WeightInputs}). This memory must live
+     * until {@link #close()}.
      *
-     * @param model its outputs are the taps, and what {@link Carrier} carries on
-     * @param taps among the outputs
+     * @param model its outputs are the taps and the values that {@link Carrier} carries on
+     * @param taps the tapped outputs
      * @param heads taps whose tokens lie as {@link Tap.Rows#OF_HEADS}
      * @param inputs of the whole model
      */
@@ -149,7 +149,7 @@ public final class InstrumentedModel implements AutoCloseable {
         return settings.withThreads(settings.threads() / parallelRuns(settings.threads()));
     }
 
-    /** The model with other outputs. */
+    /** The model with these values as outputs. */
     static GraphModel withOutputs(GraphModel model, Collection<String> taps) {
         if (taps.isEmpty()) {
             throw new IllegalArgumentException("no taps");
@@ -162,28 +162,28 @@ public final class InstrumentedModel implements AutoCloseable {
                     .orElse(null);
             if (constant == null && edit.producer(tap) == null && !edit.isInput(tap)) {
                 throw new InvalidDataException(
-                        "there is no value '" + tap + "' in the model",
+                        "the model has no value '" + tap + "'",
                         "graph '" + model.graph().name() + "'",
                         "use the names of the model as it is now");
             }
-            // ONNX Runtime takes an input or a constant as an output, too, but wants the type of it
+            // ONNX Runtime accepts an input or a constant as an output, but requires its type
             outputs.add(constant == null ? new ValueInfo(tap, edit.type(tap)) : WeightInputs.info(tap, constant));
         }
         edit.setOutputs(outputs);
         return model.withGraph(edit.build());
     }
 
-    /** The tapped values, in the order they were asked for. */
+    /** The tapped values, in the given order. */
     public Set<String> taps() {
         return taps;
     }
 
     /**
-     * Runs samples {@code from} to the last through the model and shows the taps to {@code observer}, batch by batch in order. Several
-     * batches run at once, each on few threads, while an earlier one is looked at: for small batches that is faster than several threads
-     * on one. Memory holds those batches, however many samples there are. Whatever the observer throws ends the run and comes out here.
+     * Runs samples {@code from} to the last through the model and passes the taps to {@code observer}, batch by batch in order. Several
+     * batches run at once on few threads each, while an earlier batch is observed; for small batches this is faster than several threads on
+     * one batch. Memory holds only those batches. An exception of the observer ends the run and is thrown here.
      *
-     * @param batchSize samples of a batch; the last may have fewer. A model that fixes its batch size has its way
+     * @param batchSize samples of a batch; the last may have fewer. A fixed batch size of the model takes precedence
      * @throws InvalidDataException when the data do not fit the model
      * @throws IOException when the data cannot be read
      */
@@ -201,7 +201,7 @@ public final class InstrumentedModel implements AutoCloseable {
                 fed.putAll(carrier.next());
                 Batch batch = new Batch(samples.first(), samples.size(), fed);
                 window.add(new InFlight(batch, runners.submit(() -> session.run(batch, outputs))));
-                // one more than run at a time, so that no runner waits while a batch is looked at
+                // one more than the parallel runs, so that no runner waits while a batch is observed
                 if (window.size() > parallelRuns) {
                     finish(window.removeFirst(), observer, carrier);
                 }
@@ -214,7 +214,7 @@ public final class InstrumentedModel implements AutoCloseable {
         }
     }
 
-    /** A batch that is running or has run. */
+    /** A running or finished batch. */
     private record InFlight(Batch batch, Future<OnnxRuntimeSession.Outputs> outputs) {}
 
     private void finish(InFlight run, TapObserver observer, Carrier carrier) throws IOException {
@@ -225,7 +225,7 @@ public final class InstrumentedModel implements AutoCloseable {
         observer.batchDone(run.batch().first() + run.batch().size());
     }
 
-    /** Frees what a batch came to that nobody will look at, because an earlier one failed. */
+    /** Frees the outputs of a batch that follows a failed one. */
     private static void discard(InFlight run) {
         try (OnnxRuntimeSession.Outputs dropped = await(run.outputs())) {
             LOG.log(
@@ -248,14 +248,14 @@ public final class InstrumentedModel implements AutoCloseable {
         }
     }
 
-    /** Runs one batch; the outputs are the taps. */
+    /** Runs one batch and returns the taps. */
     public OnnxRuntimeSession.Outputs run(Batch batch) {
         return session.run(batch, outputs);
     }
 
     /**
-     * Elements of each token in a tapped value; empty when it has no token axis. Where the model says that the second axis is a number
-     * while that of the mask is not, the two only happen to be equal in this batch (12 attention heads, 12 tokens).
+     * Elements of each token in a tapped value; empty when it has no token axis. If the model declares the value's second axis as a number
+     * and the mask's as a symbol, the two are equal in this batch only by coincidence (12 attention heads, 12 tokens).
      */
     public Optional<Long> rowLength(String tap, Shape value, TokenMask mask) {
         boolean byChance = value.rank() >= 3
@@ -276,7 +276,7 @@ public final class InstrumentedModel implements AutoCloseable {
                         && t.dims().get(1).isKnown());
     }
 
-    /** The batch size to run with: the wanted one, unless the model fixes another or the data allow only a smaller one. */
+    /** The batch size of the run: the wanted size, unless the model fixes another or the data allow only a smaller one. */
     static int batchSize(GraphModel model, Dataset data, int wanted) {
         OptionalLong fixed = InputSpec.fixedBatch(InputSpec.of(model));
         if (fixed.isPresent() && (fixed.getAsLong() < 1 || data.count() % fixed.getAsLong() != 0)) {
@@ -288,7 +288,10 @@ public final class InstrumentedModel implements AutoCloseable {
         return Math.toIntExact(fixed.orElse(Math.min(wanted, data.largestBatch())));
     }
 
-    /** On all threads: between two runs ONNX Runtime's own are idle. A tap is looked at by one of them, so the results do not depend on their number. */
+    /**
+     * Observes taps on all threads, because ONNX Runtime's are idle between runs. One thread observes a tap, so the results do not depend
+     * on the number of threads.
+     */
     private void observeAll(OnnxRuntimeSession.Outputs computed, Batch batch, TapObserver observer) {
         TokenMask mask = batch.mask().orElse(null);
         List<Future<?>> pending = new ArrayList<>();
@@ -315,7 +318,7 @@ public final class InstrumentedModel implements AutoCloseable {
         awaitAll(pending);
     }
 
-    /** Waits for all, also when one failed: the outputs must not be freed under a reader. */
+    /** Waits for all, even if one failed, because the outputs must not be freed while they are read. */
     private static void awaitAll(List<Future<?>> pending) {
         RuntimeException failure = null;
         for (Future<?> f : pending) {

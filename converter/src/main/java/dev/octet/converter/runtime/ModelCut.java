@@ -26,18 +26,18 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A model cut into pieces that can run one after the other, each on what the one before it computed. Knows nothing of architectures.
+ * Cuts a model into pieces that run in sequence, each on the results of the piece before. Independent of the architecture.
  *
- * <p>Nodes that depend on a weight and on the inputs form the <em>chain</em>, in the graph's order; a cut is a position in it. What
- * crosses a cut must be carried. Everything else costs little and is computed again in each piece that wants it: what follows from the
- * inputs alone (masks, positions, rotary tables), and what follows from constants alone. Cuts are made where the fewest values cross: in
- * a transformer that is the one residual stream between attention and MLP.
+ * <p>Nodes that depend on a weight and on the inputs form the <em>chain</em>, in the graph's order; a cut is a position in it. Values that
+ * cross a cut must be carried. All other values are cheap and recomputed in each piece that needs them: those that depend only on the
+ * inputs (masks, positions, rotary tables) or only on constants. Cuts are placed where the fewest values cross: in a transformer, only the
+ * residual stream crosses between attention and MLP.
  */
 final class ModelCut {
-    /** A cut through which more values must be carried is not made, however large the piece. */
+    /** A cut that more values cross is not made, even if the piece gets large. */
     private static final int MAX_CARRIED = 4;
 
-    /** Computed again they would come out differently. */
+    /** Operators that give different values when recomputed. */
     private static final Set<String> RANDOM = Set.of(
             "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial");
 
@@ -45,7 +45,7 @@ final class ModelCut {
     private final Set<String> wanted;
     private final List<Node> chain = new ArrayList<>();
     private final Set<String> chainValues = new HashSet<>();
-    /** Weights that the node at a position reads, directly or through constants computed from them. */
+    /** Weights that the node at a position reads, directly or through constants derived from them. */
     private final List<Set<String>> weights = new ArrayList<>();
 
     private final Map<String, Long> weightBytes = new HashMap<>();
@@ -58,10 +58,10 @@ final class ModelCut {
     }
 
     /**
-     * Looks at a model.
+     * Analyses a model.
      *
-     * @param wanted values to be looked at; what only others need is dropped
-     * @throws InvalidDataException when the model has no such value
+     * @param wanted values to observe; nodes that they do not need are dropped
+     * @throws InvalidDataException when the model lacks such a value
      */
     static ModelCut of(GraphModel model, Collection<String> wanted) {
         GraphModel pruned = InstrumentedModel.withOutputs(model, wanted);
@@ -105,7 +105,7 @@ final class ModelCut {
     }
 
     private static boolean isRandom(Node n) {
-        // the third input of Dropout says that it is in training
+        // the third input of Dropout is the training mode
         return n.domain().isEmpty() && (RANDOM.contains(n.opType()) || (n.is("Dropout") && n.hasInput(2)));
     }
 
@@ -132,12 +132,12 @@ final class ModelCut {
         });
     }
 
-    /** The position behind the last node. */
+    /** The position after the last node. */
     int end() {
         return chain.size();
     }
 
-    /** What the piece that begins at a position is given by the one before. */
+    /** The values that the piece at a position gets from the piece before. */
     List<String> carried(int position) {
         return carried.get(position);
     }
@@ -152,8 +152,8 @@ final class ModelCut {
     }
 
     /**
-     * Where the pieces from a position on end, the last at {@link #end()}. Neighbours are joined while their weights fit the budget; a piece
-     * that exceeds it has no place left to cut.
+     * The ends of the pieces from a position on, the last at {@link #end()}. Adjacent pieces are joined while their weights fit the budget;
+     * a piece that exceeds the budget cannot be cut further.
      */
     List<Integer> ends(int from, long budgetBytes) {
         List<Integer> ends = new ArrayList<>();
@@ -173,14 +173,14 @@ final class ModelCut {
         for (int i = 0; i < stops.size(); i++) {
             int stop = stops.get(i);
             if (i + 1 < stops.size() && bytes(start, stops.get(i + 1)) <= budget) {
-                continue; // the next one fits in as well
+                continue; // the next piece fits in too
             }
             split(start, stop, budget, ends);
             start = stop;
         }
     }
 
-    /** Positions between two others where the fewest values cross, one between any two nodes that read weights. */
+    /** Positions in a range where the fewest values cross, one between any two nodes that read weights. */
     private List<Integer> bestCuts(int from, int to) {
         BitSet reads = new BitSet();
         for (int i = from; i < to; i++) {
@@ -198,14 +198,14 @@ final class ModelCut {
                 continue;
             }
             if (!cuts.isEmpty() && reads.nextSetBit(cuts.getLast()) >= p) {
-                cuts.removeLast(); // no weight is read between the two: the later one is as good
+                cuts.removeLast(); // no weight is read in between: the later cut is as good
             }
             cuts.add(p);
         }
         return cuts;
     }
 
-    /** The values to look at that the piece between two positions computes. */
+    /** The observed values that the piece between two positions computes. */
     Set<String> wanted(int from, int to) {
         Set<String> here = new LinkedHashSet<>();
         for (int i = from; i < to; i++) {
@@ -217,9 +217,9 @@ final class ModelCut {
     }
 
     /**
-     * The piece between two positions as a model of its own. Its outputs are {@link #wanted(int, int)} and what is carried on.
+     * The piece between two positions as a model. Its outputs are {@link #wanted(int, int)} and the carried values.
      *
-     * @param types of what is carried in, as found
+     * @param types observed types of the values carried in
      */
     GraphModel piece(int from, int to, Map<String, DType> types) {
         Graph g = model.graph();
@@ -235,7 +235,7 @@ final class ModelCut {
         List<ValueInfo> outputs = new ArrayList<>();
         Set<String> out = wanted(from, to);
         out.addAll(carried(to));
-        out.removeAll(in); // what was carried in and goes on is there already
+        out.removeAll(in); // values that only pass through exist already
         out.forEach(v -> outputs.add(new ValueInfo(v, known.type(v))));
         GraphEdit edit = GraphEdit.of(new Graph(
                 g.name(),
@@ -248,7 +248,7 @@ final class ModelCut {
                 g.metadata(),
                 g.unknown()));
         edit.removeUnreachable();
-        Set<String> used = new HashSet<>(out); // an input may be looked at itself
+        Set<String> used = new HashSet<>(out); // an input may be observed
         edit.nodes().forEach(n -> used.addAll(n.uses()));
         edit.setInputs(inputs.stream().filter(i -> used.contains(i.name())).toList());
         return model.withGraph(edit.build());

@@ -14,9 +14,9 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * What the statistics of a checkpoint hold, named by its modules: the input of each Linear by the name of its weight ({@code
- * model.layers.0.mlp.up_proj}), and what goes into the cache of keys and values by the name of the attention ({@code
- * model.layers.0.self_attn.k}, after the rotation of positions, and {@code .v}).
+ * The taps for statistics of a checkpoint, named by its modules: the input of each Linear by the module of its weight ({@code
+ * model.layers.0.mlp.up_proj}), and the cached keys and values by the name of the attention ({@code model.layers.0.self_attn.k}, after the
+ * rotary embedding, and {@code .v}).
  */
 public final class ModuleTaps {
     private static final String WEIGHT = ".weight";
@@ -25,10 +25,10 @@ public final class ModuleTaps {
     private ModuleTaps() {}
 
     /**
-     * The taps of a canonical model, in the order of its nodes. A Linear over no constant is left out, and one that is called twice: a name
-     * could not say which call.
+     * The taps of a canonical model, in the order of its nodes. Omits a Linear without a constant weight, and a Linear that is called
+     * twice, because its name would be ambiguous.
      *
-     * @param canonical of a checkpoint: constants are called like its tensors, nodes like its modules
+     * @param canonical of a checkpoint: constants have the names of its tensors, nodes the names of its modules
      */
     public static List<Tap> of(GraphModel canonical) {
         Graph graph = canonical.graph();
@@ -55,10 +55,10 @@ public final class ModuleTaps {
     }
 
     /**
-     * Statistics of a checkpoint's modules with those of the values that the modules read under the values' names, too: what a plan of
-     * the graph asks for. Others, which are named by values, come back as they are.
+     * Adds to the statistics of a checkpoint's modules the same statistics under the names of the values that the modules read, which a
+     * plan of the graph requires. Statistics that are already named by values are returned unchanged.
      *
-     * @param canonical of the checkpoint that they were taken of
+     * @param canonical of the checkpoint of the statistics
      */
     public static Statistics withValues(GraphModel canonical, Statistics statistics) {
         Map<String, TensorStatistics> all = new LinkedHashMap<>(statistics.tensors());
@@ -76,8 +76,8 @@ public final class ModuleTaps {
     }
 
     /**
-     * {@code model.layers.0.self_attn} for the node {@code /model/layers.0/self_attn/Attention}. Files without the body's prefix have tensors
-     * of {@code h.0.attn} for {@code transformer.h.0.attn}; then that is the name.
+     * {@code model.layers.0.self_attn} for the node {@code /model/layers.0/self_attn/Attention}. If the file omits the body's prefix and
+     * has tensors of {@code h.0.attn} for {@code transformer.h.0.attn}, the name omits it too.
      */
     private static String attention(Node n, Set<String> constants) {
         String path = n.name().startsWith("/") ? n.name().substring(1) : n.name();

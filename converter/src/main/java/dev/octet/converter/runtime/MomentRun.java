@@ -10,9 +10,9 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Sums the second moments H = X^T X of values inside a model over a data set: what error-compensating rounding of the weights that
- * read them needs. Rows that the attention mask pads are left out. Memory is 8 * K * K / 2 bytes for a value of K channels, however many
- * samples there are.
+ * Sums the second moments H = X^T X of values inside a model over a data set, for error-compensating rounding of the weights that multiply
+ * them. Padding rows, as marked by the attention mask, do not count. Needs 8 * K * K / 2 bytes for a value of K channels, for any number of
+ * samples.
  */
 public final class MomentRun implements TapObserver {
     private final Map<String, SecondMoment> moments = new LinkedHashMap<>();
@@ -29,8 +29,8 @@ public final class MomentRun implements TapObserver {
      * Runs a data set through a model.
      *
      * @param model standard ONNX
-     * @param channels the values to look at, each with the length of its last dimension
-     * @param options threads, batch size and progress; nothing is checkpointed
+     * @param channels the values, each with the length of its last dimension
+     * @param options threads, batch size and progress; the checkpoint is ignored
      * @throws IOException when the data cannot be read
      */
     public static Map<String, SecondMoment> run(

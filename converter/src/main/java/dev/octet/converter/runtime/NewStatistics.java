@@ -12,20 +12,21 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * Statistics that take the place of earlier ones when they are complete. Until then they grow in a hidden file next to those, {@code
- * .NAME.DIGEST.new}, which is of one model and data set: a run of the same goes on with what a killed one left, a run of others removes it.
+ * Statistics that replace an earlier file once they are complete. Until then they are written to a hidden file next to it, {@code
+ * .NAME.DIGEST.new}, specific to a model and data set: a run with the same model and data resumes from a killed run's file, a run with
+ * others removes it.
  *
- * @param output what is replaced
- * @param checkpoint where the new ones grow
+ * @param output the file to replace
+ * @param checkpoint the hidden file
  */
 public record NewStatistics(Path output, Path checkpoint) {
     private static final int DIGITS = 16;
 
     /**
-     * Begins, or goes on.
+     * Begins or resumes.
      *
      * @param modelDigest as for {@link CalibrationRun#run}
-     * @throws IOException when what another run left cannot be removed
+     * @throws IOException when files of another run cannot be removed
      */
     public static NewStatistics inPlaceOf(Path output, String modelDigest, Dataset data) throws IOException {
         Path folder = Objects.requireNonNull(output.toAbsolutePath().getParent());
@@ -49,12 +50,12 @@ public record NewStatistics(Path output, Path checkpoint) {
         return new NewStatistics(output, own);
     }
 
-    /** Whether there are new ones, of this run or of one that did not end. */
+    /** Whether the hidden file exists, from this run or an unfinished one. */
     public boolean begun() {
         return Files.exists(checkpoint);
     }
 
-    /** The new ones are complete: the old ones go, and what an unfinished run left next to them. */
+    /** Replaces the old file by the complete new one, and removes the files of unfinished runs. */
     public void publish() throws IOException {
         if (!begun()) { // there was nothing to measure
             return;

@@ -8,8 +8,8 @@ import java.nio.file.Path;
 import java.util.Map;
 
 /**
- * Whether ONNX Runtime is there, and models loaded by it. An archive for training leaves it out, so no class but those behind this one may
- * be linked with it.
+ * Checks that ONNX Runtime is available, and loads models with it. The training distribution omits it, so only classes reached through this
+ * one may link to it.
  */
 public final class OnnxRuntime {
     private static final String ENTRY = "ai.onnxruntime.OrtEnvironment";
@@ -17,7 +17,7 @@ public final class OnnxRuntime {
     private OnnxRuntime() {}
 
     /**
-     * Says at once that there is no ONNX Runtime, before anything long is begun that needs it in the end.
+     * Fails early if ONNX Runtime is missing, before long work that needs it at the end.
      *
      * @throws UnavailableException when its jar is not on the class path
      */
@@ -36,16 +36,16 @@ public final class OnnxRuntime {
     /**
      * Loads a model.
      *
-     * @throws UnavailableException when ONNX Runtime is not there, or has no native library for this platform
-     * @throws UnsupportedModelException when ONNX Runtime refuses the model; the message is its own
-     * @throws IOException when the file is not there
+     * @throws UnavailableException when ONNX Runtime is missing, or has no native library for this platform
+     * @throws UnsupportedModelException when ONNX Runtime refuses the model; contains its message
+     * @throws IOException when the file does not exist
      */
     public static OnnxRuntimeSession open(Path model, SessionSettings settings) throws IOException {
         require();
         return OnnxRuntimeSession.open(model, settings);
     }
 
-    /** The same for a model whose weights are inputs, as {@link OnnxRuntimeSession#open(Path, Map, SessionSettings)} says. */
+    /** The same for a model whose weights are inputs, see {@link OnnxRuntimeSession#open(Path, Map, SessionSettings)}. */
     static OnnxRuntimeSession open(Path model, Map<String, Tensor> weights, SessionSettings settings)
             throws IOException {
         require();

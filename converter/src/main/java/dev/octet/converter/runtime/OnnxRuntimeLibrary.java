@@ -19,14 +19,14 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import org.jspecify.annotations.Nullable;
 
-/** ONNX Runtime's native library: where it is loaded from, and what is set before. */
+/** Prepares ONNX Runtime's native library: sets where it is loaded from, and its environment. */
 final class OnnxRuntimeLibrary {
-    /** What ONNX Runtime looks at as it starts; its own call to turn telemetry off comes when the first event has gone out. */
+    /** ONNX Runtime reads this variable at its start; its API call to disable telemetry is possible only after the first event was sent. */
     private static final String NO_TELEMETRY = "ORT_DISABLE_TELEMETRY";
 
     private static final String LIBRARY_FOLDER = "onnxruntime.native.path";
 
-    /** Enough for a command line of Linux's own limit for one argument, 128 KiB. */
+    /** Enough for an argument of 128 KiB on the command line, the limit of Linux. */
     private static final long START_STACK_BYTES = 256L << 20;
 
     private static @Nullable OrtEnvironment environment;
@@ -34,12 +34,12 @@ final class OnnxRuntimeLibrary {
     private OnnxRuntimeLibrary() {}
 
     /**
-     * ONNX Runtime's environment, made once in a process. Its telemetry is off: Octet tells nobody what it computes.
+     * ONNX Runtime's environment, created once per process, with telemetry disabled.
      *
-     * <p>Made on a thread with much stack, because ONNX Runtime 1.29 looks through the process's command line with a recursive expression
-     * when it starts: 5 kB of class path overflow the usual megabyte, and the process dies without a word.
+     * <p>Created on a thread with a large stack, because ONNX Runtime 1.29 matches the process's command line with a recursive regular
+     * expression at its start: a class path of 5 kB overflows the usual megabyte, and the process dies without a message.
      *
-     * @throws UnavailableException when the library cannot be loaded, or telemetry not be turned off
+     * @throws UnavailableException when the library cannot be loaded, or telemetry cannot be disabled
      */
     static synchronized OrtEnvironment environment() {
         OrtEnvironment made = environment;
@@ -52,7 +52,7 @@ final class OnnxRuntimeLibrary {
         return made;
     }
 
-    /** In the environment of the process, which Java can only read. */
+    /** Sets the variable by a native call, because Java can only read the process environment. */
     private static void turnTelemetryOff() {
         if ("1".equals(System.getenv(NO_TELEMETRY))) {
             return;
@@ -74,21 +74,23 @@ final class OnnxRuntimeLibrary {
             }
         } catch (OctetException e) {
             throw e;
-        } catch (Throwable e) { // a downcall declares it, but throws only what is wrong with its arguments
+        } catch (Throwable e) { // declared by downcalls, which throw only for wrong arguments
             throw new IllegalStateException("setenv cannot be called", e);
         }
     }
 
     private static UnavailableException telemetryStaysOn(String reason, @Nullable Throwable cause) {
         return new UnavailableException(
-                "ONNX Runtime is not started, because its telemetry cannot be turned off: " + reason,
+                "Octet does not start ONNX Runtime, because its telemetry cannot be disabled: " + reason,
                 "module dev.octet.converter, environment variable " + NO_TELEMETRY,
                 "start java with --enable-native-access=ALL-UNNAMED (or the module's name), or set " + NO_TELEMETRY
                         + "=1 before",
                 cause);
     }
 
-    /** Brings the libraries to the user's own folder, unless their place is set; where the jar has none, ONNX Runtime looks itself. */
+    /**
+     * Unpacks the libraries to the user's folder, unless the user sets their path; ONNX Runtime searches for libraries that the jar lacks.
+     */
     private static void unpack() {
         Optional<Platform> platform = Platform.current();
         if (System.getProperty(LIBRARY_FOLDER) != null || platform.isEmpty()) {
@@ -97,7 +99,7 @@ final class OnnxRuntimeLibrary {
         ClassLoader loader = OrtEnvironment.class.getClassLoader();
         String folder = "ai/onnxruntime/native/" + platform.get().onnxRuntime() + "/";
         List<String> names = new ArrayList<>();
-        // the last is in the artifact for GPUs only, and has to lie next to the first
+        // the last is only in the GPU artifact, and has to lie next to the first
         for (String library : List.of("onnxruntime", "onnxruntime4j_jni", "onnxruntime_providers_shared")) {
             String name = System.mapLibraryName(library);
             if (NativeFiles.has(loader, folder + name)) {
@@ -124,16 +126,16 @@ final class OnnxRuntimeLibrary {
                 try {
                     return task.get();
                 } catch (InterruptedException e) {
-                    interrupted = true; // the load goes on all the same
+                    interrupted = true; // the load continues
                 }
             }
-        } catch (ExecutionException e) { // what its static initialiser wraps a failed load in
+        } catch (ExecutionException e) { // wraps a failed load in the static initialiser
             Throwable cause = e.getCause();
             throw new UnavailableException(
                     "ONNX Runtime's native library cannot be loaded: " + (cause == null ? e : cause).getMessage(),
                     "com.microsoft.onnxruntime:onnxruntime on " + System.getProperty("os.name") + " "
                             + System.getProperty("os.arch") + ", " + System.getProperty(LIBRARY_FOLDER),
-                    "use a platform that ONNX Runtime has a build for, and see that programs may run in the cache"
+                    "use a platform that ONNX Runtime has a build for, and make sure that programs may run in the cache"
                             + " folder",
                     e);
         } finally {

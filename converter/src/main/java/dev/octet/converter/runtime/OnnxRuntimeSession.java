@@ -54,9 +54,8 @@ public final class OnnxRuntimeSession implements AutoCloseable {
     }
 
     /**
-     * Loads a model whose weights are inputs. ONNX Runtime works on their memory as it is given, and computes node by node as the model is
-     * written: what its fusions make of a node depends on the nodes around it, so that pieces of a model would give other bits than
-     * the whole.
+     * Loads a model whose weights are inputs. ONNX Runtime uses their memory without a copy and computes the nodes as written, without
+     * fusions: these depend on the surrounding nodes, so that pieces of a model would give other bits than the whole.
      *
      * @param weights by input; they must live until {@link #close()}
      * @throws UnsupportedModelException when ONNX Runtime refuses the model
@@ -83,7 +82,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         }
         OrtEnvironment environment = OnnxRuntimeLibrary.environment();
         try (OrtSession.SessionOptions options = new OrtSession.SessionOptions()) {
-            options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL); // failures come as exceptions
+            options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL); // failures are thrown as exceptions
             options.setIntraOpNumThreads(settings.threads());
             options.setInterOpNumThreads(1);
             options.setOptimizationLevel(optimisation);
@@ -116,7 +115,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         return new LinkedHashSet<>(session.getOutputNames());
     }
 
-    /** The batch size that the model insists on, if its first input has a number as first dimension. */
+    /** The fixed batch size of the model, if the first dimension of its first input is a number. */
     public OptionalInt fixedBatch() {
         try {
             for (NodeInfo input : session.getInputInfo().values()) {
@@ -151,8 +150,8 @@ public final class OnnxRuntimeSession implements AutoCloseable {
                 Tensor tensor = batch.tensors().get(name);
                 if (tensor == null) {
                     throw new InvalidDataException(
-                            "the model's input '" + name + "' is not fed",
-                            "the data feeds " + batch.tensors().keySet(),
+                            "the data have no array for the model's input '" + name + "'",
+                            "arrays of the data: " + batch.tensors().keySet(),
                             "give data with an array for every input");
                 }
                 fed.put(name, onnxTensor(tensor));
@@ -173,7 +172,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         }
     }
 
-    /** Over the same memory: batches lie outside the heap. */
+    /** A tensor over the same memory: batches lie outside the heap. */
     private OnnxTensor onnxTensor(Tensor tensor) throws OrtException {
         return OnnxTensor.createTensor(
                 environment,
@@ -231,8 +230,8 @@ public final class OnnxRuntimeSession implements AutoCloseable {
     }
 
     /**
-     * Outputs of one run, in native memory until read. Different outputs may be read on different threads. One that is an input, too, lies in
-     * the memory of the batch.
+     * Outputs of one run, in native memory until read. Different outputs may be read on different threads. An output that is also an input
+     * lies in the memory of the batch.
      */
     public static final class Outputs implements AutoCloseable {
         private final Batch batch;
@@ -254,18 +253,18 @@ public final class OnnxRuntimeSession implements AutoCloseable {
             others = List.copyOf(skipped);
         }
 
-        /** Outputs that are tensors of numbers, in the order of the model. */
+        /** Outputs that are numeric tensors, in the order of the model. */
         public Set<String> names() {
             return tensors.keySet();
         }
 
-        /** Outputs that are something else: text, sequences, maps. */
+        /** Other outputs: text, sequences, maps. */
         public List<String> notNumeric() {
             return others;
         }
 
         /**
-         * An output as F32 on the heap, whatever numeric type it has.
+         * An output of any numeric type, converted to F32 on the heap.
          *
          * @throws IllegalArgumentException when there is no such output
          */
@@ -278,7 +277,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         }
 
         /**
-         * An output as it is, its bytes on the heap.
+         * An output in its own type, on the heap.
          *
          * @throws IllegalArgumentException when there is no such output
          */

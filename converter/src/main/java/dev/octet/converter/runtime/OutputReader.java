@@ -14,7 +14,7 @@ import java.nio.IntBuffer;
 import java.nio.LongBuffer;
 import java.nio.ShortBuffer;
 
-/** ONNX Runtime's tensors as F32 tensors of Octet. */
+/** Converts ONNX Runtime's tensors to F32 tensors of Octet. */
 final class OutputReader {
     private OutputReader() {}
 
@@ -64,7 +64,7 @@ final class OutputReader {
         };
     }
 
-    /** ONNX Runtime gives a heap buffer of its own for each call, so its array needs no second copy. */
+    /** ONNX Runtime returns a new heap buffer on each call, so its array needs no copy. */
     private static float[] of(FloatBuffer b) {
         if (b.hasArray() && b.arrayOffset() == 0 && b.array().length == b.remaining()) {
             return b.array();

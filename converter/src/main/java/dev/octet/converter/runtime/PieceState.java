@@ -16,11 +16,11 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What lies between two pieces of a model that run one after the other: the values that cross the cut, and the statistics so far.
+ * The state between two pieces of a model that run in sequence: the values that cross the cut, and the statistics so far.
  *
- * <p>With a folder both stay there until the run is over, so that an interrupted one goes on with the piece it was in: {@code
- * after-<position>.values} and, written last, {@code after-<position>.statistics}. Without one the values lie in a temporary file that
- * no process leaves behind.
+ * <p>With a folder, both are kept there until the run ends, so that an interrupted run resumes with its current piece: {@code
+ * after-<position>.values} and, written last, {@code after-<position>.statistics}. Without a folder, the values lie in a temporary file
+ * that disappears with the process.
  */
 final class PieceState implements AutoCloseable {
     private static final Pattern FILE = Pattern.compile("after-(\\d{1,9})\\.(values|statistics)|values\\.part");
@@ -37,16 +37,16 @@ final class PieceState implements AutoCloseable {
         this.identity = identity;
     }
 
-    /** Where a run with this checkpoint keeps its state. */
+    /** The state folder of a run with this checkpoint. */
     static Path folder(Path checkpoint) {
         return checkpoint.resolveSibling(checkpoint.getFileName() + ".pieces");
     }
 
     /**
-     * The state that was left in a folder, or none.
+     * The state left in a folder, or an empty state.
      *
-     * @param checkpoint null to leave nothing behind
-     * @param identity what state may be gone on from: it says so itself; anything else is removed
+     * @param checkpoint null to keep no state
+     * @param identity the run's identity: a state with another identity is removed
      */
     static PieceState open(@Nullable Path checkpoint, String identity) throws IOException {
         if (checkpoint == null) {
@@ -91,7 +91,7 @@ final class PieceState implements AutoCloseable {
         return Objects.requireNonNull(folder).resolve("after-" + at + "." + kind);
     }
 
-    /** All files of ours but those of the present position. */
+    /** Removes all state files but those of the current position. */
     private void removeOthers() throws IOException {
         for (Path f : files()) {
             Matcher m = FILE.matcher(f.getFileName().toString());
@@ -103,12 +103,12 @@ final class PieceState implements AutoCloseable {
         }
     }
 
-    /** What the state is of. */
+    /** The identity of the run. */
     String identity() {
         return identity;
     }
 
-    /** How far an interrupted run came; 0 when there was none. */
+    /** The position that an interrupted run reached; 0 without one. */
     int position() {
         return position;
     }
@@ -119,7 +119,7 @@ final class PieceState implements AutoCloseable {
         return statistics;
     }
 
-    /** What crosses the cut at {@link #position()}, at its beginning; null at the model's beginning. */
+    /** The values that cross the cut at {@link #position()}, rewound; null at the model's beginning. */
     @Nullable
     ActivationSpill values() throws IOException {
         if (values != null) {
@@ -128,7 +128,7 @@ final class PieceState implements AutoCloseable {
         return values;
     }
 
-    /** For what crosses the next cut. To be given back to {@link #reached}, or closed. */
+    /** A spill for the values that cross the next cut. Pass it to {@link #reached}, or close it. */
     ActivationSpill create() throws IOException {
         if (folder == null) {
             return ActivationSpill.temporary(Path.of(System.getProperty("java.io.tmpdir")));
@@ -137,7 +137,7 @@ final class PieceState implements AutoCloseable {
         return ActivationSpill.create(folder.resolve(PART));
     }
 
-    /** A piece is done; what lay before it goes. */
+    /** Records a finished piece and removes the state before it. */
     void reached(int newPosition, ActivationSpill next, Statistics soFar) throws IOException {
         if (folder != null) {
             next.publish(file(newPosition, "values"));
@@ -152,14 +152,14 @@ final class PieceState implements AutoCloseable {
         removeOthers();
     }
 
-    /** The run is over: nothing of the state stays. */
+    /** Removes the state at the end of the run. */
     void finished() throws IOException {
         close();
         values = null;
         remove(folder);
     }
 
-    /** Removes the state that a run with this checkpoint left. */
+    /** Removes the state of an earlier run with this checkpoint. */
     static void discard(Path checkpoint) throws IOException {
         PieceState left = new PieceState(folder(checkpoint), "");
         left.remove(left.folder);

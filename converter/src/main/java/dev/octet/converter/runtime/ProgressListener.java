@@ -1,20 +1,20 @@
 package dev.octet.converter.runtime;
 
-/** Told how far a run is, on the thread that called it, after each batch. What it throws ends the run. */
+/** Receives the progress of a run after each batch, on the thread that called the run. An exception ends the run. */
 @FunctionalInterface
 public interface ProgressListener {
-    /** Nobody listens. */
+    /** Ignores the progress. */
     ProgressListener NONE = (done, total) -> {};
 
-    /** {@code done} of {@code total} samples are in. */
+    /** {@code done} of {@code total} samples are processed. */
     void samples(int done, int total);
 
     /**
-     * A piece of a model begins that runs piece by piece; samples are then counted anew for each.
+     * A piece begins, in a run that goes piece by piece; samples are counted anew for each piece.
      *
      * @param piece from 1
      */
     default void piece(int piece, int pieces) {
-        // most want no more than the samples
+        // most listeners need only the samples
     }
 }

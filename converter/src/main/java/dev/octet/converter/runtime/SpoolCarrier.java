@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Reads what the piece before left in a spool, and writes what this one leaves to another. */
+/** Reads the values of the previous piece from one spill and writes this piece's values to another. */
 final class SpoolCarrier implements Carrier {
     private final @Nullable ActivationSpill from;
     private final List<String> in;
@@ -27,7 +27,7 @@ final class SpoolCarrier implements Carrier {
         this.out = out;
     }
 
-    /** Element types of what comes in, from the first batch; reading then begins with that batch again. */
+    /** Element types of the incoming values, from the first batch; rewinds afterwards. */
     static Map<String, DType> types(@Nullable ActivationSpill from, List<String> in) throws IOException {
         Map<String, DType> types = new LinkedHashMap<>();
         if (from != null) {
@@ -55,7 +55,7 @@ final class SpoolCarrier implements Carrier {
     public void computed(Batch batch, OnnxRuntimeSession.Outputs outputs) throws IOException {
         if (to != null) {
             for (String value : out) {
-                // what only passes through this piece is none of its outputs
+                // values that only pass through this piece are not among its outputs
                 to.write(in.contains(value) ? batch.tensor(value) : outputs.readAsIs(value));
             }
         }

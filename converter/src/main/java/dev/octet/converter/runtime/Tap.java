@@ -1,22 +1,22 @@
 package dev.octet.converter.runtime;
 
 /**
- * A value whose statistics are wanted, and what they are called.
+ * A value to take statistics of, and their name.
  *
- * @param name in the statistics; several taps may look at one value
+ * @param name in the statistics; several taps may share a value
  * @param value name of a value of the graph
- * @param rows how its tokens lie in memory
+ * @param rows layout of its tokens
  */
 public record Tap(String name, String value, Rows rows) {
-    /** How the tokens of a value lie, for leaving out padding. */
+    /** The layout of a value's tokens, for excluding padding. */
     public enum Rows {
-        /** As the attention mask's shape says: [batch, length, ...] or [batch * length, ...]; otherwise each sample is one row. */
+        /** [batch, length, ...] or [batch * length, ...] by the attention mask's shape; otherwise each sample is one row. */
         OF_TOKENS,
-        /** Of rank 4 as keys and values do before attention, [batch, heads, length, size]; otherwise as {@link #OF_TOKENS}. */
+        /** [batch, heads, length, size], as keys and values before attention; for ranks other than 4 as {@link #OF_TOKENS}. */
         OF_HEADS
     }
 
-    /** A value under its own name. */
+    /** A tap with the name of its value. */
     public static Tap of(String value) {
         return new Tap(value, value, Rows.OF_TOKENS);
     }

@@ -24,19 +24,19 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The weights of a graph, taken out of it: they become inputs that every run is fed. ONNX Runtime then works on the
- * one copy that is here, where it would otherwise hold a constant up to three times over: as read, as folded, as packed. BF16 and F16 weights that the graph widens to F32 are widened here, once.
+ * Turns the weights of a graph into inputs. ONNX Runtime then uses this single copy of a weight instead of up to three of its own: as read,
+ * as folded, as packed. BF16 and F16 weights that the graph widens to F32 are widened here once.
  *
- * <p>Products with a transposed weight become FusedMatMul of ONNX Runtime, which reads it as it lies.
+ * <p>Products with a transposed weight become ONNX Runtime's FusedMatMul, which reads the weight as stored.
  */
 final class WeightInputs implements AutoCloseable {
     /** The longest buffer that ONNX Runtime's Java API takes. */
     static final long MAX_BYTES = Integer.MAX_VALUE;
 
     private static final String MICROSOFT = "com.microsoft";
-    /** Elements that one thread widens at a time. */
+    /** Elements that one thread widens in one step. */
     private static final int TILE = 1 << 16;
-    /** Mapped weights from this size on are let go from memory when they were used. */
+    /** Least size of mapped weights that are released from memory after use. */
     private static final long UNLOAD_BYTES = 1 << 20;
 
     private final GraphModel model;
@@ -67,7 +67,7 @@ final class WeightInputs implements AutoCloseable {
         return n.is("Cast") && n.intAttribute("to", 0) == DType.F32.onnxId();
     }
 
-    /** Bytes that a weight takes when its {@code readers} are run: those of F32 where they widen it. */
+    /** Bytes of a weight while its {@code readers} run: of F32 if they widen it. */
     static long bytes(Tensor weight, List<Node> readers) {
         long widened = readers.stream().anyMatch(WeightInputs::isWidening)
                 ? weight.shape().elementCount() * Float.BYTES
@@ -113,7 +113,7 @@ final class WeightInputs implements AutoCloseable {
         }
     }
 
-    /** How a graph declares a value that is this tensor. */
+    /** The declaration of this tensor as a value of a graph. */
     static ValueInfo info(String name, Tensor t) {
         List<Dim> dims = Arrays.stream(t.shape().toArray()).mapToObj(Dim::of).toList();
         return new ValueInfo(name, new ValueType.TensorType(t.dtype(), dims));
@@ -150,8 +150,8 @@ final class WeightInputs implements AutoCloseable {
     private static TensorSpec checked(TensorSpec spec) {
         if (spec.byteSize() > MAX_BYTES) {
             throw new UnsupportedModelException(
-                    "the weight takes " + spec.byteSize() + " bytes, ONNX Runtime's Java API hands over at most "
-                            + MAX_BYTES + " at once",
+                    "the weight has " + spec.byteSize() + " bytes, but ONNX Runtime's Java API takes at most "
+                            + MAX_BYTES + " per tensor",
                     "tensor '" + spec.name() + "', " + spec,
                     "calibrate a smaller model of the family, or split the weight in the model");
         }
@@ -159,8 +159,8 @@ final class WeightInputs implements AutoCloseable {
     }
 
     /**
-     * A copy of what is mapped: another program that shortens the file would end a process whose native code reads it, with SIGBUS. The
-     * pages of the file are let go.
+     * A copy of a mapped tensor: if another program shortened the file, native code that reads the mapping would end the process with
+     * SIGBUS. Releases the file's pages.
      */
     private static Tensor owned(Tensor stored, Arena arena) {
         if (!stored.bytes().isMapped()) {
@@ -196,7 +196,7 @@ final class WeightInputs implements AutoCloseable {
         return wide;
     }
 
-    /** Whether any product reads its weight as it lies now, instead of a transposed copy. */
+    /** Whether any product now reads its weight as stored instead of a transposed copy. */
     private static boolean readWhereTheyLie(GraphEdit edit, Set<String> fed) {
         boolean any = false;
         for (Node n : edit.nodes()) {
@@ -226,17 +226,17 @@ final class WeightInputs implements AutoCloseable {
         return n.is("MatMul") && n.input(1).equals(weight) && !n.input(0).equals(weight);
     }
 
-    /** The graph, with weights as inputs. */
+    /** The graph with weights as inputs. */
     GraphModel model() {
         return model;
     }
 
-    /** What to feed, by input. */
+    /** The weights by input. */
     Map<String, Tensor> tensors() {
         return tensors;
     }
 
-    /** Tells the system that the pages of a mapped tensor are not needed for now; reading them again reads the file. */
+    /** Releases the pages of a mapped tensor; later reads load them from the file again. */
     private static void letGo(Tensor t) {
         if (t.bytes().isMapped() && t.bytes().byteSize() >= UNLOAD_BYTES) {
             t.bytes().unload();

@@ -1,6 +1,6 @@
 /**
- * Models run by ONNX Runtime; the only room that knows it. What comes in: a model and batches of data; what goes out: outputs, or
- * the statistics of values inside the model.
+ * Runs models in ONNX Runtime; the only room that depends on it. In: a model and batches of data. Out: outputs, or statistics of values
+ * inside the model.
  */
 @NullMarked
 package dev.octet.converter.runtime;

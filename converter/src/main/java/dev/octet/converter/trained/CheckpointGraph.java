@@ -23,11 +23,11 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A checkpoint back in the graph it came from, computing what its readers compute: quantised weights are decoded as their layout says, and
- * what their Linears read is quantised and dequantised with the static scale of the file, or with one for each token where the recipe finds
- * scales at run time. Scales of other shapes (groups, MX blocks) are left out on the side of activations.
+ * Puts a checkpoint back into the graph it came from, computing what its readers compute: quantised weights are decoded by their layout,
+ * and the inputs of their Linears are quantised and dequantised with the static scale of the file, or with dynamic per-token scales.
+ * Activation scales of other granularities (groups, MX blocks) are omitted.
  *
- * <p>Nothing of what made the file is used, so that a wrong scale in it shows.
+ * <p>Uses only the file, not the state that made it, so that a wrong scale in the file shows.
  */
 public final class CheckpointGraph {
     private final GraphEdit edit;
@@ -43,10 +43,10 @@ public final class CheckpointGraph {
     }
 
     /**
-     * How a checkpoint is read.
+     * How to read a checkpoint.
      *
-     * @param dynamicPerToken inputs of quantised weights without a static scale get one for each token
-     * @param asHeld matrices lie as the graph has them; else all as [out, in]
+     * @param dynamicPerToken inputs of quantised weights without a static scale get one scale for each token
+     * @param asHeld matrices are in the graph's orientation; otherwise all are [out, in]
      */
     public record Reading(boolean dynamicPerToken, boolean asHeld) {}
 
@@ -103,7 +103,7 @@ public final class CheckpointGraph {
         edit.replace(n, n.withInputs(inputs));
     }
 
-    /** To the nearest value that a code stands for. */
+    /** Rounds to the nearest representable value. */
     private static void round(Tensor values, float scale) {
         try (Arena scratch = Arena.ofConfined()) {
             MemorySegment codes = scratch.allocate(values.shape().elementCount());
@@ -130,6 +130,6 @@ public final class CheckpointGraph {
     private void put(Tensor values, Shape wanted) {
         if (values.shape().equals(wanted)) {
             TrainedWeights.replace(edit, values);
-        } // else a matrix that only Linears read, which have their own
+        } // else only Linears read the matrix, and they have their own
     }
 }

@@ -12,8 +12,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The weights of a canonical graph as a checkpoint has them: every matrix of a Linear as [out, in], whichever way round the graph holds it,
- * because that is what loaders of checkpoints multiply with.
+ * The weights of a canonical graph in checkpoint form: Linear matrices as [out, in], which loaders of checkpoints expect, in either
+ * orientation of the graph.
  */
 public final class CheckpointTensors {
     private CheckpointTensors() {}

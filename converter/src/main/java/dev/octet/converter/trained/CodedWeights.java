@@ -16,7 +16,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** What the codes of a rewritten graph stand for. */
+/** Decodes the weights of a rewritten graph. */
 public final class CodedWeights {
     private CodedWeights() {}
 
@@ -24,10 +24,10 @@ public final class CodedWeights {
      * Decodes the weights of Linears.
      *
      * @param canonical the graph before
-     * @param rewritten the graph after, with codes under the weights' names, in the same orientation, and their scales
+     * @param rewritten the graph after, with codes under the weights' names in the same orientation, and their scales
      * @param weights of converted Linears, by node id
      * @param arena owns the result
-     * @return F32 by name; weights that are not found so are left out
+     * @return F32 by name, without weights that are not found in this form
      */
     public static Map<String, Tensor> decoded(
             Graph canonical, Graph rewritten, Map<String, String> weights, Arena arena) {

@@ -37,12 +37,12 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A Hugging Face folder as it was, with trained weights: the tensors of the source under their names and in their shapes, {@code
- * config.json} with nothing changed but the number type, and everything else that lay in the folder.
+ * Writes a copy of a Hugging Face folder with trained weights: the source's tensors with the same names and shapes, {@code config.json}
+ * with only the number type changed, and all other files.
  *
- * <p>What training knows comes from its F32 masters, rounded once; tensors that it did not touch are taken over. A quantised source becomes
- * plain: scales go, and what the configuration says of quantisation. A copy that the source holds of a tied weight is left out, as
- * transformers leaves it out: it would be the untrained one.
+ * <p>Trained tensors come from their F32 masters, rounded once; other tensors are copied. A quantised source becomes plain, without scales
+ * and without the configuration's quantisation entries. Copies of a tied weight in the source are omitted, as in transformers, because they
+ * would be untrained.
  */
 public final class HuggingFaceFolder {
     private static final List<String> QUANTISATION = List.of("quantization_config", "compression_config");
@@ -50,9 +50,9 @@ public final class HuggingFaceFolder {
     private static final Map<DType, String> TYPE_NAMES =
             Map.of(DType.F32, "float32", DType.BF16, "bfloat16", DType.F16, "float16");
 
-    /** Elements that are cast at a time. */
+    /** Elements that are cast in one step. */
     private static final int TILE = 1 << 16;
-    /** Bytes that decide whether two tensors are copies of each other. */
+    /** Number of bytes compared to decide whether two tensors are copies. */
     private static final long COMPARED_BYTES = 1 << 16;
 
     private final Checkpoint source;
@@ -62,12 +62,12 @@ public final class HuggingFaceFolder {
     private final Optional<DType> type;
 
     /**
-     * Joins a folder with what training made of it.
+     * Combines a folder with the results of training.
      *
-     * @param stored what is quantised in the source
+     * @param stored the quantised weights of the source
      * @param masters F32 by the name of the tensor, in the source's shape
      * @param unread tensors of the source that the model does not compute with
-     * @param type of all floats; empty for that of each tensor in the source, and of its configuration for those that are quantised
+     * @param type of all floats; empty to keep each tensor's type in the source; quantised tensors then get the configuration's type
      */
     public HuggingFaceFolder(
             Checkpoint source,
@@ -83,10 +83,10 @@ public final class HuggingFaceFolder {
     }
 
     /**
-     * What was written.
+     * The result of writing.
      *
      * @param type of most of the weights' bytes
-     * @param dropped copies of tied weights that the source held
+     * @param dropped copies of tied weights in the source that were omitted
      */
     public record Written(DType type, List<String> dropped) {
         public Written {
@@ -94,7 +94,7 @@ public final class HuggingFaceFolder {
         }
     }
 
-    /** What {@link #write} would write. */
+    /** The result that {@link #write} would give, without writing. */
     public Written plan() throws IOException {
         List<String> dropped = new ArrayList<>();
         Map<DType, Long> bytes = new LinkedHashMap<>();
@@ -109,11 +109,11 @@ public final class HuggingFaceFolder {
     }
 
     /**
-     * Writes the folder, whole or not at all, see {@link WholeFolder}.
+     * Writes the folder all or nothing, see {@link WholeFolder}.
      *
      * @param shardBytes largest file of tensors
      * @param force overwrite the model that is in {@code output}
-     * @throws InvalidOptionException when something is in the way
+     * @throws InvalidOptionException when something is in the way of the output
      * @throws InvalidDataException when a weight is not finite, or becomes infinite in its type
      * @throws IOException when reading or writing fails; nothing is left then
      */
@@ -166,8 +166,8 @@ public final class HuggingFaceFolder {
                         : null;
         if (found == null || !trained.equals(found)) {
             throw new InvalidDataException(
-                    "the run has weight '" + name + "' " + trained + ", the model "
-                            + (found == null ? "none of this name" : found),
+                    "the run has weight '" + name + "' " + trained + ", the model has "
+                            + (found == null ? "no weight of this name" : found),
                     source.folder().toString(),
                     "export with the model that the run was started with");
         }
@@ -185,10 +185,10 @@ public final class HuggingFaceFolder {
                 }
             }
         }
-        return DType.BF16; // what quantised models were made of
+        return DType.BF16; // the usual type before quantisation
     }
 
-    /** Whether a tensor that the model does not read begins as one that was trained. */
+    /** Whether the first bytes of a tensor that the model does not read equal those of a trained tensor. */
     private boolean isCopy(TensorSpec spec) throws IOException {
         if (!unread.contains(spec.name())) {
             return false;
@@ -253,7 +253,7 @@ public final class HuggingFaceFolder {
         return values;
     }
 
-    /** Rounded to nearest even. */
+    /** Casts by rounding to nearest even. */
     private static void cast(Tensor from, TensorSpec spec, ByteSink sink) throws IOException {
         long width = spec.dtype().bits() / 8;
         try (Arena arena = Arena.ofConfined()) {
@@ -273,7 +273,7 @@ public final class HuggingFaceFolder {
         }
     }
 
-    /** As it was, to the byte, where nothing is to be changed. */
+    /** Writes {@code config.json}, byte for byte if nothing changes. */
     private void writeConfig(Path to) throws IOException {
         Path from = source.folder().resolve(ModelConfig.FILE_NAME);
         ObjectNode config = source.config()
@@ -293,7 +293,7 @@ public final class HuggingFaceFolder {
         return copy.equals(config) ? null : copy;
     }
 
-    /** A copy of a configuration that says nothing of quantisation. */
+    /** A copy of a configuration without its quantisation entries. */
     public static ObjectNode unquantised(ObjectNode config) {
         ObjectNode copy = config.deepCopy();
         copy.remove(QUANTISATION);
@@ -301,8 +301,8 @@ public final class HuggingFaceFolder {
     }
 
     /**
-     * Sets the number type under the key that the configuration has it under; without one under {@code torch_dtype}, which every version
-     * of transformers reads.
+     * Sets the number type under the configuration's own key; without one under {@code torch_dtype}, which every version of transformers
+     * reads.
      */
     public static void setType(ObjectNode config, DType type) {
         List<String> present = TYPE_KEYS.stream().filter(config::has).toList();

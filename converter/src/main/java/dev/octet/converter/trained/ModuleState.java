@@ -9,9 +9,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The FP8 state of one module under delayed scaling, in Transformer Engine's slots, directions and order: {@code scale} multiplies on the
- * way in, {@code scale_inv} on the way out, row 0 of a history is pending and the newest amax is in the last row. See
- * docs/transformer-engine.md.
+ * The FP8 state of one module under delayed scaling, in Transformer Engine's slots, directions and order: {@code scale} multiplies before
+ * the cast, {@code scale_inv} after it; row 0 of a history is pending, and the last row has the newest amax. See
+ * docs/export.md#transformer-engine.
  *
  * <pre>
  * m.fp8.scale_fwd, m.fp8.scale_inv_fwd   F32 [3]     input, weight, output (never quantised here: 1)
@@ -31,15 +31,15 @@ public record ModuleState(String module, List<Slot> forward, List<Slot> backward
     /**
      * One tensor's scale.
      *
-     * @param quantScale multiplies on the way in
-     * @param history amaxes, element 0 pending, the newest last
+     * @param quantScale multiplies before the cast
+     * @param history amaxes: element 0 pending, the newest last
      */
     public record Slot(float quantScale, List<Float> history) {
         public Slot {
             history = List.copyOf(history);
         }
 
-        /** A slot that nothing is quantised in. */
+        /** An unused slot. */
         static Slot unused(int length) {
             return new Slot(1, Collections.nCopies(length, 0f));
         }
@@ -55,11 +55,11 @@ public record ModuleState(String module, List<Slot> forward, List<Slot> backward
         List<Slot> all = new ArrayList<>(forward);
         all.addAll(backward);
         if (length == 0 || all.stream().anyMatch(s -> s.history().size() != length)) {
-            throw new IllegalArgumentException("histories of '" + module + "' are not of one length above 0");
+            throw new IllegalArgumentException("histories of '" + module + "' are empty or differ in length");
         }
     }
 
-    /** Adds the tensors. */
+    /** Adds the tensors of this state. */
     public void addTo(Map<String, Tensor> tensors, Arena arena) {
         add(tensors, "_fwd", forward, FORWARD_SLOTS, arena);
         add(tensors, "_bwd", backward, BACKWARD_SLOTS, arena);

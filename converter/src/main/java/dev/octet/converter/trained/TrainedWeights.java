@@ -19,17 +19,17 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
-/** Trained weights in a graph, in whatever number type they are to be stored. */
+/** Puts trained weights into a graph, in a chosen number type. */
 public final class TrainedWeights {
     private TrainedWeights() {}
 
     /**
-     * The graph with these weights in place of its constants, each rounded once to the type the constant has; where the graph widens
-     * the constant before it computes with it, the weight stays as it is.
+     * The graph with these weights in place of its constants, each rounded once to the constant's type; a weight whose constant the graph
+     * widens before use is not rounded.
      *
      * @param weights F32, BF16 or F16 by the constant's name
      * @param arena owns the new constants
-     * @throws InvalidDataException when there is no such constant, its shape is another, or a value is NaN or infinite in its type
+     * @throws InvalidDataException when there is no such constant, its shape differs, or a value is NaN or infinite in its type
      */
     public static GraphModel put(GraphModel model, Map<String, Tensor> weights, Arena arena) {
         GraphEdit edit = GraphEdit.of(model.graph());
@@ -55,8 +55,8 @@ public final class TrainedWeights {
     }
 
     /**
-     * Whether everything that reads a constant makes F32 of it: Octet's operators, which widen their weights to the type of what they
-     * compute with, a Cast, or one behind rows that are looked up.
+     * Whether all readers of a constant widen it to F32: Octet's operators, which widen weights to the type of their input, a Cast, or a
+     * Cast after a Gather of rows.
      */
     private static boolean isWidened(GraphEdit edit, String name) {
         return edit.consumers(name).stream().allMatch(n -> {
@@ -68,7 +68,7 @@ public final class TrainedWeights {
         });
     }
 
-    /** Puts a constant in place of the one of its name; rows that are looked up in it have its type. */
+    /** Replaces the constant of the same name; gathered rows get its type. */
     static void replace(GraphEdit edit, Tensor constant) {
         edit.putInitializer(Initializer.of(constant));
         for (Node n : edit.consumers(constant.name())) {
@@ -91,9 +91,9 @@ public final class TrainedWeights {
     }
 
     /**
-     * The graph with some of its constants stored in another type; a Cast brings each back to the type the graph computes in.
+     * The graph with some constants stored in another type; a Cast restores the type the graph computes in.
      *
-     * @param names of constants; those that are not floats, or are of this type already, stay
+     * @param names of constants; constants that are not floats or have this type already stay
      * @throws InvalidDataException when a value becomes infinite
      */
     public static GraphModel store(GraphModel model, Collection<String> names, DType type, Arena arena) {
@@ -130,11 +130,11 @@ public final class TrainedWeights {
         return type == DType.F32 || type == DType.BF16 || type == DType.F16;
     }
 
-    /** Rounded to nearest even. */
+    /** Casts by rounding to nearest even. */
     static Tensor cast(Tensor from, DType type, Arena arena) {
         if (!isFloat(type)) {
             throw new InvalidDataException(
-                    "the model holds it as " + type + ", which is not trained",
+                    "the model stores the weight as " + type + ", which Octet does not train",
                     "weight '" + from.name() + "'",
                     "export with the model that the run was started with");
         }
@@ -149,7 +149,7 @@ public final class TrainedWeights {
         return to;
     }
 
-    /** An element that is NaN or infinite, or would be in the type it is to have. */
+    /** For an element that is NaN or infinite, or becomes so in its type. */
     static InvalidDataException notFinite(TensorSpec to, long element, float x) {
         return new InvalidDataException(
                 "element " + element + " is " + x + (Float.isFinite(x) ? ", too large for " + to.dtype() : ""),

@@ -108,7 +108,7 @@ final class DatasetTest {
                 "{\"text\": \"a\"} {\"text\": \"b\"}  | line 1 | follows",
                 "{\"text\": \"a\", \"text\": \"b\"}   | line 1 | Duplicate",
                 "hello                                | line 1 | not JSON",
-                "~ ~                                  | text.jsonl | not a single sample"
+                "~ ~                                  | text.jsonl | the file has no samples"
             })
     void a_bad_line_is_refused_with_its_number(String text, String where, String what) {
         InvalidDataException e = assertThrows(InvalidDataException.class, () -> text(BERT, 256, text.split("~", -1)));
@@ -212,7 +212,7 @@ final class DatasetTest {
                 new Case(
                         "x I64 [1, 3] does not fit",
                         List.of(Tensor.ofLongs(Arena.ofAuto(), "x", Shape.of(1, 3), 1, 2, 3))),
-                new Case("not a single sample", List.of(floats("x", 0, 3))))) {
+                new Case("the arrays have no samples", List.of(floats("x", 0, 3))))) {
             Path path = npz(c.arrays.toArray(Tensor[]::new));
             InvalidDataException e = assertThrows(InvalidDataException.class, () -> NpzDataset.open(path, IMAGE));
             assertTrue(e.what().contains(c.what), e.what());

@@ -108,7 +108,7 @@ final class TokenizedTextsTest {
         try (TokenizedTexts texts = open(OptionalInt.empty(), Optional.empty(), "{\"text\": \"a\"}")) {
             Files.writeString(folder.resolve(name), json);
             InvalidOptionException e = assertThrows(InvalidOptionException.class, texts::endOfText);
-            assertEquals("nothing says which token ends a text", e.what());
+            assertEquals("no file names the token that ends a text", e.what());
         }
     }
 

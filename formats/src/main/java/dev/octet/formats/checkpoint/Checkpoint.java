@@ -63,7 +63,7 @@ public final class Checkpoint implements AutoCloseable {
         this.tensors = Collections.unmodifiableSequencedMap(found);
     }
 
-    /** Whether {@code path} is a safetensors file, an index of shards, or a folder with either, judged by what is there. */
+    /** Whether {@code path} is a safetensors file, an index of shards, or a folder with either, judged by content. */
     public static boolean isCheckpoint(Path path) throws IOException {
         return new dev.octet.formats.safetensors.SafetensorsFormat().recognises(path);
     }
@@ -72,8 +72,8 @@ public final class Checkpoint implements AutoCloseable {
      * Opens a checkpoint and checks that index and shards agree.
      *
      * @param path a {@code .safetensors} file, an index, or a folder with either
-     * @throws NoSuchFileException when there is nothing there
-     * @throws MalformedModelException naming the rule that a file breaks, or {@code config.json} that is not JSON
+     * @throws NoSuchFileException when {@code path} does not exist
+     * @throws MalformedModelException when a file breaks a rule, which the message names, or {@code config.json} is not JSON
      * @throws UnsupportedModelException when a folder holds no safetensors model, or several without an index
      */
     public static Checkpoint open(Path path) throws IOException {
@@ -83,11 +83,11 @@ public final class Checkpoint implements AutoCloseable {
     }
 
     /**
-     * Opens what can be opened: a shard or index or configuration that breaks a rule is given to {@code problems} and left out. For
-     * tools that say what is wrong with a checkpoint.
+     * Opens the readable parts: a shard, index or configuration that breaks a rule is reported to {@code problems} and omitted. For tools
+     * that diagnose checkpoints.
      *
-     * @throws NoSuchFileException when there is nothing there
-     * @throws UnsupportedModelException when a folder holds no safetensors file at all
+     * @throws NoSuchFileException when {@code path} does not exist
+     * @throws UnsupportedModelException when a folder has no safetensors file
      */
     public static Checkpoint openLenient(Path path, Consumer<MalformedModelException> problems) throws IOException {
         return read(path, problems);
@@ -175,17 +175,17 @@ public final class Checkpoint implements AutoCloseable {
         return new Checkpoint(path, folder, shards, Optional.of(index), config);
     }
 
-    /** What came of reading one shard: its header, or why there is none. */
+    /** The result of reading one shard: its header, or the failure. */
     private record Attempt(
             @Nullable Shard shard,
             @Nullable MalformedModelException broken,
             @Nullable IOException failed) {}
 
-    /** Reads headers in several threads; problems are reported in the order of the files, as if read one after the other. */
+    /** Reads headers in several threads; reports problems in the order of the files. */
     private static void readTogether(
             ShardIndex index, Map<String, Path> files, Consumer<MalformedModelException> problems, List<Shard> shards)
             throws IOException {
-        // a name of the index is the one kept: it would be in memory twice otherwise
+        // keeps the index's String of a name, so that the name is in memory only once
         Map<String, String> names = HashMap.newHashMap(index.weightMap().size());
         index.weightMap().keySet().forEach(n -> names.put(n, n));
         UnaryOperator<String> known = name -> names.getOrDefault(name, name);
@@ -243,12 +243,12 @@ public final class Checkpoint implements AutoCloseable {
         }
     }
 
-    /** What was opened, as it was given. */
+    /** The opened path, as given. */
     public Path path() {
         return path;
     }
 
-    /** The folder its files lie in. */
+    /** The folder of its files. */
     public Path folder() {
         return folder;
     }
@@ -273,7 +273,7 @@ public final class Checkpoint implements AutoCloseable {
         return tensors;
     }
 
-    /** The tensor of this name; null when there is none. */
+    /** The tensor of this name; null if missing. */
     public @Nullable StoredTensor tensor(String name) {
         return tensors.get(name);
     }
@@ -283,10 +283,10 @@ public final class Checkpoint implements AutoCloseable {
      *
      * @param from first byte, counted from the tensor's first
      * @param into native memory
-     * @throws EOFException when the file has become shorter than its header says
-     * @throws IOException when the file has vanished or cannot be read
+     * @throws EOFException when the file has become shorter than its header claims
+     * @throws IOException when the file is missing or cannot be read
      */
-    public void read(StoredTensor tensor, long from, MemorySegment into) throws IOException {
+     public void read(StoredTensor tensor, long from, MemorySegment into) throws IOException {
         if (from < 0 || from + into.byteSize() > tensor.spec().byteSize()) {
             throw new IndexOutOfBoundsException(
                     "bytes " + from + ".." + (from + into.byteSize()) + " of " + tensor.spec());
@@ -295,7 +295,7 @@ public final class Checkpoint implements AutoCloseable {
     }
 
     /**
-     * Reads {@code into.byteSize()} bytes of a shard, of as many tensors as lie there.
+     * Reads {@code into.byteSize()} bytes of a shard, possibly of several tensors.
      *
      * @param from first byte, counted from the start of the file
      * @param into native memory
@@ -310,14 +310,14 @@ public final class Checkpoint implements AutoCloseable {
         open.read(shard.path(), from, into);
     }
 
-    /** All bytes of a tensor, in {@code arena}; for small ones, such as scales. */
+    /** All bytes of a tensor, in {@code arena}; for small tensors, for example scales. */
     public MemorySegment read(StoredTensor tensor, Arena arena) throws IOException {
         MemorySegment bytes = arena.allocate(tensor.spec().byteSize(), 64);
         read(tensor, 0, bytes);
         return bytes;
     }
 
-    /** Closes all files; reading again opens them again. */
+    /** Closes all files; a later read opens its file again. */
     @Override
     public void close() throws IOException {
         open.close();

@@ -21,12 +21,12 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Optional;
 
-/** JSON files that Hugging Face folders keep with their tensors: {@code config.json}, {@code hf_quant_config.json}. */
+/** JSON files in Hugging Face folders: {@code config.json}, {@code hf_quant_config.json}. */
 public final class ModelConfig {
     /** The model's configuration. */
     public static final String FILE_NAME = "config.json";
 
-    /** Far more than any real configuration; keeps a hostile file from filling the heap. */
+    /** Far more than a real configuration has; keeps a hostile file from filling the heap. */
     static final long MAX_BYTES = 16L << 20;
 
     private static final int MAX_NESTING = 100;
@@ -37,7 +37,7 @@ public final class ModelConfig {
                             .maxNestingDepth(MAX_NESTING)
                             .build())
                     .build())
-            // 10000.0 is written again as 10000.0, not as 1E+4
+            // writes 10000.0 as 10000.0, not as 1E+4
             .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
             .disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES)
             .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
@@ -46,9 +46,9 @@ public final class ModelConfig {
     private ModelConfig() {}
 
     /**
-     * {@code config.json} in {@code folder}; empty when there is none.
+     * Reads {@code config.json} in {@code folder}; empty if missing.
      *
-     * @throws MalformedModelException when it is not a JSON object, or absurdly long
+     * @throws MalformedModelException when the file is not a JSON object, or too long
      */
     public static Optional<ObjectNode> read(Path folder) throws IOException {
         return read(folder, FILE_NAME);
@@ -71,16 +71,16 @@ public final class ModelConfig {
         } catch (JsonProcessingException e) {
             throw notJson(e, name, file.toString());
         } catch (CharConversionException | NumberFormatException e) {
-            // let out by Jackson as they are: bytes that look like UTF-32 and are none, an endless exponent
+            // Jackson does not wrap these: bytes that look like UTF-32 but are not, an endless exponent
             throw new MalformedModelException(
                     name + " is not JSON: " + e.getMessage(), file.toString(), DOWNLOAD_AGAIN, e);
         }
     }
 
     /**
-     * Writes a JSON file, indented as Hugging Face's libraries do; under its name only when it is complete.
+     * Writes a JSON file atomically, indented as by Hugging Face's libraries.
      *
-     * @throws IOException when it cannot be written
+     * @throws IOException when writing fails
      */
     public static void write(Path file, ObjectNode json) throws IOException {
         DefaultPrettyPrinter printer = new DefaultPrettyPrinter();
@@ -102,10 +102,10 @@ public final class ModelConfig {
     }
 
     /**
-     * The JSON object that a text is, such as a configuration kept in a model's metadata.
+     * Parses a text as a JSON object, for example a configuration in a model's metadata.
      *
      * @param where for messages
-     * @throws MalformedModelException when it is none, or absurdly long
+     * @throws MalformedModelException when the text is not a JSON object, or too long
      */
     public static ObjectNode parse(String text, String where) {
         if (text.length() > MAX_BYTES) {
@@ -118,7 +118,7 @@ public final class ModelConfig {
             return object(JSON.readTree(text), "the configuration", where);
         } catch (JsonProcessingException e) {
             throw notJson(e, "the configuration", where);
-        } catch (NumberFormatException e) { // let out by Jackson as it is: an endless exponent
+        } catch (NumberFormatException e) { // Jackson does not wrap this: an endless exponent
             throw new MalformedModelException(
                     "the configuration is not JSON: " + e.getMessage(), where, DOWNLOAD_AGAIN, e);
         }

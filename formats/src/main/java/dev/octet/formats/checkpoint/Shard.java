@@ -7,7 +7,7 @@ import java.nio.file.Path;
  * One safetensors file of a checkpoint.
  *
  * @param name file name
- * @param path where it lies
- * @param header which tensor lies where in it
+ * @param path its path
+ * @param header its tensors and their positions
  */
 public record Shard(String name, Path path, SafetensorsHeader header) {}

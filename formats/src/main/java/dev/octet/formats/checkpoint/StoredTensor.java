@@ -5,9 +5,9 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 
 /**
- * A tensor and where its bytes lie.
+ * A tensor and the position of its bytes.
  *
- * @param position byte in the shard's file where the tensor starts
+ * @param position position of the tensor's first byte in the shard's file
  */
 public record StoredTensor(TensorSpec spec, Shard shard, long position) {
     /** Its name in the checkpoint. */

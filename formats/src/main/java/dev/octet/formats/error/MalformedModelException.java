@@ -7,8 +7,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * A model file breaks a rule of its format: truncated, contradictory, hostile. Exit code 3.
  *
- * <p>A format that numbers or names its rules puts the name at the end of {@link #what()} in square brackets and in
- * {@link #rule()}, so that a program can tell them apart and a user can search for it.
+ * <p>If the format names its rules, the name is in {@link #rule()} for programs, and in square brackets at the end of {@link #what()} for
+ * users to search for.
  */
 public final class MalformedModelException extends OctetException {
     @Serial
@@ -16,13 +16,13 @@ public final class MalformedModelException extends OctetException {
 
     private final @Nullable String rule;
 
-    /** What is wrong, where it was found, how to mend it; one line each. */
+    /** What is wrong, where it was found, how to fix it; one line each. */
     public MalformedModelException(String what, String where, String fix) {
         super(what, where, fix, null);
         this.rule = null;
     }
 
-    /** What is wrong, where it was found, how to mend it; one line each, and what caused it. */
+    /** What is wrong, where it was found, how to fix it; one line each, and what caused it. */
     public MalformedModelException(String what, String where, String fix, Throwable cause) {
         super(what, where, fix, cause);
         this.rule = null;
@@ -39,7 +39,7 @@ public final class MalformedModelException extends OctetException {
         return new MalformedModelException(rule, what, where, fix, cause);
     }
 
-    /** Name of the rule that was broken; empty where the format has no names for its rules. */
+    /** Name of the broken rule; empty if the format does not name its rules. */
     public Optional<String> rule() {
         return Optional.ofNullable(rule);
     }

@@ -6,16 +6,16 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/** The valid names that a mistyped one was probably meant to be. */
+/** Suggests valid names for a mistyped name. */
 public final class Nearest {
     private static final int SHOWN = 3;
 
     private Nearest() {}
 
-    /** Up to three of {@code valid} whose edit distance to {@code typed} is small, nearest first; empty when none is near. */
+    /** Up to three of {@code valid} with a small edit distance to {@code typed}, nearest first; empty when none is near. */
     public static List<String> names(String typed, Collection<String> valid) {
         String wanted = typed.toLowerCase(Locale.ROOT);
-        // half of the letters may be wrong: enough for typing errors, too little for another word
+        // up to half of the letters may be wrong: covers typing errors, but not other words
         int limit = Math.max(2, wanted.length() / 2);
         return valid.stream()
                 .filter(v -> near(wanted, v, limit))

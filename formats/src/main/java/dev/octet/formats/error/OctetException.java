@@ -40,8 +40,8 @@ public abstract sealed class OctetException extends RuntimeException
     }
 
     /**
-     * Names that come out of a hostile file end up in these lines: control characters (line breaks, terminal escapes) are shown as
-     * their code (backslash, u, four hex digits), and of an overlong line its ends are kept.
+     * Makes text safe for one line, because it may contain names from a hostile file: control characters (line breaks, terminal escapes)
+     * become their code (backslash, u, four hex digits), and an overlong line keeps only its ends.
      */
     private static String oneLine(String text) {
         String shown = text.length() <= MAX_LINE_CHARS

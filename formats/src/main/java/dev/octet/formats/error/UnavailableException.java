@@ -3,25 +3,25 @@ package dev.octet.formats.error;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/** A device or a native library that was asked for is not there or cannot be used. Exit code 5. */
+/** A requested device or native library is missing or unusable. Exit code 5. */
 public sealed class UnavailableException extends OctetException permits DeviceLostException {
     @Serial
     private static final long serialVersionUID = 1L;
 
-    /** What is wrong, where it was found, how to mend it; one line each. */
+    /** What is wrong, where it was found, how to fix it; one line each. */
     public UnavailableException(String what, String where, String fix) {
         this(what, where, fix, null);
     }
 
-    /** What is wrong, where it was found, how to mend it; one line each, and what caused it. */
+    /** What is wrong, where it was found, how to fix it; one line each, and what caused it. */
     public UnavailableException(String what, String where, String fix, @Nullable Throwable cause) {
         super(what, where, fix, cause);
     }
 
     /**
-     * A library that the archive for training leaves out.
+     * For a library that the training archive omits.
      *
-     * @param library as people call it
+     * @param library its usual name
      * @param artifact group and name of its Maven artifact
      */
     public static UnavailableException leftOut(String library, String artifact, ClassNotFoundException cause) {

@@ -7,12 +7,12 @@ public final class UnsupportedModelException extends OctetException {
     @Serial
     private static final long serialVersionUID = 1L;
 
-    /** What is wrong, where it was found, how to mend it; one line each. */
+    /** What is wrong, where it was found, how to fix it; one line each. */
     public UnsupportedModelException(String what, String where, String fix) {
         super(what, where, fix, null);
     }
 
-    /** What is wrong, where it was found, how to mend it; one line each, and what caused it. */
+    /** What is wrong, where it was found, how to fix it; one line each, and what caused it. */
     public UnsupportedModelException(String what, String where, String fix, Throwable cause) {
         super(what, where, fix, cause);
     }

@@ -22,8 +22,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A file being written under a sibling temporary name; {@link #commit()} syncs it to disk and renames it over the final name.
- * Closing without a commit removes the temporary file, so a failure leaves what was there before.
+ * A file that is written under a temporary name in the same folder; {@link #commit()} syncs it to disk and renames it to the final name.
+ * Closing without a commit removes the temporary file, so a failure leaves an earlier file unchanged.
  */
 public final class AtomicFile implements WritableByteChannel, ByteSink {
     private static final long HEAP_CHUNK_BYTES = 1 << 20;
@@ -31,7 +31,7 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
 
     private static final System.Logger LOG = System.getLogger(AtomicFile.class.getName());
 
-    /** Files begun by this process. */
+    /** Number of files begun by this process. */
     private static final AtomicLong COUNT = new AtomicLong();
 
     private final Path target;
@@ -47,9 +47,9 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
     }
 
     /**
-     * Starts writing what will become {@code target}. The temporary file lies in the same folder (a rename across file systems is
-     * not atomic) and is named {@code .<name>.<pid>-<count>.tmp}, so that no two writers share one. It is locked while it is written; those of
-     * dead processes that wrote the same target are removed.
+     * Starts writing the future {@code target}. The temporary file lies in the same folder, because a rename across file systems is not
+     * atomic, and is named {@code .<name>.<pid>-<count>.tmp}, unique to the writer. It is locked during writing. Temporary files of dead
+     * processes for the same target are removed.
      *
      * @throws IOException when the folder does not exist or is not writable
      */
@@ -63,12 +63,12 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         Path temporary = parent.resolve(
                 "." + name + "." + ProcessHandle.current().pid() + "-" + COUNT.incrementAndGet() + ".tmp");
         return Unfinished.begin(temporary, () -> {
-            // Left behind by a killed process that had our number; creating anew also refuses to follow a planted link.
+            // Left by a killed process with our process id; creating a new file also refuses to follow a planted link.
             Files.deleteIfExists(temporary);
             FileChannel channel = FileChannel.open(
                     temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
             try {
-                channel.tryLock(); // released with the channel, however the process ends
+                channel.tryLock(); // released with the channel, even if the process is killed
                 sweep(parent, name.toString());
             } catch (IOException e) {
                 LOG.log(System.Logger.Level.DEBUG, "this disk has no locks, or what others left cannot be removed", e);
@@ -83,7 +83,7 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(folder)) {
             for (Path entry : entries) {
                 Matcher m = pattern.matcher(String.valueOf(entry.getFileName()));
-                // one of a living process is not even opened: its lock would be lost if that was ours
+                // the file of a living process is not opened: if it were ours, closing it would lose its lock
                 if (m.matches() && ProcessHandle.of(Long.parseLong(m.group(1))).isEmpty()) {
                     left.add(entry);
                 }
@@ -92,14 +92,14 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         for (Path file : left) {
             try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
                     FileLock lock = channel.tryLock()) {
-                if (lock != null) { // else a process of another container has that number
+                if (lock != null) { // else a process in another container has that id
                     Files.delete(file);
                 }
             }
         }
     }
 
-    /** Says how many bytes the file will have, for messages. */
+    /** Sets the expected size of the file, for messages. */
     public void expect(long bytes) {
         expected = bytes;
     }
@@ -122,7 +122,7 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         return NoSpaceException.of(target, Math.max(expected, channel.size() + left), e);
     }
 
-    /** Writes all of {@code bytes}, however many gigabytes. */
+    /** Writes all of {@code bytes}, of any size. */
     @Override
     public void write(MemorySegment bytes) throws IOException {
         // A heap segment is copied into a direct buffer of the size of each write, which the JDK keeps per thread.
@@ -133,11 +133,11 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         }
     }
 
-    /** Writes all of several pieces, one behind the other, in as few calls of the system as it takes. */
+    /** Writes several pieces in sequence, with as few system calls as possible. */
     public void write(List<MemorySegment> pieces) throws IOException {
         List<ByteBuffer> buffers = new ArrayList<>();
         for (MemorySegment piece : pieces) {
-            if (piece.heapBase().isPresent()) { // would be copied whole into one direct buffer
+            if (piece.heapBase().isPresent()) { // the JDK would copy all of it into one direct buffer
                 writeAll(buffers);
                 write(piece);
                 continue;
@@ -166,7 +166,7 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         buffers.clear();
     }
 
-    /** Brings to the disk what was written so far. Another thread may write meanwhile. */
+    /** Syncs the bytes written so far to disk. Another thread may write meanwhile. */
     public void sync() throws IOException {
         channel.force(false);
     }

@@ -3,7 +3,7 @@ package dev.octet.formats.file;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 
-/** Somewhere bytes go, one after the other. */
+/** A destination of bytes, written in sequence. */
 @FunctionalInterface
 public interface ByteSink {
     /**

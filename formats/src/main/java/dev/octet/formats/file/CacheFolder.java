@@ -3,13 +3,14 @@ package dev.octet.formats.file;
 import java.nio.file.Path;
 
 /**
- * Where Octet keeps what it could make again: unpacked libraries, compiled kernels, measured choices. Who uses it opens it with {@link
- * PrivateFolder}.
+ * Octet's cache folder for reproducible files: unpacked libraries, compiled kernels, measured choices. Open it with {@link PrivateFolder}.
  */
 public final class CacheFolder {
     private CacheFolder() {}
 
-    /** The system property {@code octet.cache}, else {@code octet} in the user's folder for caches: {@code $XDG_CACHE_HOME} or {@code ~/.cache}. */
+    /**
+     * The system property {@code octet.cache}, else {@code octet} in the user's cache folder, {@code $XDG_CACHE_HOME} or {@code ~/.cache}.
+     */
     public static Path path() {
         String own = System.getProperty("octet.cache", "");
         if (!own.isEmpty()) {

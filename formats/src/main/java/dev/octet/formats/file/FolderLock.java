@@ -10,9 +10,9 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import org.jspecify.annotations.Nullable;
 
-/** Keeps a second process (or thread) from writing the same folder. The system releases it when the process dies, however it dies. */
+/** Keeps a second process or thread from writing to the same folder. The system releases the lock when the process ends, even if killed. */
 public final class FolderLock implements AutoCloseable {
-    /** What the exception says when another run holds the lock. */
+    /** Message of the exception when another run holds the lock. */
     public static final String TAKEN = "another run is writing this folder";
 
     private final Path file;
@@ -26,7 +26,7 @@ public final class FolderLock implements AutoCloseable {
     }
 
     /**
-     * Locks a folder through the file {@code name} in it.
+     * Locks a folder by the file {@code name} in it.
      *
      * @throws FileSystemException when another run holds the lock
      * @throws IOException when the folder is not writable

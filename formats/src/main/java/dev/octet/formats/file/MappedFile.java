@@ -17,33 +17,32 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Files as memory. A file that another program shortens in place while it is mapped cannot be read to its end any more: Java fails with an
- * {@link InternalError} that names nothing, and what is left of the last page reads as zeros. So what was mapped is remembered, and {@link
- * #shortened} tells which file it was.
+ * Maps files. If another program shortens a mapped file in place, Java fails with an {@link InternalError} that does not name the file, and
+ * the rest of the last page reads as zeros. Therefore mappings are recorded, and {@link #shortened} finds the file.
  */
 public final class MappedFile {
     private static final System.Logger LOG = System.getLogger(MappedFile.class.getName());
 
-    /** Mappings remembered; the oldest are forgotten first. */
+    /** Most recorded mappings; the oldest are dropped first. */
     private static final int REMEMBERED = 1 << 16;
 
     private static final Map<Path, Mapping> MAPPINGS = new LinkedHashMap<>();
     private static long count;
 
-    /** A file as it was. */
+    /** The state of a file at its mapping. */
     private record Mapping(
             long number, long bytes, @Nullable Object key) {}
 
     private MappedFile() {}
 
     /**
-     * The whole file, read-only, of any size, mapped until {@code arena} closes. Pages are read when touched. The file may be
-     * replaced by a rename meanwhile; one that is shortened in place makes later reads fail with {@link InternalError}, see {@link
-     * #shortened}. Native code must not read it: it would end the process with SIGBUS.
+     * Maps a whole file of any size, read-only, until {@code arena} closes. Pages are read when touched. Replacing the file by a rename is
+     * safe; shortening it in place makes later reads fail with {@link InternalError}, see {@link #shortened}. Native code must not read the
+     * mapping, because a shortened file would end the process with SIGBUS.
      *
      * @throws NoSuchFileException when there is no such file
-     * @throws FileSystemException when it is not a regular file (a pipe would block, a device never end)
-     * @throws IOException when it cannot be opened or mapped
+     * @throws FileSystemException when the file is not a regular file (a pipe would block, a device might be endless)
+     * @throws IOException when the file cannot be opened or mapped
      */
     public static MemorySegment map(Path path, Arena arena) throws IOException {
         requireRegular(path);
@@ -65,7 +64,7 @@ public final class MappedFile {
         }
     }
 
-    /** Mappings so far, to tell later ones from earlier ones. */
+    /** Number of mappings so far, which identifies later mappings. */
     public static long count() {
         synchronized (MAPPINGS) {
             return count;
@@ -73,9 +72,9 @@ public final class MappedFile {
     }
 
     /**
-     * A file that has become shorter since it was mapped. One that was replaced or removed has not: what is mapped is still whole.
+     * Finds a file that became shorter since it was mapped. A replaced or removed file does not count, because its mapping stays intact.
      *
-     * @param since {@link #count} before the mappings that matter; 0 for all
+     * @param since {@link #count} before the relevant mappings; 0 for all
      */
     public static Optional<ShortenedFileException> shortened(long since) {
         Map<Path, Mapping> mappings = new LinkedHashMap<>();
@@ -101,7 +100,7 @@ public final class MappedFile {
     }
 
     /**
-     * The first {@code count} bytes of a file, fewer when it is shorter.
+     * The first {@code count} bytes of a file, or all bytes of a shorter file.
      *
      * @throws IOException as {@link #map}
      */

@@ -22,24 +22,24 @@ import java.util.zip.CheckedInputStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Native libraries that lie in a jar on the class path, brought to a folder that nobody but this user can write to.
+ * Unpacks native libraries from a jar on the class path to a folder that only this user can write to.
  *
- * <p>A file is written under a temporary name and moved into place, so that a folder shared by several processes never shows half a file. Its SHA-256 is
- * taken as it comes out of the jar and kept next to it. A file that is there already is used only if it still has that digest, and the
- * length and checksum that the jar on the class path has of it; otherwise it is unpacked again. Reading the jar itself once more would tell
- * no more, as the folder is private, and takes five times as long: 0.44 s for oneDNN's 86 MiB instead of 0.09 s.
+ * <p>A file is written under a temporary name and moved into place, so that processes that share the folder never see half a file. Its
+ * SHA-256 is computed during unpacking and stored next to it. An existing file is used only if it still has that digest, and the length and
+ * checksum of the jar's entry; otherwise it is unpacked again. Comparing with the jar's contents would not be safer, because the folder is
+ * private, and takes five times as long: 0.44 s for oneDNN's 86 MiB instead of 0.09 s.
  *
- * <p>Where the user's cache folder cannot be used, a temporary folder of this process alone takes its place.
+ * <p>If the user's cache folder cannot be used, a temporary folder of this process replaces it.
  */
 public final class NativeFiles {
     private static final System.Logger LOG = System.getLogger(NativeFiles.class.getName());
 
-    /** Made once a process, when the cache folder cannot be used. */
+    /** Created once per process, if the cache folder cannot be used. */
     private static @Nullable Path temporary;
 
     private NativeFiles() {}
 
-    /** Whether a resource is there to be unpacked. */
+    /** Whether a resource exists. */
     public static boolean has(ClassLoader loader, String resource) {
         return loader.getResource(resource) != null;
     }
@@ -49,15 +49,15 @@ public final class NativeFiles {
      *
      * @param loader finds the resources
      * @param folder path of the resources in the jar, ending in a slash
-     * @param names names of the files; the first one's checksum names the folder
+     * @param names names of the files; the checksum of the first names the folder
      * @return the folder
-     * @throws UnavailableException when the jar is not on the class path, or there is no folder that only this user can write to
+     * @throws UnavailableException when the jar is not on the class path, or no folder is writable by this user only
      */
     public static Path unpack(ClassLoader loader, String folder, List<String> names) {
         return unpack(CacheFolder.path(), loader, folder, names);
     }
 
-    /** As {@link #unpack(ClassLoader, String, List)}, below another cache folder. */
+    /** As {@link #unpack(ClassLoader, String, List)}, in another cache folder. */
     public static Path unpack(Path cache, ClassLoader loader, String folder, List<String> names) {
         Path wanted = cache.resolve("native");
         IOException unusable;
@@ -71,7 +71,7 @@ public final class NativeFiles {
         } catch (IOException e) {
             e.addSuppressed(unusable);
             throw new UnavailableException(
-                    "there is no folder of this user's own to unpack native libraries to: " + reason(unusable) + "; "
+                    "there is no private folder to unpack native libraries to: " + reason(unusable) + "; "
                             + reason(e),
                     wanted + ", " + System.getProperty("java.io.tmpdir"),
                     "set XDG_CACHE_HOME to a folder that you can write to and other users cannot",
@@ -94,7 +94,7 @@ public final class NativeFiles {
             Runtime.getRuntime().addShutdownHook(new Thread(() -> delete(emptied), "octet-native-delete"));
             LOG.log(
                     System.Logger.Level.WARNING,
-                    "native libraries are unpacked again at each start: {0}; octet.cache or XDG_CACHE_HOME names"
+                    "native libraries are unpacked again at each start: {0}; set octet.cache or XDG_CACHE_HOME to use"
                             + " another folder",
                     reason(unusable));
         }
@@ -125,7 +125,7 @@ public final class NativeFiles {
                     write(in, file);
                 }
                 if (!isWhole(file, entry)) {
-                    throw new FileSystemException(file.toString(), null, "does not hold what was written to it");
+                    throw new FileSystemException(file.toString(), null, "differs from the bytes written to it");
                 }
             }
         }
@@ -138,14 +138,14 @@ public final class NativeFiles {
             throw new UnavailableException(
                     "there is no native library for " + Platform.text(),
                     "class path, resource " + resource,
-                    "put the jar with it on the class path, or use a platform that it has a build for");
+                    "put the library's jar on the class path, or use a platform that it supports");
         }
         URLConnection connection = url.openConnection();
         if (connection instanceof JarURLConnection jar) {
             return jar;
         }
         throw new UnavailableException(
-                "the native library lies in no jar", url.toString(), "put the jar itself on the class path");
+                "the native library is not in a jar", url.toString(), "put the jar itself on the class path");
     }
 
     private static Path digestOf(Path file) {
@@ -166,7 +166,7 @@ public final class NativeFiles {
         }
     }
 
-    /** As {@code sha256sum} writes and checks it. */
+    /** A line in the format of {@code sha256sum}. */
     private static String line(String sha256, Path file) {
         return sha256 + "  " + file.getFileName() + "\n";
     }

@@ -14,27 +14,27 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
-/** A Java of its own in which native code is tried, since native code that fails takes its process with it. */
+/** Tries native code in a separate JVM, because failing native code ends its process. */
 public final class NativeTrial {
     private static final System.Logger LOG = System.getLogger(NativeTrial.class.getName());
 
-    /** Exit codes of processes that a signal ended are this and its number. */
+    /** The exit code of a process ended by a signal is this plus the signal's number. */
     private static final int SIGNALLED = 128;
 
-    /** SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV; the others come from outside. */
+    /** SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV; other signals come from outside. */
     private static final List<Integer> CRASHES = List.of(4, 5, 6, 7, 8, 11);
 
-    /** Windows ends a process that failed with the exception's number, of which the uppermost bits are set. */
+    /** On Windows, the exit code of a crash is the exception's number, whose two highest bits are set. */
     private static final int WINDOWS_EXCEPTION = 0xC0000000;
 
     private NativeTrial() {}
 
     /**
-     * How a trial ended.
+     * The end of a trial.
      *
-     * @param exit exit code; negative when it did not end within its time
-     * @param output what it wrote to standard output
-     * @param errors what it wrote to standard error
+     * @param exit exit code; negative after a timeout
+     * @param output standard output
+     * @param errors standard error
      */
     public record Ended(int exit, String output, String errors) {
         private static final int NOT_IN_TIME = -1;
@@ -44,26 +44,26 @@ public final class NativeTrial {
             return CRASHES.contains(exit - SIGNALLED) || ((exit & WINDOWS_EXCEPTION) == WINDOWS_EXCEPTION && inTime());
         }
 
-        /** Whether it ended by itself. */
+        /** Whether the process ended before the timeout. */
         public boolean inTime() {
             return exit != NOT_IN_TIME;
         }
     }
 
     /**
-     * Runs a class that has a method {@code main} with this Java and this class or module path.
+     * Runs the method {@code main} of a class with this Java and this class or module path.
      *
-     * @param properties system properties that it gets
-     * @param input what it can read from standard input
-     * @return empty where no process can be started
-     * @throws IOException when its output cannot be kept
+     * @param properties system properties of the process
+     * @param input standard input
+     * @return empty when no process can be started
+     * @throws IOException when the output cannot be stored
      */
     public static Optional<Ended> run(Class<?> main, Map<String, String> properties, byte[] input, Duration limit)
             throws IOException {
         return run(main, List.of(), properties, input, limit);
     }
 
-    /** As {@link #run(Class, Map, byte[], Duration)}, with options of the JVM that come after those it has by itself. */
+    /** As {@link #run(Class, Map, byte[], Duration)}, with additional JVM options after the default ones. */
     public static Optional<Ended> run(
             Class<?> main, List<String> options, Map<String, String> properties, byte[] input, Duration limit)
             throws IOException {
@@ -89,8 +89,8 @@ public final class NativeTrial {
     }
 
     /**
-     * What the method {@code main} of a trial ends with: an answer on standard output, or the reason on standard error and exit code 1 where
-     * the library is unavailable.
+     * Ends the method {@code main} of a trial: prints the answer to standard output, or, if the library is unavailable, the reason to
+     * standard error with exit code 1.
      */
     public static void answer(Supplier<String> answer) {
         try {
@@ -110,7 +110,7 @@ public final class NativeTrial {
             try (OutputStream in = process.getOutputStream()) {
                 in.write(input);
             } catch (IOException e) {
-                LOG.log(System.Logger.Level.DEBUG, "the process ended before it had read all", e);
+                LOG.log(System.Logger.Level.DEBUG, "the process ended before it had read its input", e);
             }
             return process.waitFor(limit.toMillis(), TimeUnit.MILLISECONDS) ? process.exitValue() : Ended.NOT_IN_TIME;
         } catch (InterruptedException e) {

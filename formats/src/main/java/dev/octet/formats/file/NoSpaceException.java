@@ -7,12 +7,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 
-/** A file does not fit on its disk. The system itself says neither which file nor how large it was to be. */
+/** A file does not fit on its disk. Names the file and its size, which the system's own error omits. */
 public final class NoSpaceException extends FileSystemException {
     @Serial
     private static final long serialVersionUID = 1L;
 
-    /** What systems say of a full disk, a quota, a limit on the size of files. */
+    /** The systems' messages for a full disk, a quota, a limit of the file size. */
     private static final List<String> FULL = List.of(
             "No space left on device",
             "Disk quota exceeded",
@@ -30,10 +30,10 @@ public final class NoSpaceException extends FileSystemException {
     }
 
     /**
-     * A failure to write, with the name of the file where the system left it out.
+     * Turns a failure to write into one that names the file.
      *
-     * @param file as the user knows it
-     * @param needed bytes that it was to have, or has at the least
+     * @param file the user's name of the file
+     * @param needed expected size in bytes, or a lower bound
      */
     public static FileSystemException of(Path file, long needed, IOException e) {
         if (e instanceof NoSpaceException full) {
@@ -55,16 +55,16 @@ public final class NoSpaceException extends FileSystemException {
             Path folder = file.toAbsolutePath().getParent();
             return folder == null ? 0 : Files.getFileStore(folder).getUsableSpace();
         } catch (IOException e) {
-            return 0; // the folder itself is gone
+            return 0; // the folder does not exist any more
         }
     }
 
-    /** Bytes that the file was to have, or at the least. */
+    /** Expected size of the file in bytes, or a lower bound. */
     public long needed() {
         return needed;
     }
 
-    /** Bytes that were free on its disk when it failed. */
+    /** Free bytes on the disk at the failure. */
     public long free() {
         return free;
     }

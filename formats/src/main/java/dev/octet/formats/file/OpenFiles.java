@@ -12,19 +12,19 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Reads from any number of files with few of them open: the one that was not read for longest is closed for the next. For use by several
- * threads at once; a file that is being read stays open, so there are at most as many more as there are threads.
+ * Reads from any number of files with few of them open: closes the least recently read file when it opens another. Thread-safe; files stay
+ * open while they are read, so the limit may be exceeded by the number of threads.
  */
 public final class OpenFiles implements AutoCloseable {
-    /** Far below the usual limits (256 on macOS, 1024 on Linux), and enough that files read by turns stay open. */
+    /** Far below the usual limits (256 on macOS, 1024 on Linux), and enough to keep files open that are read in turns. */
     static final int MAX_IDLE = 32;
 
     private static final long READ_BYTES = 1L << 30;
 
-    /** By when they were read, longest ago first. */
+    /** In the order of reading, least recent first. */
     private final Map<Path, Held> open = new LinkedHashMap<>(16, 0.75f, true);
 
-    /** Makes one with nothing open. */
+    /** Starts without open files. */
     public OpenFiles() {}
 
     private static final class Held {
@@ -40,8 +40,8 @@ public final class OpenFiles implements AutoCloseable {
      * Reads {@code into.byteSize()} bytes at {@code position}.
      *
      * @param into native memory
-     * @throws EOFException when the file ends before
-     * @throws IOException when it has vanished or cannot be read
+     * @throws EOFException when the file ends too early
+     * @throws IOException when the file is missing or cannot be read
      */
     public void read(Path file, long position, MemorySegment into) throws IOException {
         Held held = take(file);
@@ -86,12 +86,12 @@ public final class OpenFiles implements AutoCloseable {
         }
     }
 
-    /** Files open now. */
+    /** Number of open files. */
     synchronized int count() {
         return open.size();
     }
 
-    /** Closes all files; reading again opens them again. */
+    /** Closes all files; a later read opens its file again. */
     @Override
     public synchronized void close() throws IOException {
         for (Held held : open.values()) {

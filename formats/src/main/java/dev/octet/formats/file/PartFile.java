@@ -10,12 +10,12 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
 /**
- * A file written by several threads at positions of their choice, under the hidden name {@code .<name>.part} until {@link #publish} renames
- * it. The hidden name is always the same, so what a killed process left is overwritten by the next one and never accumulates; callers make
- * sure that one process writes a folder at a time ({@link FolderLock}).
+ * A file that several threads write at arbitrary positions, under the hidden name {@code .<name>.part} until {@link #publish} renames it.
+ * The hidden name is fixed, so the next process overwrites the file of a killed one, and files never accumulate; callers ensure by {@link
+ * FolderLock} that only one process writes to a folder.
  *
- * <p>Unlike {@link AtomicFile} it is not synced to disk: a killed process loses nothing, as the system holds the pages; a crash of the
- * machine may.
+ * <p>Unlike {@link AtomicFile}, it is not synced to disk: a killed process loses nothing, because the system keeps the pages, but a crash
+ * of the machine may.
  */
 public final class PartFile implements AutoCloseable {
     private static final long WRITE_BYTES = 1L << 30;
@@ -39,26 +39,26 @@ public final class PartFile implements AutoCloseable {
     }
 
     /**
-     * Starts a file; what lies under its hidden name is deleted.
+     * Starts a file; deletes an existing file with the hidden name.
      *
-     * @param bytes what it will have
+     * @param bytes size of the file
      * @throws IOException when the folder does not exist or is not writable
      */
     public static PartFile create(Path target, long bytes) throws IOException {
         Path part = partOf(target);
         return Unfinished.begin(part, () -> {
             Files.deleteIfExists(part);
-            // creating anew refuses to follow a planted link
+            // creating a new file refuses to follow a planted link
             FileChannel channel = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
             return new PartFile(target, part, channel, bytes);
         });
     }
 
     /**
-     * Writes all of {@code from} (native memory) at {@code position}. Several threads may write at once, to different places.
+     * Writes all of {@code from} (native memory) at {@code position}. Several threads may write at once, to different positions.
      *
      * @throws NoSpaceException when there is no space
-     * @throws IOException when it cannot be written
+     * @throws IOException when writing fails
      */
     public void write(long position, MemorySegment from) throws IOException {
         try {
@@ -73,10 +73,10 @@ public final class PartFile implements AutoCloseable {
     }
 
     /**
-     * Gives the file its final name, in one step; what was there before is replaced.
+     * Renames the file to its final name atomically; replaces an earlier file.
      *
      * @throws IOException when the rename fails
-     * @throws IllegalStateException when the file has another size than foreseen: something was not written
+     * @throws IllegalStateException when the size differs from the expected size, because something was not written
      */
     public void publish() throws IOException {
         if (channel.size() != bytes) {
@@ -87,7 +87,7 @@ public final class PartFile implements AutoCloseable {
         published = true;
     }
 
-    /** Deletes what was written unless it was published. */
+    /** Deletes the file unless it was published. */
     @Override
     public void close() throws IOException {
         channel.close();

@@ -5,9 +5,9 @@ import java.util.Locale;
 import java.util.Optional;
 
 /**
- * Systems and processors that Octet's native libraries are built for, as their jars spell them. That a name stands here does not say that a
- * jar has it: {@link NativeFiles} looks. One more platform: a row here, and a profile of its natives in {@code pom.xml}; which of them Octet
- * was run on is listed in {@code docs/platforms.md}.
+ * The platforms of Octet's native libraries, with their names in the jars. A jar may lack a platform; {@link NativeFiles} checks. To add a
+ * platform, add a row here and a profile of its natives in {@code pom.xml}. {@code docs/platforms.md} lists the platforms that Octet was
+ * run on.
  */
 public enum Platform {
     LINUX_X86_64("linux-x86_64", "linux-x64", "linux-x86_64", "linux-x86-64"),
@@ -30,12 +30,12 @@ public enum Platform {
         this.jna = jna;
     }
 
-    /** Where this process runs; empty elsewhere than on these. */
+    /** The platform of this process; empty for platforms not in this list. */
     public static Optional<Platform> current() {
         return CURRENT;
     }
 
-    /** What Java calls a system and a processor: {@code Mac OS X}, {@code aarch64}. */
+    /** The platform of Java's names of system and processor: {@code Mac OS X}, {@code aarch64}. */
     static Optional<Platform> of(String system, String processor) {
         String os = system.toLowerCase(Locale.ROOT);
         String prefix = os.startsWith("linux")
@@ -51,13 +51,13 @@ public enum Platform {
                 .findFirst();
     }
 
-    /** The name of this machine's platform for messages, whatever it is: {@code linux-x86_64}, {@code SunOS sparcv9}. */
+    /** The name of this machine's platform for messages, also of an unlisted one: {@code linux-x86_64}, {@code SunOS sparcv9}. */
     public static String text() {
         return CURRENT.map(Platform::artifact)
                 .orElseGet(() -> System.getProperty("os.name") + " " + System.getProperty("os.arch"));
     }
 
-    /** Whether it runs programs for x86. */
+    /** Whether the processor is x86. */
     public boolean isX86() {
         return this != LINUX_ARM64 && this != MACOS_ARM64;
     }

@@ -11,11 +11,11 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Set;
 
 /**
- * Folders that nobody but this user can write to or look into: what lies there is what this user put there.
+ * Folders that only this user can write to or read, so that only this user can have put files there.
  *
- * <p>A folder is good if it is this user's, is not a link and has permissions 700, and if every folder above it is this user's or root's and
- * cannot be written by others, unless it is sticky as {@code /tmp}. A group that has the number of this user counts as this user, because
- * many systems give each user a group of their own. On systems without owners and permissions of this kind nothing is checked.
+ * <p>A folder qualifies if it belongs to this user, is not a link and has permissions 700, and if every parent folder belongs to this user
+ * or root and is not writable by others, unless it is sticky like {@code /tmp}. A group with this user's number counts as this user,
+ * because many systems give each user a group of their own. Systems without POSIX owners and permissions are not checked.
  */
 public final class PrivateFolder {
     private static final Set<PosixFilePermission> OWNER_ONLY = PosixFilePermissions.fromString("rwx------");
@@ -45,10 +45,10 @@ public final class PrivateFolder {
     private PrivateFolder() {}
 
     /**
-     * Opens a folder, and makes it and those above it if they are missing. One that others can only read is closed to them.
+     * Opens a folder; creates missing folders, and removes the read permission of others.
      *
      * @return its path without links
-     * @throws IOException when it cannot be made, or others could have written or could write to it; the message says why
+     * @throws IOException when the folder cannot be created, or others could write to it or could have done so; the message has the reason
      */
     public static Path open(Path folder) throws IOException {
         Path absolute = folder.toAbsolutePath();
@@ -61,7 +61,7 @@ public final class PrivateFolder {
             }
             Files.createDirectories(absolute, ownerOnly());
         }
-        // from here on a link above that somebody turns elsewhere does not matter
+        // from here on, changing a link above the folder has no effect
         Path real = absolute.toRealPath();
         int user = user();
         Access access = Access.of(real);
@@ -81,9 +81,9 @@ public final class PrivateFolder {
     }
 
     /**
-     * A new folder for temporary files.
+     * Creates a folder for temporary files.
      *
-     * @throws IOException when it cannot be made, or other users could put another one in its place
+     * @throws IOException when the folder cannot be created, or other users could replace it
      */
     public static Path temporary(String prefix) throws IOException {
         Path parent = Path.of(System.getProperty("java.io.tmpdir")).toRealPath();
@@ -115,7 +115,7 @@ public final class PrivateFolder {
         return PosixFilePermissions.asFileAttribute(OWNER_ONLY);
     }
 
-    /** The number of the user that this process makes files as. */
+    /** The user id of files that this process creates. */
     private static int user() throws IOException {
         Path self = Path.of("/proc/self");
         if (Files.exists(self)) {

@@ -18,19 +18,19 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a run reads and what it writes. Nothing that is read may be replaced, whatever a user allows to be overwritten: {@link #requireApart}
- * refuses, before anything is touched,
+ * The inputs and outputs of a run. A run never replaces its inputs, not even with permission to overwrite: {@link #requireApart} refuses,
+ * before anything is touched,
  * <ol>
- *   <li>an output that is an input, and one that holds an input;
- *   <li>an output that would replace a file of a folder that is read;
- *   <li>a folder to be written that lies in a folder that is read;
- *   <li>an input that has the name of an output's unfinished work ({@link PartFile}, {@link AtomicFile}, {@link FolderLock});
- *   <li>two outputs that are the same, or one in the other.
+ *   <li>an output that is an input or contains an input;
+ *   <li>an output that would replace a file of an input folder;
+ *   <li>an output folder inside an input folder;
+ *   <li>an input with the name of an output's unfinished work ({@link PartFile}, {@link AtomicFile}, {@link FolderLock});
+ *   <li>two equal outputs, or one output inside another.
  * </ol>
- * The same are two names of one file, through links, hard links, {@code ..}, or letters that the file system takes for the same.
+ * Paths are equal if they lead to one file, through links, hard links, {@code ..}, or letters that the file system does not distinguish.
  */
 public final class RunPaths {
-    /** As deep as {@code CarriedFiles} looks. */
+    /** The depth limit of {@code CarriedFiles}. */
     private static final int MAX_DEPTH = 32;
 
     private static final RunPaths NONE = new RunPaths(List.of(), List.of());
@@ -43,7 +43,7 @@ public final class RunPaths {
         this.outputs = outputs;
     }
 
-    /** A path and what the user knows it by: an option, an operand, a key of a file. */
+    /** A path and the user's name of it: an option, an operand, a key of a file. */
     private record Named(String name, Path path) {
         @Override
         public String toString() {
@@ -54,49 +54,49 @@ public final class RunPaths {
     private record Output(Named named, Kind kind) {}
 
     private enum Kind {
-        /** A file that appears whole. */
+        /** A file, replaced as a whole. */
         FILE,
-        /** A folder that is written, with all there is to it. */
+        /** A folder, written with all its files. */
         FOLDER,
-        /** A folder that has outputs among other files. */
+        /** A folder with outputs among other files. */
         HOME,
-        /** What is written in such a folder; may have grown there before. */
+        /** An output in such a folder, possibly continued from an earlier run. */
         ENTRY
     }
 
-    /** Nothing is read, nothing written. */
+    /** No inputs, no outputs. */
     public static RunPaths none() {
         return NONE;
     }
 
     /**
-     * The same with one more input.
+     * Adds an input.
      *
-     * @param name what the user knows it by
-     * @param path a file, or a folder, of which all files count
+     * @param name the user's name of it
+     * @param path a file, or a folder with all its files
      */
     public RunPaths reading(String name, Path path) {
         return new RunPaths(with(inputs, new Named(name, path)), outputs);
     }
 
     /**
-     * The same with one more output that replaces what is there; no harm when it turns out to be a folder that may lie in another.
+     * Adds an output that replaces an existing one; a folder given here may lie in another folder.
      *
-     * @param name what the user knows it by
+     * @param name the user's name of it
      */
-    public RunPaths writing(String name, Path file) {
+     public RunPaths writing(String name, Path file) {
         return writing(name, file, Kind.FILE);
     }
 
-    /** The same with one more output, a folder that must not lie in one that is read. */
+    /** Adds an output folder, which must not lie in an input folder. */
     public RunPaths writingFolder(String name, Path folder) {
         return writing(name, folder, Kind.FOLDER);
     }
 
     /**
-     * The same with one more folder that files are added to.
+     * Adds a folder to which the run adds files.
      *
-     * @param entries what is written in it, as names; nothing else in it is touched
+     * @param entries names of the files and folders written in it; nothing else in it is touched
      */
     public RunPaths adding(String name, Path folder, List<String> entries) {
         RunPaths paths = writing(name, folder, Kind.HOME);
@@ -116,16 +116,16 @@ public final class RunPaths {
         return List.copyOf(longer);
     }
 
-    /** Whether any output is there already, so that something could be replaced. */
+    /** Whether an output exists already and would be replaced. */
     public boolean replaces() {
         return outputs.stream().anyMatch(o -> isThere(o.named().path()));
     }
 
     /**
-     * Refuses what the class says.
+     * Refuses conflicts of inputs and outputs, see above.
      *
      * @throws InvalidOptionException naming both paths
-     * @throws IOException when a folder that is read cannot be looked through
+     * @throws IOException when an input folder cannot be listed
      */
     public void requireApart() throws IOException {
         for (Output output : outputs) {
@@ -146,7 +146,7 @@ public final class RunPaths {
             throw refused(
                     to,
                     input + " is read and cannot be written as " + to.name() + ", too",
-                    "give " + to.name() + " another name: what is read is never overwritten, also not with --force");
+                    "give " + to.name() + " another name; an input is never overwritten, not even with --force");
         }
         if (output.kind() != Kind.HOME && holds(to.path(), input.path())) {
             throw refused(
@@ -162,7 +162,7 @@ public final class RunPaths {
             throw refused(
                     to,
                     to + " would replace a file of " + input + ", which is read",
-                    "choose a name that is free, or remove the file first if it is not part of what is read");
+                    "choose an unused name, or remove the file first if it is not part of the input");
         }
         if (output.kind() != Kind.HOME && isUnfinished(input.path(), to.path())) {
             throw refused(
@@ -194,7 +194,7 @@ public final class RunPaths {
         return Files.exists(path, LinkOption.NOFOLLOW_LINKS);
     }
 
-    /** Whether two paths lead to one file, or would if it was there. */
+    /** Whether two paths lead to one file, or would if it existed. */
     private static boolean isSame(Path a, Path b) throws IOException {
         return real(a).equals(real(b)) || (Files.exists(a) && Files.exists(b) && Files.isSameFile(a, b));
     }
@@ -205,7 +205,7 @@ public final class RunPaths {
         return Files.isDirectory(outer) && inner.startsWith(outer) && !inner.equals(outer);
     }
 
-    /** The real path of what is there, with the rest of the name after it; {@code link/..} is where the link leads. */
+    /** The real path of the existing part, followed by the rest of the name; resolves {@code link/..} through the link. */
     private static Path real(Path path) {
         return resolved(path.toAbsolutePath()).normalize();
     }
@@ -213,7 +213,7 @@ public final class RunPaths {
     private static Path resolved(Path path) {
         try {
             return path.toRealPath();
-        } catch (IOException e) { // not there, or not for us to see
+        } catch (IOException e) { // missing or not accessible
             Path parent = path.getParent();
             Path name = path.getFileName();
             return parent == null || name == null ? path : resolved(parent).resolve(name);
@@ -226,12 +226,12 @@ public final class RunPaths {
             return false;
         }
         Path parent = file.toAbsolutePath().getParent();
-        boolean isEntry = parent != null && real(parent).startsWith(real(folder)); // a link that leads out of it is one
+        boolean isEntry = parent != null && real(parent).startsWith(real(folder)); // also a link that leads out of it
         if (isEntry || holds(folder, file)) {
             return true;
         }
         if (!Files.exists(file)) {
-            return false; // a link that leads nowhere
+            return false; // a dangling link
         }
         Object key = Files.readAttributes(file, BasicFileAttributes.class).fileKey();
         AtomicBoolean found = new AtomicBoolean();
@@ -249,7 +249,7 @@ public final class RunPaths {
 
             @Override
             public FileVisitResult visitFileFailed(Path entry, IOException e) {
-                return FileVisitResult.CONTINUE; // whoever reads it says what is wrong with it
+                return FileVisitResult.CONTINUE; // reading the file will report the fault
             }
 
             private FileVisitResult look(Path entry, BasicFileAttributes attributes) throws IOException {
@@ -264,7 +264,7 @@ public final class RunPaths {
         return found.get();
     }
 
-    /** Whether the input has a name that Octet gives to what it has not finished, and removes. */
+    /** Whether the input has the name of the output's unfinished work, which Octet removes. */
     private static boolean isUnfinished(Path input, Path output) {
         Path from = real(input);
         Path to = real(output);

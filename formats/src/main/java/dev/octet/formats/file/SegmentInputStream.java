@@ -4,7 +4,7 @@ import java.io.InputStream;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Reads a segment from its first byte to its last, for parsers that know streams only. Not for several threads. */
+/** Reads a segment from first to last byte, for parsers that need a stream. Not thread-safe. */
 public final class SegmentInputStream extends InputStream {
     private final MemorySegment segment;
     private long position;

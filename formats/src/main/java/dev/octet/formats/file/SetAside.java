@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Files and folders that are replaced together by a run of several steps, in the folder {@code .octet-earlier} among them: they go when all new ones
- * are there, and come back when the run fails. What a killed process had set aside comes back with the next one.
+ * Moves files and folders that a run replaces together to the folder {@code .octet-earlier} next to them: deletes them when all new ones
+ * exist, restores them when the run fails. After a killed process, the next process restores them.
  */
 public final class SetAside implements AutoCloseable {
     private static final String FOLDER = ".octet-earlier";
@@ -28,17 +28,17 @@ public final class SetAside implements AutoCloseable {
     }
 
     /**
-     * Sets aside what is there.
+     * Sets aside the existing files.
      *
-     * @param names of what will be replaced, in {@code folder}; none to leave all as it is
-     * @throws IOException when it cannot be moved; then all is as it was
+     * @param names names in {@code folder} that will be replaced; none to leave all files
+     * @throws IOException when a file cannot be moved; nothing is changed then
      */
     public static SetAside of(Path folder, List<String> names) throws IOException {
         SetAside earlier = new SetAside(folder, names);
         if (names.isEmpty()) {
             return earlier;
         }
-        earlier.bringBack(); // of a process that was killed
+        earlier.bringBack(); // files of a killed process
         Files.createDirectories(earlier.aside);
         try {
             for (String name : names) {
@@ -57,12 +57,12 @@ public final class SetAside implements AutoCloseable {
         return Files.exists(path, LinkOption.NOFOLLOW_LINKS);
     }
 
-    /** All new ones are there. */
+    /** Records that all new files exist. */
     public void replaced() {
         replaced = true;
     }
 
-    /** Removes what was set aside, or brings it back in place of what is there now unless it was {@link #replaced}. */
+    /** Deletes the files set aside if they were {@link #replaced}; otherwise restores them in place of the new ones. */
     @Override
     public void close() throws IOException {
         if (replaced) {
@@ -85,7 +85,7 @@ public final class SetAside implements AutoCloseable {
         Files.delete(aside);
     }
 
-    /** A link is removed, what it leads to is not. */
+    /** Removes a link, but not its target. */
     private static void delete(Path path) throws IOException {
         if (!isThere(path)) {
             return;

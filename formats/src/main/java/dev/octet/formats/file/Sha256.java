@@ -19,9 +19,9 @@ public final class Sha256 {
     /**
      * Digest of a file's bytes.
      *
-     * @throws IOException when it cannot be read
+     * @throws IOException when the file cannot be read
      */
-    public static String of(Path file) throws IOException {
+     public static String of(Path file) throws IOException {
         try (InputStream in = Files.newInputStream(file)) {
             return copy(in, OutputStream.nullOutputStream());
         }
@@ -30,8 +30,8 @@ public final class Sha256 {
     /**
      * Copies a stream to its end.
      *
-     * @return digest of what was copied
-     * @throws IOException when it cannot be read or written
+     * @return digest of the copied bytes
+     * @throws IOException when reading or writing fails
      */
     static String copy(InputStream in, OutputStream out) throws IOException {
         MessageDigest digest = newDigest();
@@ -43,12 +43,12 @@ public final class Sha256 {
         return HexFormat.of().formatHex(digest.digest());
     }
 
-    /** Digest of some bytes. */
+    /** Digest of bytes. */
     public static String of(byte[] bytes) {
         return HexFormat.of().formatHex(newDigest().digest(bytes));
     }
 
-    /** Digest of some texts; any other split of the same letters has another one. */
+    /** Digest of texts; it depends on where one text ends and the next begins. */
     public static String of(String... parts) {
         MessageDigest digest = newDigest();
         for (String part : parts) {

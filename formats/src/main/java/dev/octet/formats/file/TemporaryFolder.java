@@ -14,15 +14,15 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * A folder for files that are needed for a moment, {@code octet-WHAT-PID-NUMBER} in the system's folder for such. It goes when it is closed, or the process
- * is asked to end; what killed processes left is removed by the next one that is made. A living process's folder is known by its number, one of another
- * container by the lock in it.
+ * A folder for temporary files, {@code octet-WHAT-PID-NUMBER} in the system's temporary folder. Closing deletes the folder, and so does an
+ * orderly end of the process; creating the next folder deletes folders of killed processes. The process id identifies folders of living
+ * processes, the lock in the folder those of other containers.
  */
 public final class TemporaryFolder implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(TemporaryFolder.class.getName());
     private static final Pattern NAME = Pattern.compile("octet-[a-z]+-(\\d{1,18})-\\d+");
     private static final String LOCK = ".octet-lock";
-    /** In which a folder gets its lock. */
+    /** Time within which a new folder gets its lock. */
     private static final Duration BEGINNING = Duration.ofMinutes(1);
 
     private final Path path;
@@ -34,9 +34,9 @@ public final class TemporaryFolder implements AutoCloseable {
     }
 
     /**
-     * Makes an empty folder, for nobody but its user.
+     * Creates an empty folder, accessible only to this user.
      *
-     * @param what small letters, for who finds it
+     * @param what the purpose, in lower-case letters
      * @throws IOException when there is no space
      */
     public static TemporaryFolder create(String what) throws IOException {
@@ -51,7 +51,7 @@ public final class TemporaryFolder implements AutoCloseable {
         try {
             sweep(parent, path);
         } catch (IOException e) {
-            LOG.log(System.Logger.Level.DEBUG, "what others left stays", e);
+            LOG.log(System.Logger.Level.DEBUG, "folders of killed processes stay", e);
         }
         return made;
     }
@@ -102,8 +102,8 @@ public final class TemporaryFolder implements AutoCloseable {
     }
 
     /**
-     * Removes the folder with what is in it. Where files in use cannot be removed (Windows), they stay until the process ends, and may be closed
-     * again meanwhile.
+     * Deletes the folder and its contents. Where files in use cannot be deleted (Windows), they stay until the process ends; closing may be
+     * repeated.
      */
     @Override
     public void close() throws IOException {

@@ -12,8 +12,8 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Stream;
 
 /**
- * What this process has begun and has not ended: files under temporary names, locks, scratch folders. A program that is asked to end while
- * it works takes them away with {@link #discard()}; libraries never do, since the process is not theirs.
+ * The unfinished files of this process: files under temporary names, locks, scratch folders. A program that is asked to end during its work
+ * deletes them with {@link #discard()}; libraries never do, because they do not own the process.
  */
 public final class Unfinished {
     private static final System.Logger LOG = System.getLogger(Unfinished.class.getName());
@@ -22,21 +22,21 @@ public final class Unfinished {
 
     private Unfinished() {}
 
-    /** Makes a file or a folder. */
+    /** Creates a file or a folder. */
     @FunctionalInterface
     public interface Making<T> {
         /**
-         * Makes it.
+         * Creates it.
          *
-         * @throws IOException when it cannot be made
+         * @throws IOException when it cannot be created
          */
-        T make() throws IOException;
+         T make() throws IOException;
     }
 
     /**
-     * Makes a file or folder that {@link #discard()} takes away until it has {@linkplain #ended ended}.
+     * Creates a file or folder that {@link #discard()} deletes unless it has {@linkplain #ended ended}.
      *
-     * @throws IOException what {@code making} throws; nothing is then remembered
+     * @throws IOException as {@code making}; nothing is registered then
      */
     public static <T> T begin(Path path, Making<T> making) throws IOException {
         LOCK.lock();
@@ -50,7 +50,7 @@ public final class Unfinished {
     }
 
     /**
-     * A new scratch folder in {@code parent}. Whoever asks for it deletes it and says that it has {@linkplain #ended ended}.
+     * Creates a scratch folder in {@code parent}. The caller deletes it and reports it {@linkplain #ended ended}.
      *
      * @throws IOException when it cannot be made
      */
@@ -65,7 +65,7 @@ public final class Unfinished {
         }
     }
 
-    /** It is deleted, or lies under its final name. */
+    /** Reports that it is deleted or has its final name. */
     public static void ended(Path path) {
         LOCK.lock();
         try {
@@ -76,8 +76,8 @@ public final class Unfinished {
     }
 
     /**
-     * Deletes all that was begun, and lets no thread begin or end anything any more: they wait until the process is gone. To be called last
-     * in a process that is ending, before other threads have come to their end.
+     * Deletes all unfinished files and blocks all threads that begin or end one until the process is gone. Call it last in an ending
+     * process, while other threads still run.
      */
     public static void discard() {
         LOCK.lock(); // never released
@@ -90,7 +90,7 @@ public final class Unfinished {
         }
     }
 
-    /** Links are deleted, not followed. */
+    /** Deletes links, without following them. */
     private static void delete(Path path) throws IOException {
         List<Path> all = new ArrayList<>(List.of(path));
         if (Files.isDirectory(path) && !Files.isSymbolicLink(path)) {

@@ -1,4 +1,4 @@
-/** Files that appear whole or not at all, read-only mappings, private folders and the native libraries unpacked to them. Knows bytes only. */
+/** Atomic files, read-only mappings, private folders and the native libraries unpacked to them. Handles bytes, not formats. */
 @NullMarked
 package dev.octet.formats.file;
 

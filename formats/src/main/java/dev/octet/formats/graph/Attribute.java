@@ -8,7 +8,7 @@ import java.util.List;
  * @param unknown fields passed through untouched
  */
 public record Attribute(String name, Value value, String doc, Bytes unknown) {
-    /** What the attribute holds; one case per ONNX AttributeType. */
+    /** The value of an attribute; one case per ONNX AttributeType. */
     public sealed interface Value {}
 
     /** A whole number. */
@@ -71,11 +71,11 @@ public record Attribute(String name, Value value, String doc, Bytes unknown) {
         }
     }
 
-    /** Inside a function body: stands for the caller's attribute {@code parameter}; {@code type} is ONNX's AttributeType number. */
+    /** In a function body, the caller's attribute {@code parameter}; {@code type} is ONNX's AttributeType number. */
     public record Reference(String parameter, int type) implements Value {}
 
     /**
-     * A value of an AttributeType that Octet does not know: it lies in {@link Attribute#unknown()} and is passed through.
+     * A value of an AttributeType that Octet does not know, passed through in {@link Attribute#unknown()}.
      *
      * @param type ONNX's AttributeType number
      */

@@ -6,8 +6,8 @@ import org.jspecify.annotations.Nullable;
  * One dimension of a value: a number, a named symbol ({@code batch_size}), or unknown. Two equal symbols in one graph mean the
  * same number.
  *
- * @param size the number, at least 0; null when not known
- * @param symbol the name; null when there is none; never together with {@code size}
+ * @param size the number, at least 0; null if unknown
+ * @param symbol the name; null without a name; never together with {@code size}
  * @param denotation ONNX's dimension denotation, empty when absent
  */
 public record Dim(@Nullable Long size, @Nullable String symbol, String denotation) {
@@ -31,7 +31,7 @@ public record Dim(@Nullable Long size, @Nullable String symbol, String denotatio
         return size != null;
     }
 
-    /** Whether both are surely the same number: equal sizes or equal symbols. */
+    /** Whether both are certainly the same number: equal sizes or equal symbols. */
     public boolean sameAs(Dim other) {
         return size != null ? size.equals(other.size) : symbol != null && symbol.equals(other.symbol);
     }

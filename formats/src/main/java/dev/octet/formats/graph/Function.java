@@ -7,8 +7,8 @@ import java.util.Map;
  * A model-local operator defined by a body of nodes (ONNX FunctionProto).
  *
  * @param attributes names of attributes without a default
- * @param defaults attributes with one
- * @param opsets versions the body is written for, by domain
+ * @param defaults attributes with a default
+ * @param opsets operator set versions of the body, by domain
  * @param unknown fields passed through untouched
  */
 public record Function(
@@ -36,7 +36,7 @@ public record Function(
         metadata = Ordered.copyOf(metadata);
     }
 
-    /** The same with another body. */
+    /** A copy with this body. */
     public Function withNodes(List<Node> newNodes) {
         return new Function(
                 domain,
@@ -54,7 +54,7 @@ public record Function(
                 unknown);
     }
 
-    /** The same, said to be written for other versions. */
+    /** A copy with these operator set versions. */
     public Function withOpsets(Map<String, Long> newOpsets) {
         return new Function(
                 domain,

@@ -9,9 +9,9 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Nodes in an order in which each comes after the producers of its inputs, with the graph's inputs, outputs and constants.
+ * Nodes in topological order, with the graph's inputs, outputs and constants.
  *
- * <p>{@link GraphCheck} tells whether a graph is legal; the constructor does not, so that broken files can be diagnosed.
+ * <p>{@link GraphCheck} checks whether a graph is valid; the constructor does not, so that broken files can be diagnosed.
  *
  * @param initializers by name, in file order
  * @param valueInfos types of inner values where known, by name, in file order
@@ -36,7 +36,7 @@ public record Graph(
         metadata = Ordered.copyOf(metadata);
     }
 
-    /** A graph of what it computes, with nothing else known. */
+    /** A graph without metadata or value infos. */
     public static Graph of(
             String name,
             List<Node> nodes,
@@ -48,7 +48,7 @@ public record Graph(
         return new Graph(name, nodes, map, inputs, outputs, Map.of(), "", Map.of(), Bytes.EMPTY);
     }
 
-    /** Names that this graph (and what is nested in it) uses but does not define: values of the enclosing graph. */
+    /** Names that this graph and its nested graphs use but do not define: values of the enclosing graph. */
     public Set<String> captures() {
         Set<String> captured = new LinkedHashSet<>();
         List<Scope> open = new ArrayList<>();
@@ -61,7 +61,7 @@ public record Graph(
         return captured;
     }
 
-    /** Names that this graph defines itself: inputs, constants, outputs of nodes. Not those of nested graphs. */
+    /** Names that this graph defines, without nested graphs: inputs, constants, outputs of nodes. */
     public Set<String> definitions() {
         Set<String> defined = new HashSet<>(initializers.keySet());
         inputs.forEach(i -> defined.add(i.name()));
@@ -70,17 +70,17 @@ public record Graph(
         return defined;
     }
 
-    /** Inputs the caller has to feed: those that no initializer gives a default (IR 3 lists every initializer as an input). */
+    /** Inputs that the caller must feed, that is, without an initializer as default (IR 3 lists every initializer as an input). */
     public List<ValueInfo> requiredInputs() {
         return inputs.stream().filter(i -> !initializers.containsKey(i.name())).toList();
     }
 
-    /** The same with another value infos. */
+    /** A copy with these value infos. */
     public Graph withValueInfos(Map<String, ValueInfo> newValueInfos) {
         return new Graph(name, nodes, initializers, inputs, outputs, newValueInfos, doc, metadata, unknown);
     }
 
-    /** The same with another metadata. */
+    /** A copy with this metadata. */
     public Graph withMetadata(Map<String, String> newMetadata) {
         return new Graph(name, nodes, initializers, inputs, outputs, valueInfos, doc, newMetadata, unknown);
     }

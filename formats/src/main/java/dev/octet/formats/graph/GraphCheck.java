@@ -12,34 +12,33 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Whether a model's graphs are legal, so that everything after the import may rely on it. The rules (ONNX docs/IR.md):
+ * Checks that a model's graphs are valid, so that all later code may rely on it. The rules (ONNX docs/IR.md):
  * <ol>
- *   <li>every value that is read, or given out, is defined in its graph or in one around it;
- *   <li>no value is defined twice in one graph, and none without a name is an input or an output;
- *   <li>no node needs its own result;
- *   <li>every node gives out something;
- *   <li>the operator set of every domain in use is imported, {@code dev.octet} excepted;
- *   <li>attributes that stand for a caller's attribute occur in functions only;
- *   <li>no function is defined twice, or calls itself, directly or through others.
+ *   <li>every value that is read or output is defined in its graph or an enclosing one;
+ *   <li>no value is defined twice in a graph, and every input and output has a name;
+ *   <li>no node depends on its own result;
+ *   <li>every node has an output;
+ *   <li>the operator set of every domain in use is imported, except {@code dev.octet};
+ *   <li>attributes that refer to a caller's attribute occur only in functions;
+ *   <li>no function is defined twice, or calls itself, directly or indirectly.
  * </ol>
- * Nodes that are out of order are not a finding: {@link #sorted} orders them. Which operators exist, and in which version, is for the
- * converter to say.
+ * Nodes may be out of order; {@link #sorted} sorts them. The converter checks operators and their versions.
  */
 public final class GraphCheck {
     private static final String FIX =
-            "the exporter made an illegal model: export it again, or with another exporter version";
+            "the exporter made an invalid model: export it again, or with another exporter version";
 
     private final GraphModel model;
     private final List<Finding> findings = new ArrayList<>();
 
-    /** A rule that is broken: what is wrong, where, and what can be done. One line each. */
+    /** A broken rule: what is wrong, where, and the fix. One line each. */
     public record Finding(String what, String where, String fix) {}
 
     private GraphCheck(GraphModel model) {
         this.model = model;
     }
 
-    /** Everything that is wrong with {@code model}; empty when it is legal. */
+    /** All findings on {@code model}; empty for a valid model. */
     public static List<Finding> check(GraphModel model) {
         GraphCheck check = new GraphCheck(model);
         check.body(model.graph(), "graph '" + model.graph().name() + "'", model.opsets(), false);
@@ -51,7 +50,7 @@ public final class GraphCheck {
     }
 
     /**
-     * Makes sure that {@code model} is legal.
+     * Requires that {@code model} is valid.
      *
      * @throws MalformedModelException for the first finding
      */
@@ -65,8 +64,7 @@ public final class GraphCheck {
     }
 
     /**
-     * The model with the nodes of all graphs and functions in an order in which each follows its producers; what is in such an order
-     * already stays, the very objects included.
+     * The model with the nodes of all graphs and functions in topological order; parts already in order are kept, as the same objects.
      *
      * @throws IllegalArgumentException when there is a cycle
      */
@@ -114,7 +112,7 @@ public final class GraphCheck {
                 .toList();
     }
 
-    @SuppressWarnings("ReferenceEquality") // nodes that are equal need not be the same
+    @SuppressWarnings("ReferenceEquality") // equal nodes may be different objects
     private static <T> boolean sameObjects(List<T> a, List<T> b) {
         for (int i = 0; i < a.size(); i++) {
             if (a.get(i) != b.get(i)) {
@@ -124,7 +122,7 @@ public final class GraphCheck {
         return true;
     }
 
-    /** The body of a function as a graph: same rules of definition and use. */
+    /** The body of a function as a graph, because the same rules apply. */
     private static Graph asGraph(Function f) {
         return Graph.of(
                 f.name(),
@@ -136,7 +134,7 @@ public final class GraphCheck {
 
     private record Task(Scope scope, String where) {}
 
-    /** Checks a graph and all nested in it. */
+    /** Checks a graph and all its nested graphs. */
     private void body(Graph root, String rootWhere, Map<String, Long> opsets, boolean function) {
         List<Task> open = new ArrayList<>();
         open.add(new Task(new Scope(root, null), rootWhere));
@@ -161,7 +159,7 @@ public final class GraphCheck {
         for (ValueInfo i : g.inputs()) {
             define(i.name(), "as an input", by, where);
         }
-        // A constant of the same name gives an input its default.
+        // A constant of the same name is an input's default.
         g.initializers().keySet().forEach(i -> by.put(i, "as a constant"));
         for (Node n : g.nodes()) {
             for (String o : n.outputs()) {
@@ -193,13 +191,13 @@ public final class GraphCheck {
         for (Node n : scope.graph().nodes()) {
             for (String i : n.inputs()) {
                 if (!i.isEmpty() && !scope.defines(i)) {
-                    find("node " + n.id() + " reads the value '" + i + "', which nothing defines", task.where());
+                    find("node " + n.id() + " reads the undefined value '" + i + "'", task.where());
                 }
             }
         }
         for (ValueInfo o : scope.graph().outputs()) {
             if (!o.name().isEmpty() && !scope.defines(o.name())) {
-                find("the output '" + o.name() + "' is defined by nothing", task.where());
+                find("the output '" + o.name() + "' is undefined", task.where());
             }
         }
     }
@@ -207,13 +205,13 @@ public final class GraphCheck {
     private void cycle(Graph g, String where) {
         Node on = TopologicalOrder.of(g.nodes()).onCycle();
         if (on != null) {
-            find("the graph has a cycle: node " + on.id() + " needs its own result", where);
+            find("the graph has a cycle: node " + on.id() + " depends on its own result", where);
         }
     }
 
     private void node(Node n, String where, Map<String, Long> opsets, Set<String> missing, boolean function) {
         if (n.outputs().stream().allMatch(String::isEmpty)) {
-            find("node " + n.id() + " gives out nothing", where);
+            find("node " + n.id() + " has no output", where);
         }
         if (!opsets.containsKey(n.domain()) && !n.domain().equals(Node.OCTET_DOMAIN) && missing.add(n.domain())) {
             find(
@@ -270,7 +268,7 @@ public final class GraphCheck {
         return called;
     }
 
-    /** Takes away functions that call nothing that is left; what stays is on a cycle or calls one. */
+    /** Removes functions whose calls are all removed; the rest is on a cycle or calls into one. */
     private static @Nullable Key recursive(Map<Key, Set<Key>> calls) {
         Map<Key, Set<Key>> left = new LinkedHashMap<>(calls);
         while (left.entrySet().removeIf(e -> e.getValue().stream().noneMatch(left::containsKey))) {}

@@ -16,11 +16,11 @@ import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The only way to get a changed {@link Graph}: look up producers and consumers, replace, insert, remove, then {@link #build()}.
+ * Changes a {@link Graph}: look up producers and consumers, replace, insert, remove, then {@link #build()}.
  *
- * <p>Every edit takes time in proportion to the uses it touches; {@code build()} is linear and orders nodes so that each follows
- * its producers, keeping the given order wherever it is legal. Not thread-safe. Nodes are compared by identity, so an edited node must be the very
- * object that {@link #nodes()} or {@link #producer} returned last.
+ * <p>An edit takes time proportional to the uses it touches; {@code build()} is linear and sorts nodes topologically, keeping the given
+ * order where it is valid. Not thread-safe. Nodes are compared by identity, so an edited node must be the object that {@link #nodes()} or
+ * {@link #producer} returned last.
  */
 public final class GraphEdit {
     private final Graph original;
@@ -36,10 +36,10 @@ public final class GraphEdit {
     private final List<ValueInfo> outputs;
     private final Set<String> names = new HashSet<>();
 
-    /** Labels of neighbours are this far apart at first, so that many nodes fit between two before all are numbered anew. */
+    /** Initial distance of neighbouring labels, so that many nodes fit in between before all are renumbered. */
     private static final long GAP = 1L << 32;
 
-    /** A live node in the ring; {@code label} grows along it. */
+    /** A live node in the ring; {@code label} increases along the ring. */
     private static final class Entry {
         private @Nullable Node node;
         private Entry before = this;
@@ -68,7 +68,7 @@ public final class GraphEdit {
         return new GraphEdit(g, Set.of());
     }
 
-    /** An edit of a nested graph: {@code taken} are the names of the graphs around it, which {@link #freshName} then avoids. */
+    /** An edit of a nested graph; {@link #freshName} avoids {@code taken}, the names of the enclosing graphs. */
     public static GraphEdit of(Graph g, Set<String> taken) {
         return new GraphEdit(g, taken);
     }
@@ -86,7 +86,7 @@ public final class GraphEdit {
         attach(n, e);
     }
 
-    /** Gives a new entry a label between its neighbours'; numbers all anew when there is none left. */
+    /** Gives a new entry a label between its neighbours'; renumbers all entries when there is none left. */
     private void label(Entry e) {
         long low = e.before == ends ? 0 : e.before.label;
         long high = e.next == ends ? low + 2 * GAP : e.next.label;
@@ -118,7 +118,7 @@ public final class GraphEdit {
         nestedNames(n);
     }
 
-    /** Names inside subgraphs are taken too: a value of this graph must not be hidden by one of theirs. */
+    /** Adds the names inside subgraphs, because they would hide a value of this graph with the same name. */
     private void nestedNames(Node n) {
         List<Graph> open = new ArrayList<>(n.subgraphs());
         while (!open.isEmpty()) {
@@ -128,7 +128,7 @@ public final class GraphEdit {
         }
     }
 
-    /** Takes the node out of its entry, which stays in the ring. */
+    /** Detaches the node from its entry, which stays in the ring. */
     @SuppressWarnings("ReferenceEquality") // nodes are compared by identity
     private Entry detach(Node n) {
         Entry e = entries.remove(n);
@@ -155,7 +155,10 @@ public final class GraphEdit {
         e.next.before = e.before;
     }
 
-    /** Live nodes in their present order; a copy, so editing while iterating is fine (skip nodes that {@link #contains} denies). */
+    /**
+     * Live nodes in their current order; a copy, so edits during iteration are allowed (skip nodes that are no longer in {@link
+     * #contains}).
+     */
     public List<Node> nodes() {
         List<Node> list = new ArrayList<>(entries.size());
         for (Entry e = ends.next; e != ends; e = e.next) {
@@ -182,7 +185,7 @@ public final class GraphEdit {
         return producers.get(value);
     }
 
-    /** Nodes that read {@code value}, directly or from a subgraph, in order. Being a graph output is not among them. */
+    /** Nodes that read {@code value}, directly or from a subgraph, in order. Graph outputs do not count. */
     public List<Node> consumers(String value) {
         List<Node> list = new ArrayList<>(consumers.getOrDefault(value, Set.of()));
         list.sort(Comparator.comparingLong(n -> at(n).label));
@@ -194,12 +197,12 @@ public final class GraphEdit {
         return outputs.stream().anyMatch(o -> o.name().equals(value));
     }
 
-    /** Whether {@code value} is an input of the graph (one with an initializer too). */
+    /** Whether {@code value} is an input of the graph, with or without an initializer. */
     public boolean isInput(String value) {
         return inputs.stream().anyMatch(o -> o.name().equals(value));
     }
 
-    /** Whether exactly one node reads {@code value} and the graph does not output it, so the value may be fused away. */
+    /** Whether exactly one node reads {@code value} and the graph does not output it, so that a fusion may remove it. */
     public boolean hasSingleUse(String value) {
         return consumers.getOrDefault(value, Set.of()).size() == 1 && !isOutput(value);
     }
@@ -219,13 +222,13 @@ public final class GraphEdit {
         names.add(i.name());
     }
 
-    /** Removes a constant, and the graph input of the same name that IR 3 files list. */
+    /** Removes a constant, and the graph input of the same name in IR 3 files. */
     public void removeInitializer(String name) {
         initializers.remove(name);
         inputs.removeIf(i -> i.name().equals(name));
     }
 
-    /** Type of a value where known: inner value, input or output. */
+    /** Type of an inner value, input or output; null if unknown. */
     public @Nullable ValueType type(String value) {
         ValueInfo info = valueInfos.get(value);
         if (info != null && info.type() != null) {
@@ -247,7 +250,7 @@ public final class GraphEdit {
         names.add(info.name());
     }
 
-    /** Replaces the declared inputs (names must stay those that nodes read). */
+    /** Replaces the declared inputs; the names that nodes read must remain. */
     public void setInputs(Collection<ValueInfo> newInputs) {
         inputs.clear();
         inputs.addAll(newInputs);
@@ -268,7 +271,7 @@ public final class GraphEdit {
         return List.copyOf(inputs);
     }
 
-    /** A value or constant name that is not taken: {@code base}, or {@code base_1}, {@code base_2}... The name is reserved. */
+    /** Reserves and returns an unused name: {@code base}, or {@code base_1}, {@code base_2}... */
     public String freshName(String base) {
         String name = base;
         for (int i = 1; !names.add(name); i++) {
@@ -277,7 +280,7 @@ public final class GraphEdit {
         return name;
     }
 
-    /** Puts nodes immediately before {@code anchor}, in the given order. */
+    /** Inserts nodes immediately before {@code anchor}, in the given order. */
     public void insertBefore(Node anchor, Node... nodes) {
         Entry place = at(anchor);
         for (Node n : nodes) {
@@ -292,7 +295,7 @@ public final class GraphEdit {
         }
     }
 
-    /** Replaces {@code old} by {@code nodes} at its place; removing a node is replacing it by none. */
+    /** Replaces {@code old} by {@code nodes}, possibly none, at its position. */
     public void replace(Node old, Node... nodes) {
         Entry place = at(old).next;
         drop(old);
@@ -301,14 +304,14 @@ public final class GraphEdit {
         }
     }
 
-    /** Removes a node; its outputs must have no users left when the graph is built. */
+    /** Removes a node; its outputs must be unused when the graph is built. */
     public void remove(Node n) {
         drop(n);
     }
 
     /**
-     * Lets every reader of {@code from} read {@code to} instead, subgraphs included. Graph outputs keep their names. Readers become
-     * new objects.
+     * Makes every reader of {@code from}, also in subgraphs, read {@code to} instead. Graph outputs keep their names. Readers become new
+     * objects.
      *
      * @throws IllegalArgumentException when a subgraph that reads {@code from} has a value of its own named {@code to}
      */
@@ -319,14 +322,14 @@ public final class GraphEdit {
         }
     }
 
-    /** The node with every name it reads (inputs, and captures of its subgraphs) mapped. */
+    /** The node with all names that it reads mapped: inputs and captures of subgraphs. */
     static Node renameUses(Node n, UnaryOperator<String> map) {
         Node renamed = n.withInputs(
                 n.inputs().stream().map(s -> s.isEmpty() ? s : map.apply(s)).toList());
         return mapSubgraphs(renamed, g -> renameCaptures(g, map));
     }
 
-    /** The node with every graph in its attributes mapped; the node itself when there is none. */
+    /** The node with every graph in its attributes mapped; the node itself without such graphs. */
     static Node mapSubgraphs(Node n, UnaryOperator<Graph> map) {
         if (n.subgraphs().isEmpty()) {
             return n;
@@ -367,9 +370,9 @@ public final class GraphEdit {
     }
 
     /**
-     * Removes nodes whose outputs nobody needs, and constants that nobody reads.
+     * Removes nodes with unused outputs, and unused constants.
      *
-     * @return how many nodes went
+     * @return number of removed nodes
      */
     public int removeUnreachable() {
         Set<String> needed = new HashSet<>();
@@ -394,7 +397,7 @@ public final class GraphEdit {
     }
 
     /**
-     * The changed graph.
+     * Builds the changed graph.
      *
      * @throws IllegalStateException when the edits made a cycle, or defined a value twice
      */
@@ -426,7 +429,7 @@ public final class GraphEdit {
         TopologicalOrder order = TopologicalOrder.of(nodes());
         if (order.onCycle() != null) {
             throw new IllegalStateException(
-                    "the edits made a cycle: node " + order.onCycle().id() + " needs its own result");
+                    "the edits made a cycle: node " + order.onCycle().id() + " depends on its own result");
         }
         return order.nodes();
     }

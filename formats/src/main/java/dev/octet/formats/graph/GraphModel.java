@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * A main graph with what is needed to read it: operator set versions, local functions, who made it.
+ * A main graph with its operator set versions, local functions and producer.
  *
  * @param irVersion ONNX IR version
  * @param opsets operator set version by domain; the default domain is the empty string
@@ -20,7 +20,7 @@ public record GraphModel(
         Producer producer,
         Map<String, String> metadata,
         Bytes unknown) {
-    /** Who wrote the model, as ONNX's ModelProto says it. */
+    /** The producer fields of ONNX's ModelProto. */
     public record Producer(String name, String version, String domain, long modelVersion, String doc) {
         public static final Producer NONE = new Producer("", "", "", 0, "");
     }
@@ -33,39 +33,39 @@ public record GraphModel(
         metadata = Ordered.copyOf(metadata);
     }
 
-    /** A model of the default domain at {@code opset}, at the lowest IR version that knows it. */
+    /** A model of the default domain at {@code opset}. */
     public static GraphModel of(Graph graph, long irVersion, long opset) {
         return new GraphModel(irVersion, Map.of("", opset), graph, List.of(), Producer.NONE, Map.of(), Bytes.EMPTY);
     }
 
-    /** Version of the default domain; 0 when the model imports none. */
+    /** Version of the default domain; 0 if the model does not import it. */
     public long opset() {
         return opsets.getOrDefault("", 0L);
     }
 
-    /** The same with another graph. */
+    /** A copy with this graph. */
     public GraphModel withGraph(Graph newGraph) {
         return new GraphModel(irVersion, opsets, newGraph, functions, producer, metadata, unknown);
     }
 
-    /** The same with another functions. */
+    /** A copy with these functions. */
     public GraphModel withFunctions(List<Function> newFunctions) {
         return new GraphModel(irVersion, opsets, graph, newFunctions, producer, metadata, unknown);
     }
 
-    /** With the version of one domain set, and the IR version raised to at least {@code minIrVersion}. */
+    /** A copy with the version of one domain, and an IR version of at least {@code minIrVersion}. */
     public GraphModel withOpset(String domain, long version, long minIrVersion) {
         Map<String, Long> map = new LinkedHashMap<>(opsets);
         map.put(domain, version);
         return new GraphModel(Math.max(irVersion, minIrVersion), map, graph, functions, producer, metadata, unknown);
     }
 
-    /** The same with another metadata. */
+    /** A copy with this metadata. */
     public GraphModel withMetadata(Map<String, String> newMetadata) {
         return new GraphModel(irVersion, opsets, graph, functions, producer, newMetadata, unknown);
     }
 
-    /** The same with another producer. */
+    /** A copy with this producer. */
     public GraphModel withProducer(Producer newProducer) {
         return new GraphModel(irVersion, opsets, graph, functions, newProducer, metadata, unknown);
     }

@@ -13,9 +13,9 @@ import java.util.Optional;
  * @param unknown fields passed through untouched
  */
 public record Initializer(String name, Data data, String doc, Map<String, String> metadata, Bytes unknown) {
-    /** Key in the metadata: what the tensor is called in the program that the graph was exported from. */
+    /** Metadata key of the tensor's name in the program that the graph was exported from. */
     public static final String ORIGINAL_NAME = "dev.octet.original_name";
-    /** Key in the metadata: how the original lies in memory, {@link #OUT_IN}. */
+    /** Metadata key of the original's memory layout, {@link #OUT_IN}. */
     public static final String ORIGINAL_LAYOUT = "dev.octet.original_layout";
     /** Layout of {@code nn.Linear}: one row for each output. */
     public static final String OUT_IN = "out,in";
@@ -23,7 +23,7 @@ public record Initializer(String name, Data data, String doc, Map<String, String
     /** The elements. */
     public sealed interface Data {}
 
-    /** Numbers in memory; the tensor's own name is not looked at. */
+    /** Numbers in memory; the tensor's own name is ignored. */
     public record Dense(Tensor tensor) implements Data {}
 
     /** Text elements, row-major. */
@@ -41,10 +41,10 @@ public record Initializer(String name, Data data, String doc, Map<String, String
     public record Sparse(Shape shape, Tensor values, Tensor indices) implements Data {}
 
     /**
-     * Elements of a type Octet does not compute with (a future ONNX type, or FP6 that does not end at a byte border), passed through.
+     * Elements of a type that Octet does not compute with (a future ONNX type, or FP6 that does not end at a byte border), passed through.
      *
      * @param elementType ONNX's TensorProto.DataType number
-     * @param bytes as stored; empty when the elements lie in another field, which then is in {@link Initializer#unknown()}
+     * @param bytes as stored; empty when the elements are in another field, which {@link Initializer#unknown()} then holds
      */
     public record Opaque(int elementType, Shape shape, MemorySegment bytes) implements Data {}
 
@@ -57,12 +57,12 @@ public record Initializer(String name, Data data, String doc, Map<String, String
         return new Initializer(tensor.name(), new Dense(tensor), "", Map.of(), Bytes.EMPTY);
     }
 
-    /** The tensor, when the constant is dense. */
+    /** The tensor of a dense constant. */
     public Optional<Tensor> tensor() {
         return data instanceof Dense d ? Optional.of(d.tensor()) : Optional.empty();
     }
 
-    /** The same with another name. */
+    /** A copy with this name. */
     public Initializer withName(String newName) {
         return new Initializer(newName, data, doc, metadata, unknown);
     }

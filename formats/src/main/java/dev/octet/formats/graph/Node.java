@@ -12,7 +12,7 @@ import java.util.Set;
 /**
  * One operation. {@code inputs} and {@code outputs} are value names; an empty name is an absent optional one.
  *
- * @param name may be empty and need not be unique (ONNX); {@link #id()} always tells nodes apart
+ * @param name may be empty and need not be unique (ONNX); use {@link #id()} in messages
  * @param domain empty for ONNX's own operators
  * @param unknown fields passed through untouched
  */
@@ -31,8 +31,7 @@ public record Node(
     public static final String OCTET_DOMAIN = "dev.octet";
 
     /**
-     * Key in the metadata of a Gather: the row that gets no gradient when it is looked up, torch's {@code padding_idx}. A whole number, at
-     * least 0. Runtimes do not look at it.
+     * Metadata key of a Gather: the row that gets no gradient, torch's {@code padding_idx}. An integer, at least 0. Runtimes ignore it.
      */
     public static final String PADDING_INDEX = "dev.octet.padding_idx";
 
@@ -41,7 +40,7 @@ public record Node(
         outputs = List.copyOf(outputs);
         attributes = Ordered.copyOf(attributes);
         metadata = Ordered.copyOf(metadata);
-        // "ai.onnx" is the default domain's other spelling
+        // "ai.onnx" is another spelling of the default domain
         domain = domain.equals("ai.onnx") ? "" : domain;
     }
 
@@ -73,7 +72,7 @@ public record Node(
         return domain.equals(OCTET_DOMAIN) && opType.equals(wanted);
     }
 
-    /** Something to call the node in messages: its name, or its first output with its type. */
+    /** The node's name in messages: its name, or its operator with its first output. */
     public String id() {
         return name.isEmpty() ? opType + "(" + (outputs.isEmpty() ? "" : outputs.getFirst()) + ")" : name;
     }
@@ -92,7 +91,7 @@ public record Node(
         return i < outputs.size() ? outputs.get(i) : "";
     }
 
-    /** The first output, or the empty name when there is none: files may hold such nodes, though no legal model does. */
+    /** The first output, or the empty name for a node without outputs, which an invalid file may have. */
     public String output() {
         return output(0);
     }
@@ -146,7 +145,7 @@ public record Node(
         return found;
     }
 
-    /** Names this node needs from its graph: its inputs, and what its subgraphs capture from outside. Absent inputs left out. */
+    /** Names this node needs from its graph: its inputs and the captures of its subgraphs, without absent inputs. */
     public Set<String> uses() {
         Set<String> used = new LinkedHashSet<>(inputs);
         for (Graph g : subgraphs()) {
@@ -156,46 +155,46 @@ public record Node(
         return used;
     }
 
-    /** The same with another inputs. */
+    /** A copy with these inputs. */
     public Node withInputs(List<String> newInputs) {
         return new Node(name, opType, domain, overload, newInputs, outputs, attributes, doc, metadata, unknown);
     }
 
-    /** The same with another outputs. */
+    /** A copy with these outputs. */
     public Node withOutputs(List<String> newOutputs) {
         return new Node(name, opType, domain, overload, inputs, newOutputs, attributes, doc, metadata, unknown);
     }
 
-    /** The same with another name. */
+    /** A copy with this name. */
     public Node withName(String newName) {
         return new Node(newName, opType, domain, overload, inputs, outputs, attributes, doc, metadata, unknown);
     }
 
-    /** The same with another attributes. */
+    /** A copy with these attributes. */
     public Node withAttributes(Map<String, Attribute> newAttributes) {
         return new Node(name, opType, domain, overload, inputs, outputs, newAttributes, doc, metadata, unknown);
     }
 
-    /** With one attribute added or replaced. */
+    /** A copy with one attribute added or replaced. */
     public Node with(Attribute attribute) {
         Map<String, Attribute> map = new LinkedHashMap<>(attributes);
         map.put(attribute.name(), attribute);
         return withAttributes(map);
     }
 
-    /** Without one attribute. */
+    /** A copy without one attribute. */
     public Node without(String attributeName) {
         Map<String, Attribute> map = new LinkedHashMap<>(attributes);
         map.remove(attributeName);
         return withAttributes(map);
     }
 
-    /** The same with another metadata. */
+    /** A copy with this metadata. */
     public Node withMetadata(Map<String, String> newMetadata) {
         return new Node(name, opType, domain, overload, inputs, outputs, attributes, doc, newMetadata, unknown);
     }
 
-    /** As {@code /layer/MatMul: MatMul(x, w) -> y}. */
+    /** For example {@code /layer/MatMul: MatMul(x, w) -> y}. */
     @Override
     public String toString() {
         return id() + ": " + (domain.isEmpty() ? "" : domain + ".") + opType + inputs + " -> " + outputs;

@@ -4,7 +4,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** Immutable copies that keep the order of the original: files must come out in the order they went in. */
+/** Immutable copies that keep the original order, so that files are written in the order they were read. */
 final class Ordered {
     private Ordered() {}
 

@@ -6,8 +6,8 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A graph with the graphs around it, whose values it sees. Walks over nested graphs keep scopes on a list instead of recursing,
- * so the depth of nesting does not matter.
+ * A graph with its enclosing graphs, whose values are visible in it. Walks over nested graphs keep scopes in a list instead of recursing,
+ * so the depth of nesting is not limited.
  */
 final class Scope {
     private final Graph graph;
@@ -24,7 +24,7 @@ final class Scope {
         return graph;
     }
 
-    /** Whether {@code name} is a value of this graph or of one around it. */
+    /** Whether {@code name} is a value of this graph or an enclosing one. */
     boolean defines(String name) {
         for (Scope s = this; s != null; s = s.outer) {
             if (s.definitions.contains(name)) {
@@ -34,7 +34,7 @@ final class Scope {
         return false;
     }
 
-    /** Names this graph itself reads or gives out; not those of nested graphs. */
+    /** Names that this graph reads or outputs, without nested graphs. */
     Stream<String> uses() {
         return Stream.concat(
                         graph.nodes().stream().flatMap(n -> n.inputs().stream()),
@@ -42,7 +42,7 @@ final class Scope {
                 .filter(s -> !s.isEmpty());
     }
 
-    /** The scopes of all graphs nested directly in this one. */
+    /** The scopes of all graphs nested directly in this graph. */
     void inner(Consumer<Scope> each) {
         for (Node n : graph.nodes()) {
             n.subgraphs().forEach(g -> each.accept(new Scope(g, this)));

@@ -8,11 +8,11 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Nodes ordered so that each follows the producers of what it reads: depth-first over producers in the given order, which keeps an
- * order that is legal already. Iterative, for deep graphs; nodes are compared by identity.
+ * A topological order of nodes, depth-first over producers in the given order, so that a valid order stays. Iterative, for deep graphs;
+ * nodes are compared by identity.
  *
  * @param nodes in order; empty when there is a cycle
- * @param onCycle a node that needs its own result; null when there is none
+ * @param onCycle a node that depends on its own result; null without a cycle
  */
 record TopologicalOrder(List<Node> nodes, @Nullable Node onCycle) {
     static TopologicalOrder of(List<Node> nodes) {
@@ -41,7 +41,7 @@ record TopologicalOrder(List<Node> nodes, @Nullable Node onCycle) {
                 state.put(n, false);
                 List<Node> before = unplaced(n, producers, state);
                 for (Node p : before) {
-                    if (state.containsKey(p)) { // an ancestor that still waits for this node
+                    if (state.containsKey(p)) { // an ancestor that waits for this node
                         return new TopologicalOrder(List.of(), p);
                     }
                 }

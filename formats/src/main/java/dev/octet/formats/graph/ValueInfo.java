@@ -14,12 +14,12 @@ public record ValueInfo(
         this(name, type, "", Map.of(), Bytes.EMPTY);
     }
 
-    /** The same with another type. */
+    /** A copy with this type. */
     public ValueInfo withType(@Nullable ValueType newType) {
         return new ValueInfo(name, newType, doc, metadata, unknown);
     }
 
-    /** The same with another name. */
+    /** A copy with this name. */
     public ValueInfo withName(String newName) {
         return new ValueInfo(newName, type, doc, metadata, unknown);
     }

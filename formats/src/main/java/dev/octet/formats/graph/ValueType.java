@@ -4,13 +4,13 @@ import dev.octet.formats.tensor.DType;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** The type of a value that flows along an edge. Source: ONNX TypeProto. */
+/** The type of a value. Source: ONNX TypeProto. */
 public sealed interface ValueType {
     /**
      * A dense tensor.
      *
-     * @param dtype null when the model does not say
-     * @param dims null when not even the rank is known
+     * @param dtype null when the model does not declare it
+     * @param dims null when the rank is unknown
      */
     record TensorType(@Nullable DType dtype, @Nullable List<Dim> dims, String denotation, Bytes unknown)
             implements ValueType {
@@ -28,6 +28,6 @@ public sealed interface ValueType {
         }
     }
 
-    /** A type Octet does not compute with (sequence, map, optional, sparse, opaque): the serialised TypeProto, passed through. */
+    /** A type that Octet does not compute with (sequence, map, optional, sparse, opaque): the serialised TypeProto, passed through. */
     record OtherType(String kind, Bytes proto) implements ValueType {}
 }

@@ -1,7 +1,7 @@
 /**
- * Graphs: immutable nodes, values, attributes, subgraphs and functions, in ONNX's semantics but without protobuf. What Octet
- * does not understand rides along as {@link Bytes} so that reading and writing a model loses nothing. {@link GraphEdit} is the
- * only way to get a changed graph. Importers produce graphs, the converter and the trainer consume them.
+ * Graphs: immutable nodes, values, attributes, subgraphs and functions, with ONNX's semantics but without protobuf. Unknown fields are
+ * passed through as {@link Bytes}, so that reading and writing a model loses nothing. Graphs are changed only by {@link GraphEdit}.
+ * Importers produce graphs, the converter and the trainer consume them.
  */
 @NullMarked
 package dev.octet.formats.graph;

@@ -9,7 +9,7 @@ import java.util.NoSuchElementException;
 import java.util.Optional;
 
 /**
- * Tensors (views into whatever holds them) by name, the graph where the format has one, and free text metadata.
+ * Tensors (views) by name, the graph if the format has one, and free text metadata.
  *
  * @param tensors in file order; for a graph, its dense initializers
  */

@@ -11,10 +11,10 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * A digest by which a checkpoint is known again without all of it being read: SHA-256 over its configuration and, by the alphabet of the
- * tensors' names, over name, type, shape and three samples of each tensor (the first, middle and last 4 KiB; all of one that is shorter).
- * How tensors are shared out among files does not matter. A change of a few numbers deep inside a large tensor is not seen; further
- * training changes all of them.
+ * A digest that identifies a checkpoint without reading all of it: SHA-256 over its configuration and, in alphabetical order of the
+ * tensors' names, over name, type, shape and three samples of each tensor (the first, middle and last 4 KiB; all of a shorter tensor).
+ * Independent of the distribution over files. It misses a change of a few numbers inside a large tensor, but further training changes all
+ * numbers.
  */
 public final class ModelFingerprint {
     /** Bytes of a sample. */
@@ -25,7 +25,7 @@ public final class ModelFingerprint {
     /**
      * The fingerprint, in lower-case hexadecimal.
      *
-     * @param config what the model computes with these tensors, as text
+     * @param config the model's configuration, as text
      */
     public static String of(String config, Map<String, Tensor> tensors) {
         MessageDigest digest = newDigest();

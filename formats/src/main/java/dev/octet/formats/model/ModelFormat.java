@@ -11,7 +11,7 @@ public interface ModelFormat {
     String name();
 
     /**
-     * Whether {@code path} looks like this format, judged by content (a few bytes), not by its name.
+     * Whether {@code path} looks like this format, judged by a few bytes of content, not by its name.
      *
      * @throws IOException when the file cannot be read
      */
@@ -26,7 +26,7 @@ public interface ModelFormat {
     Model read(Path path, Arena arena) throws IOException;
 
     /**
-     * The other files that the model at {@code path} consists of: shards, external data. None for a folder.
+     * The other files of the model at {@code path}: shards, external data. None for a folder.
      *
      * @throws dev.octet.formats.error.MalformedModelException when the file breaks a rule of the format
      * @throws IOException when the file cannot be read
@@ -34,7 +34,7 @@ public interface ModelFormat {
     List<Path> otherFiles(Path path) throws IOException;
 
     /**
-     * Writes the model so that {@code path} holds either the whole new file or what it held before.
+     * Writes the model atomically: {@code path} holds either the whole new file or the old one.
      *
      * @throws IOException when there is no space or no permission; nothing half-written is left
      */

@@ -6,8 +6,8 @@ import java.util.HashSet;
 import java.util.Set;
 
 /**
- * The Python dictionary in a header: {@code {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }}. Read by a parser of
- * exactly this form: texts, truth values and tuples of counts; the three keys, each once, in any order.
+ * The Python dictionary in a header: {@code {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }}. The parser accepts only this
+ * form: strings, booleans and tuples of counts; the three keys, each once, in any order.
  */
 final class NpyDictionary {
     private final String text;
@@ -72,7 +72,7 @@ final class NpyDictionary {
         }
     }
 
-    /** A list here describes records with named fields, which are not a tensor. */
+    /** The element type; refuses a list, which describes records with named fields. */
     private String descrText() {
         skipSpace();
         if (position < text.length() && text.charAt(position) == '[') {
@@ -134,7 +134,7 @@ final class NpyDictionary {
             position++;
         }
         String digits = text.substring(start, position);
-        accept('L'); // Python 2 wrote long integers so
+        accept('L'); // suffix of Python 2's long integers
         try {
             return Long.parseLong(digits);
         } catch (NumberFormatException e) {

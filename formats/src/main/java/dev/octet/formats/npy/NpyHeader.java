@@ -15,23 +15,23 @@ import java.util.Arrays;
 import java.util.stream.Collectors;
 
 /**
- * What stands before the elements of one array.
+ * The header of one array.
  *
  * @param spec name, element type and shape
- * @param bigEndian whether elements must be swapped to be a {@link Tensor}'s
- * @param fortranOrder whether the first axis is innermost; never set for arrays whose order is the same either way
+ * @param bigEndian whether the bytes of elements must be swapped for a {@link Tensor}
+ * @param fortranOrder whether the first axis is innermost; not set for arrays whose order is the same in both cases
  * @param headerBytes bytes before the first element
  */
 record NpyHeader(TensorSpec spec, boolean bigEndian, boolean fortranOrder, int headerBytes) {
     private static final byte[] MAGIC = {(byte) 0x93, 'N', 'U', 'M', 'P', 'Y'};
     private static final int ALIGNMENT = 64;
-    /** Digits that NumPy leaves room for, so that an array can grow along its first axis in place. */
+    /** NumPy leaves room for this many digits, so that an array can grow along its first axis in place. */
     private static final int GROWTH_DIGITS = 21;
 
     /**
      * Reads the header and leaves {@code in} at the first element.
      *
-     * @throws InvalidDataException when it is not of the form or over a limit
+     * @throws InvalidDataException when the header is not of the required form or exceeds a limit
      * @throws IOException when the stream fails
      */
     static NpyHeader read(InputStream in, String name, String where, NpyLimits limits) throws IOException {
@@ -84,7 +84,7 @@ record NpyHeader(TensorSpec spec, boolean bigEndian, boolean fortranOrder, int h
         }
     }
 
-    /** The element type of a NumPy type text: byte order, kind, bytes. */
+    /** The element type of a NumPy type string: byte order, kind, bytes. */
     private static DType dtype(String descr, String where) {
         if (descr.length() < 3 || "<>|".indexOf(descr.charAt(0)) < 0) {
             throw malformed("the element type '" + descr + "' is not of the form <f4", where);
@@ -112,7 +112,7 @@ record NpyHeader(TensorSpec spec, boolean bigEndian, boolean fortranOrder, int h
         };
     }
 
-    /** Bytes that are swapped as one: half an element of a complex type. */
+    /** Bytes of a swapped unit: the element, or half of a complex element. */
     int swapBytes() {
         int bytes = spec.dtype().bits() / 8;
         return spec.dtype() == DType.C64 || spec.dtype() == DType.C128 ? bytes / 2 : bytes;
@@ -123,7 +123,7 @@ record NpyHeader(TensorSpec spec, boolean bigEndian, boolean fortranOrder, int h
     }
 
     /**
-     * The header as NumPy 2 writes it, byte for byte.
+     * The header, byte for byte as of NumPy 2.
      *
      * @throws UnsupportedModelException when NumPy has no such element type
      */

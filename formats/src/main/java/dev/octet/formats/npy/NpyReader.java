@@ -15,8 +15,8 @@ import java.util.zip.CheckedInputStream;
 import java.util.zip.ZipException;
 
 /**
- * One array, read from its first row to its last, in calls of as many rows as wanted: memory holds what one call returns. A row is
- * everything at one index of the first axis. Not for several threads.
+ * Reads one array from first to last row, any number of rows per call; memory holds only the rows of a call. A row is the slice at one
+ * index of the first axis. Not thread-safe.
  */
 public final class NpyReader implements AutoCloseable {
     private static final int CHUNK_BYTES = 1 << 16;
@@ -31,8 +31,8 @@ public final class NpyReader implements AutoCloseable {
     /**
      * Reads the header.
      *
-     * @param totalBytes bytes that {@code in} claims to have; they must be those of header and elements
-     * @param expectedCrc CRC-32 over all of {@code in}, -1 when there is none
+     * @param totalBytes claimed size of {@code in}; must equal the bytes of header and elements
+     * @param expectedCrc CRC-32 over all of {@code in}, -1 without one
      */
     NpyReader(InputStream in, String name, String where, NpyLimits limits, long totalBytes, long expectedCrc)
             throws IOException {
@@ -59,7 +59,7 @@ public final class NpyReader implements AutoCloseable {
         return header.spec();
     }
 
-    /** Rows in all: the first dimension, 1 for a scalar. */
+    /** Total number of rows: the first dimension, 1 for a scalar. */
     public long rows() {
         return spec().shape().rank() == 0 ? 1 : spec().shape().dim(0);
     }
@@ -70,7 +70,7 @@ public final class NpyReader implements AutoCloseable {
     }
 
     /**
-     * The whole array, in C order and little-endian whatever the file has. Only before any other read.
+     * The whole array, converted to C order and little-endian. Only allowed before other reads.
      *
      * @throws InvalidDataException when the file is damaged or the array exceeds {@link NpyLimits#maxReadBytes()}
      * @throws IOException when it cannot be read
@@ -86,11 +86,11 @@ public final class NpyReader implements AutoCloseable {
     }
 
     /**
-     * The next {@code count} rows as a tensor of their own: [count, ...]; a scalar has one row.
+     * The next {@code count} rows as a tensor [count, ...]; a scalar has one row.
      *
      * @throws IndexOutOfBoundsException when fewer rows are left
-     * @throws InvalidDataException when the file is damaged, the rows exceed {@link NpyLimits#maxReadBytes()}, or the array is in
-     *     Fortran order, where rows are strewn over the file
+     * @throws InvalidDataException when the file is damaged, the rows exceed {@link NpyLimits#maxReadBytes()}, or the array is in Fortran
+     *     order, in which rows are not contiguous
      * @throws IOException when it cannot be read
      */
     public Tensor read(long count, Arena arena) throws IOException {
@@ -100,7 +100,7 @@ public final class NpyReader implements AutoCloseable {
         return tensor;
     }
 
-    /** Passes over {@code count} rows; throws as {@link #read(long, Arena)}. */
+    /** Skips {@code count} rows; throws as {@link #read(long, Arena)}. */
     public void skip(long count) throws IOException {
         byte[] chunk = new byte[CHUNK_BYTES];
         for (long left = rowsSpec(count).byteSize(); left > 0; ) {
@@ -118,7 +118,7 @@ public final class NpyReader implements AutoCloseable {
         }
         if (header.fortranOrder()) {
             throw new InvalidDataException(
-                    "the array is in Fortran order, its rows are strewn over the file",
+                    "the array is in Fortran order, in which rows are not contiguous",
                     where,
                     "save it in C order: numpy.ascontiguousarray(x)");
         }

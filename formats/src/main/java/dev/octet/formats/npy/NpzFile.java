@@ -20,12 +20,12 @@ import java.util.zip.ZipException;
 import java.util.zip.ZipFile;
 
 /**
- * {@code .npz}: named arrays in a zip archive (stored or deflated, 32- or 64-bit), each read when asked for, whole or row by row.
- * Members whose name does not end in {@code .npy} are passed over. Several threads may read different arrays.
+ * {@code .npz}: named arrays in a zip archive (stored or deflated, 32- or 64-bit), each read on demand, as a whole or row by row. Members
+ * whose name does not end in {@code .npy} are ignored. Several threads may read different arrays.
  */
 public final class NpzFile implements AutoCloseable {
     private static final String SUFFIX = ".npy";
-    /** Deflate cannot shrink further: 258 bytes out of 2 bits, rounded up. */
+    /** Maximum of deflate: 258 bytes from 2 bits, rounded up. */
     private static final long MAX_DEFLATE_RATIO = 1032;
 
     private final Path path;
@@ -48,8 +48,8 @@ public final class NpzFile implements AutoCloseable {
     /**
      * Reads the list of arrays.
      *
-     * @throws InvalidDataException when it is not a zip archive, names an array twice, has too many or one that claims to hold more
-     *     than its bytes can
+     * @throws InvalidDataException when the file is not a zip archive, names an array twice, has too many arrays, or an array claims more
+     *     bytes than its compressed size allows
      * @throws IOException when it cannot be read
      */
     public static NpzFile open(Path path, NpyLimits limits) throws IOException {
@@ -98,7 +98,7 @@ public final class NpzFile implements AutoCloseable {
             if (entry.getSize() / MAX_DEFLATE_RATIO > entry.getCompressedSize()) {
                 throw malformed(
                         "array '" + name + "' claims " + entry.getSize() + " bytes out of " + entry.getCompressedSize()
-                                + ", deflate shrinks 1032 times at most",
+                                + "; deflate compresses at most 1032 times",
                         path);
             }
         }
@@ -139,8 +139,8 @@ public final class NpzFile implements AutoCloseable {
     }
 
     /**
-     * Rows {@code first} up to {@code first + count} of one array. Each call inflates from the start: to go through all rows, use one
-     * {@link #reader}.
+     * Rows {@code first} to {@code first + count - 1} of one array. Each call inflates from the start; to read all rows, use a {@link
+     * #reader}.
      */
     public Tensor read(String name, long first, long count, Arena arena) throws IOException {
         try (NpyReader reader = reader(name)) {
@@ -150,7 +150,7 @@ public final class NpzFile implements AutoCloseable {
     }
 
     /**
-     * One array, to be read row by row; to be closed before this file.
+     * A reader of one array, row by row; close it before this file.
      *
      * @throws InvalidDataException when there is no such array or its header is damaged
      * @throws IOException when it cannot be read

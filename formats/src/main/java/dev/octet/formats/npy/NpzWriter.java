@@ -15,12 +15,12 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipOutputStream;
 
 /**
- * Writes a {@code .npz} array by array. The file appears under its name when {@link #commit()} is called; closing without leaves what
- * was there before. Equal arrays give equal bytes: members carry no time.
+ * Writes a {@code .npz} array by array. {@link #commit()} gives the file its name; closing without it leaves an earlier file unchanged.
+ * Equal arrays give equal bytes, because members have no time.
  */
 public final class NpzWriter implements AutoCloseable {
     private static final int CHUNK_BYTES = 1 << 16;
-    /** The earliest time a zip can hold. */
+    /** The earliest time in a zip. */
     private static final LocalDateTime NO_TIME = LocalDateTime.of(1980, 1, 1, 0, 0);
 
     private final AtomicFile file;
@@ -47,7 +47,7 @@ public final class NpzWriter implements AutoCloseable {
     /**
      * Adds an array under its name.
      *
-     * @throws IllegalArgumentException when there is one of that name already
+     * @throws IllegalArgumentException when an array of this name exists already
      * @throws dev.octet.formats.error.UnsupportedModelException when NumPy has no such element type
      * @throws IOException when it cannot be written
      */
@@ -59,7 +59,7 @@ public final class NpzWriter implements AutoCloseable {
         ZipEntry entry = new ZipEntry(tensor.name() + ".npy");
         entry.setTimeLocal(NO_TIME);
         if (!deflated) {
-            // A stored member states size and checksum in front of its bytes.
+            // A stored member has its size and checksum before its bytes.
             entry.setMethod(ZipEntry.STORED);
             entry.setSize(header.length + tensor.bytes().byteSize());
             entry.setCrc(crc(header, tensor.bytes()));
@@ -96,7 +96,7 @@ public final class NpzWriter implements AutoCloseable {
         file.commit();
     }
 
-    /** Removes what was written unless {@link #commit()} succeeded. */
+    /** Removes the file unless {@link #commit()} succeeded. */
     @Override
     public void close() throws IOException {
         file.close();

@@ -14,8 +14,8 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The data files of a model, each mapped once. A location is a relative POSIX path that stays inside the model's folder, also
- * after links are resolved (ONNX: docs/ExternalData.md).
+ * The data files of a model, each mapped once. A location is a relative POSIX path that stays inside the model's folder, also after links
+ * are resolved (ONNX: docs/ExternalData.md).
  */
 final class ExternalFiles {
     private static final String FIX_LOCATION =
@@ -26,7 +26,7 @@ final class ExternalFiles {
     private final Arena arena;
     private final Map<Path, MemorySegment> mapped = new HashMap<>();
 
-    /** {@code folder}: where the model lies; null when it came from memory and so has no external data. */
+    /** {@code folder}: the model's folder; null for a model from memory, which has no external data. */
     ExternalFiles(@Nullable Path folder, Arena arena) {
         this.folder = folder;
         this.arena = arena;
@@ -44,7 +44,7 @@ final class ExternalFiles {
         return all;
     }
 
-    /** Those that were mapped, real paths. */
+    /** The real paths of the mapped files. */
     List<Path> paths() {
         return List.copyOf(mapped.keySet());
     }

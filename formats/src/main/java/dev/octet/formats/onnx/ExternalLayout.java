@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Which constants go to the data file, and where in it: one after the other, each at a multiple of the alignment. */
+/** The layout of the data file: constants in sequence, each at a multiple of the alignment. */
 final class ExternalLayout {
     private final String location;
     private final long minBytes;
@@ -16,7 +16,7 @@ final class ExternalLayout {
     private final List<Item> items = new ArrayList<>();
     private long end;
 
-    /** Bytes at a place of the data file. */
+    /** Bytes at an offset of the data file. */
     record Item(long offset, MemorySegment bytes) {}
 
     private ExternalLayout(String location, long minBytes, int alignment) {
@@ -35,7 +35,7 @@ final class ExternalLayout {
         return new ExternalLayout(location, minBytes, alignment);
     }
 
-    /** The tensor with a reference to its place in the data file; empty when it stays in the model. */
+    /** The tensor with a reference to its position in the data file; empty when it stays in the model. */
     Optional<TensorProto> place(Initializer i) {
         return switch (i.data()) {
             case Initializer.Dense d ->

@@ -29,7 +29,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.IntFunction;
 
-/** ModelProto to {@link GraphModel}. Recursion is over nested subgraphs only, whose depth {@link StrippedProto} has bounded. */
+/** Converts ModelProto to {@link GraphModel}. Recurses only over nested subgraphs, whose depth {@link StrippedProto} has limited. */
 final class GraphDecoder {
     private static final String FIX_EXPORT = "the file is damaged or its exporter wrong: export the model again";
 
@@ -83,7 +83,10 @@ final class GraphDecoder {
                 m.getIrVersion(), opsets, graph, functions, producer, metadata, UnknownFields.bytes(rest));
     }
 
-    /** Training graphs are passed through as bytes; references in them would break when the model is written elsewhere. */
+    /**
+     * Refuses external data in training graphs: these are passed through as bytes, so references would break when the model is written
+     * elsewhere.
+     */
     private static void refuseExternalTraining(ModelProto m, Place place) {
         for (TrainingInfoProto t : m.getTrainingInfoList()) {
             for (GraphProto g : List.of(t.getInitialization(), t.getAlgorithm())) {
@@ -99,7 +102,7 @@ final class GraphDecoder {
         }
     }
 
-    /** Versions by domain; entries with fields of their own also go to {@code odd}, which the writer merges by domain. */
+    /** Versions by domain; entries with unknown fields also go to {@code odd}, which the writer merges by domain. */
     private static Map<String, Long> opsets(List<OperatorSetIdProto> list, List<OperatorSetIdProto> odd, Place place) {
         Map<String, Long> map = new LinkedHashMap<>();
         for (OperatorSetIdProto o : list) {
@@ -260,11 +263,11 @@ final class GraphDecoder {
         AttributeProto.Builder rest = a.toBuilder().clearName().clearType().clearDocString();
         left.brokenDoc().ifPresent(rest::setDocStringBytes);
         Attribute.Value value = value(a, rest, place);
-        tensors.putBackAll(rest, place); // a second value, or one of a type that is not known, may have tensors
+        tensors.putBackAll(rest, place); // a second value, or a value of unknown type, may have tensors
         return new Attribute(name, value, doc, UnknownFields.bytes(rest));
     }
 
-    /** The value; what it is made of is cleared in {@code rest}. */
+    /** The value; clears its fields in {@code rest}. */
     private Attribute.Value value(AttributeProto a, AttributeProto.Builder rest, Place place) throws IOException {
         int number = typeNumber(a);
         if (!a.getRefAttrName().isEmpty()) {
@@ -357,7 +360,7 @@ final class GraphDecoder {
             list.add(tensors.sparse(s, place));
         }
         if (list.isEmpty()) {
-            // An empty list looks alike for dense and sparse tensors: the type rides along.
+            // An empty list looks the same for dense and sparse tensors, so the type is passed through.
             rest.setType(AttributeType.SPARSE_TENSORS);
         }
         return new Attribute.OfTensors(list);
@@ -369,7 +372,7 @@ final class GraphDecoder {
         }
     }
 
-    /** The AttributeType number; one that the schema does not know lies in the unknown fields. */
+    /** The AttributeType number; a number unknown to the schema lies in the unknown fields. */
     private static int typeNumber(AttributeProto a) {
         if (a.hasType()) {
             return a.getType().getNumber();
@@ -383,7 +386,7 @@ final class GraphDecoder {
         return 0;
     }
 
-    /** IR 1 files do not say the type: it is the one field that is filled. */
+    /** The type in IR 1 files, which do not store it: that of the only field that is set. */
     private static AttributeType infer(AttributeProto a, Place place) {
         List<AttributeType> filled = new ArrayList<>();
         add(filled, a.hasF(), AttributeType.FLOAT);

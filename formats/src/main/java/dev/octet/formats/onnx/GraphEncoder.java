@@ -23,9 +23,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** {@link GraphModel} to ModelProto; tensor data stays outside ({@link TensorEncoder}, {@link ExternalLayout}). */
+/** Converts {@link GraphModel} to ModelProto without tensor data ({@link TensorEncoder}, {@link ExternalLayout}). */
 final class GraphEncoder {
-    /** The main graph and 32 inside it: each takes three messages, protobuf's readers allow 100. */
+    /** The main graph and 32 nested levels: each level takes three messages, and protobuf's readers allow 100. */
     private static final int MAX_GRAPH_DEPTH = 33;
 
     private final TensorEncoder tensors;
@@ -37,7 +37,7 @@ final class GraphEncoder {
         this.external = external;
     }
 
-    /** Merges a partial message of the same type over what is built. */
+    /** Merges a partial message of the same type into the builder. */
     static void merge(Message.Builder b, Bytes unknown) {
         if (unknown.isEmpty()) {
             return;
@@ -83,7 +83,7 @@ final class GraphEncoder {
         return b.clearOpsetImport().addAllOpsetImport(opsets).build();
     }
 
-    /** {@code odd}: pass-through fields of single entries, merged into the entry of their domain. */
+    /** {@code odd}: pass-through fields of entries, merged into the entry of their domain. */
     private static List<OperatorSetIdProto> opsets(Map<String, Long> versions, List<OperatorSetIdProto> odd) {
         List<OperatorSetIdProto> list = new ArrayList<>(versions.size());
         versions.forEach((domain, version) -> {
@@ -100,7 +100,7 @@ final class GraphEncoder {
             throw new UnsupportedModelException(
                     "graphs are nested more than " + (MAX_GRAPH_DEPTH - 1) + " deep",
                     "graph '" + g.name() + "'",
-                    "no reader of protobuf opens such a model: make functions of the inner graphs");
+                    "protobuf readers cannot open such a model: turn the inner graphs into functions");
         }
         GraphProto.Builder b = GraphProto.newBuilder().setName(g.name());
         g.nodes().forEach(n -> b.addNode(node(n)));

@@ -20,7 +20,7 @@ public final class OnnxFormat implements ModelFormat {
     private static final int HEAD_BYTES = 4096;
     private static final int MAX_IR_VERSION = 1000;
 
-    /** Makes the format; it has no state. */
+    /** Creates the stateless format. */
     public OnnxFormat() {}
 
     @Override
@@ -29,9 +29,9 @@ public final class OnnxFormat implements ModelFormat {
     }
 
     /**
-     * Whether the file begins like a ModelProto. ONNX has no magic number: the first field must be one that ModelProto has, of the
-     * right wire type, and so must all others of the first 4096 bytes up to the graph or the IR version. A file that is cut off is
-     * still recognised, so that reading it tells what is wrong.
+     * Whether the file begins like a ModelProto. ONNX has no magic number, so all fields in the first 4096 bytes up to the graph or the IR
+     * version must be fields of ModelProto with the right wire type. A truncated file is recognised too, so that reading it reports the
+     * fault.
      */
     @Override
     public boolean recognises(Path path) throws IOException {
@@ -63,7 +63,7 @@ public final class OnnxFormat implements ModelFormat {
         OnnxWriter.write(graph, path);
     }
 
-    /** The first bytes of a file, looked at field by field. */
+    /** Checks the first bytes of a file field by field. */
     private static final class Head {
         private final byte[] bytes;
         private long position;
@@ -96,7 +96,7 @@ public final class OnnxFormat implements ModelFormat {
             return false;
         }
 
-        /** Whether after the IR version comes another field of ModelProto, or nothing: its two bytes alone are too common. */
+        /** Whether another field of ModelProto, or nothing, follows the IR version, whose two bytes alone are too common. */
         private boolean nextIsField() {
             if (position >= bytes.length) {
                 return true;
@@ -104,7 +104,7 @@ public final class OnnxFormat implements ModelFormat {
             return field(varint()) != null;
         }
 
-        /** The field of ModelProto that {@code tag} begins; null when there is none of that number and wire type. */
+        /** The field of ModelProto with this {@code tag}; null when no field has its number and wire type. */
         private static @Nullable FieldDescriptor field(long tag) {
             if (tag < 0 || tag > 0xFFFF_FFFFL) {
                 return null;

@@ -11,18 +11,18 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads ONNX models of up to 2 GiB (more in external data). The file is mapped; tensors whose elements are stored as they are in
- * memory (raw, external, packed float and double lists) become views of the mapping, so heap use does not depend on their size.
+ * Reads ONNX models of up to 2 GiB (more in external data). The file is mapped; tensors stored in memory layout (raw, external, packed
+ * float and double lists) become views of the mapping, so heap use does not depend on their size.
  *
- * <p><b>Lossless</b>: reading and writing a model gives a ModelProto with the same content, unknown fields of any message included.
- * These may change their form, none of them the meaning:
+ * <p><b>Lossless</b>: reading and writing a model gives a ModelProto with the same content, including unknown fields of any message. The
+ * following change form, but not meaning:
  * <ul>
- *   <li>Numbers of tensors go to {@code raw_data} or external data, whichever field or file they came from; {@code external_data}
- *       keys other than location, offset and length (checksums) go with the old file.
- *   <li>An optional field that is present with its default value becomes an absent one or the other way round; an attribute
- *       without a type (IR 1) gets the one its value has.
- *   <li>The default domain is spelled as the empty string, also where the file says {@code ai.onnx}; an operator set that is
- *       imported twice in the same version is imported once.
+ *   <li>Numbers of tensors move from any field or file to {@code raw_data} or external data; {@code external_data} keys other than
+ *       location, offset and length (checksums) are dropped.
+ *   <li>An optional field with its default value may become absent or vice versa; an attribute without a type (IR 1) gets the type of
+ *       its value.
+ *   <li>The default domain is written as the empty string instead of {@code ai.onnx}; an operator set that is imported twice in the
+ *       same version is imported once.
  *   <li>In the shape of a value, a negative size or empty symbol becomes an unknown dimension.
  *   <li>In metadata and value infos, entries that repeat a key come after all others.
  * </ul>
@@ -38,8 +38,8 @@ public final class OnnxReader {
     /**
      * Reads a model.
      *
-     * @param arena owns the mapped files; tensors die with it
-     * @throws dev.octet.formats.error.MalformedModelException when the file breaks a rule of ONNX or goes beyond a limit
+     * @param arena owns the mapped files; tensors are valid as long as the arena
+     * @throws dev.octet.formats.error.MalformedModelException when the file breaks a rule of ONNX or exceeds a limit
      * @throws dev.octet.formats.error.UnsupportedModelException when training_info has external data
      * @throws IOException when the file, or a data file it names, cannot be read
      */
@@ -52,13 +52,13 @@ public final class OnnxReader {
         }
         if (size > OnnxLimits.MAX_FILE_BYTES) {
             throw place.malformed(
-                    "the file has " + size + " bytes, protobuf ends at " + OnnxLimits.MAX_FILE_BYTES,
+                    "the file has " + size + " bytes, but protobuf allows at most " + OnnxLimits.MAX_FILE_BYTES,
                     "save the model with external data");
         }
         return parse(file, place, path.toAbsolutePath().getParent(), arena, limits);
     }
 
-    /** The data files of a model, real paths. */
+    /** The real paths of a model's data files. */
     static List<Path> dataFiles(Path path) throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             Place place = Place.file(path.toString());
@@ -70,7 +70,7 @@ public final class OnnxReader {
         }
     }
 
-    /** Reads a model from memory. {@code folder}: where external data lie; null when there can be none. */
+    /** Reads a model from memory. {@code folder}: the folder of external data; null if there can be none. */
     static GraphModel parse(MemorySegment file, Place place, @Nullable Path folder, Arena arena, OnnxLimits limits)
             throws IOException {
         ModelProto proto = StrippedProto.parse(file, place, limits);

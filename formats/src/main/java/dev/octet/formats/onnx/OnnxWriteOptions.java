@@ -4,25 +4,25 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where {@link OnnxWriter} puts tensor data.
+ * Options of {@link OnnxWriter} for tensor data.
  *
- * @param external when to use a data file next to the model
- * @param minTensorBytes constants smaller than this stay in the model even then
+ * @param external when to use a data file
+ * @param minTensorBytes smaller constants always stay in the model
  * @param dataFileName plain name of the data file, in the model's folder; null for the model's name with {@code .data} added
- * @param alignment every tensor in the data file begins at a multiple of this, in bytes; a power of two. 4096 lets readers map
- *     single tensors (ONNX docs/ExternalData.md)
+ * @param alignment alignment of tensors in the data file in bytes, a power of two. 4096 lets readers map single tensors (ONNX
+ *     docs/ExternalData.md)
  */
 public record OnnxWriteOptions(
         External external, long minTensorBytes, @Nullable String dataFileName, int alignment) {
     /** When constants go to a data file. */
     public enum External {
-        /** When the model would not fit in one protobuf file of 2 GiB. */
+        /** Only if the model does not fit in one protobuf file of 2 GiB. */
         WHEN_NEEDED,
         /** Always. */
         ALWAYS
     }
 
-    /** One file where possible. */
+    /** One file if possible. */
     public static final OnnxWriteOptions DEFAULT = new OnnxWriteOptions(External.WHEN_NEEDED, 1024, null, 4096);
 
     public OnnxWriteOptions {
@@ -47,12 +47,12 @@ public record OnnxWriteOptions(
         return new OnnxWriteOptions(External.ALWAYS, minTensorBytes, null, 4096);
     }
 
-    /** With another name of the data file. */
+    /** A copy with this name of the data file. */
     public OnnxWriteOptions withDataFileName(String name) {
         return new OnnxWriteOptions(external, minTensorBytes, name, alignment);
     }
 
-    /** Where data go that are not in the model at {@code model}: next to it. */
+    /** The path of the data file of the model at {@code model}. */
     public Path dataFile(Path model) {
         return model.resolveSibling(dataFileName != null ? dataFileName : model.getFileName() + ".data");
     }

@@ -18,13 +18,12 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
 /**
- * Writes ONNX models: streaming, tensor data straight from the segments they lie in, never all on the heap. All numbers go to
- * {@code raw_data} or to external data.
+ * Writes ONNX models. Streams tensor data from their segments, never all on the heap. All numbers go to {@code raw_data} or external data.
  */
 public final class OnnxWriter {
     /**
-     * Tensors are handed to the system until there are so many bytes of them: it copies few long writes in half the time of many short
-     * ones, as it takes larger pages for what it keeps of them.
+     * Bytes of tensors per write: the system copies few long writes in half the time of many short ones, because it caches them in larger
+     * pages.
      */
     private static final long WRITTEN_TOGETHER_BYTES = 256L << 20;
 
@@ -36,12 +35,12 @@ public final class OnnxWriter {
     }
 
     /**
-     * Writes {@code model} to {@code path}, which holds either the whole new model or what it held before. A data file next to it
-     * is written and named before the model is, so a model never names data that do not exist. (Where both replace older files, a
-     * power cut between the two renames leaves the old model with new data; give the data another name to rule that out.)
+     * Writes {@code model} to {@code path} atomically. A data file is written and renamed before the model, so a model never refers to
+     * missing data. (If both replace older files, a power cut between the two renames leaves the old model with new data; give the data
+     * file another name to rule that out.)
      *
-     * @throws UnsupportedModelException when what cannot go to a data file (text, sparse tensors, attributes) does not fit in 2 GiB,
-     *     or graphs are nested more than 32 deep
+     * @throws UnsupportedModelException when the parts that cannot go to a data file (text, sparse tensors, attributes) do not fit in 2
+     *     GiB, or graphs are nested more than 32 deep
      * @throws IOException when there is no space or no permission; nothing half-written is left
      */
     public static void write(GraphModel model, Path path, OnnxWriteOptions options) throws IOException {
@@ -61,7 +60,7 @@ public final class OnnxWriter {
         SplicedMessage message = encode(model, layout);
         if (message.size() > OnnxLimits.MAX_FILE_BYTES) {
             throw new UnsupportedModelException(
-                    "the model without its external data takes " + message.size() + " bytes, a protobuf file holds "
+                    "the model without its external data has " + message.size() + " bytes, a protobuf file at most "
                             + OnnxLimits.MAX_FILE_BYTES,
                     path.toString(),
                     "turn large tensors in attributes (Constant nodes) into initializers, lower minTensorBytes");
@@ -84,7 +83,7 @@ public final class OnnxWriter {
         }
     }
 
-    /** The message to write; {@code layout} fills with what goes to the data file. */
+    /** The message to write; fills {@code layout} with the contents of the data file. */
     static SplicedMessage encode(GraphModel model, ExternalLayout layout) {
         TensorEncoder tensors = new TensorEncoder();
         ModelProto proto = new GraphEncoder(tensors, layout).model(model);
@@ -99,7 +98,7 @@ public final class OnnxWriter {
         }
     }
 
-    /** A second thread brings to the disk what this one has written, so that little is left to wait for at the end. */
+    /** Writes the data file while a second thread syncs it to disk, so that little is left to sync at the end. */
     private static void writeData(ExternalLayout layout, AtomicFile file, int alignment) throws IOException {
         MemorySegment zeros = MemorySegment.ofBuffer(ByteBuffer.allocateDirect(alignment));
         List<MemorySegment> together = new ArrayList<>();
@@ -130,7 +129,7 @@ public final class OnnxWriter {
         }
     }
 
-    /** The system tells a failure to bring bytes to the disk only once, so none may be lost. */
+    /** Waits for a sync. The system reports a failed sync only once, so its failure must not be lost. */
     private static void finished(Future<?> syncing) throws IOException {
         try {
             syncing.get();

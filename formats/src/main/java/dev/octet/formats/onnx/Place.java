@@ -3,7 +3,7 @@ package dev.octet.formats.onnx;
 import dev.octet.formats.error.MalformedModelException;
 import org.jspecify.annotations.Nullable;
 
-/** Where in a model something lies, for messages: file, graph, node, attribute. Text is made only when it is needed. */
+/** A place in a model for messages: file, graph, node, attribute. Builds its text only on demand. */
 record Place(@Nullable Place outer, String kind, String name) {
     static Place file(String name) {
         return new Place(null, "", name);

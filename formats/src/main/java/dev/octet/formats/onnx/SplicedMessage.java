@@ -15,9 +15,9 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A message whose {@code held} entries are written as the bytes they stand for, straight from their segments: the opposite of
- * {@link StrippedProto}. Fields with such entries inside follow after the rest of their message; protobuf does not care for the order of
- * different fields.
+ * A message whose {@code held} entries are written as the bytes they refer to, directly from their segments: the inverse of {@link
+ * StrippedProto}. Fields that contain such entries are written after the other fields of their message, because the order of different
+ * fields is irrelevant in protobuf.
  */
 final class SplicedMessage {
     private static final int BUFFER_BYTES = 1 << 16;
@@ -46,13 +46,13 @@ final class SplicedMessage {
         this.size = sum;
     }
 
-    /** {@code segments}: what positions in {@code held} index. */
+    /** {@code segments}: the targets of positions in {@code held}. */
     static SplicedMessage of(Message m, List<MemorySegment> segments) {
         SplicedMessage spliced = find(m, segments);
         return spliced == null ? new SplicedMessage(m, List.of()) : spliced;
     }
 
-    /** Null when there is nothing held in {@code m}. */
+    /** Null when {@code m} has no held entries. */
     private static @Nullable SplicedMessage find(Message m, List<MemorySegment> segments) {
         if (m instanceof TensorProto t) {
             return t.getHeldCount() == 0 ? null : tensor(t, segments);
@@ -74,7 +74,7 @@ final class SplicedMessage {
         return plain == null ? null : new SplicedMessage(plain.buildPartial(), parts);
     }
 
-    /** All messages of one field, when any of them has something held; they must stay in order. */
+    /** All messages of a field if any of them has held entries, because the messages must stay in order. */
     private static List<Part> children(FieldDescriptor field, Object value, List<MemorySegment> segments) {
         List<?> messages = value instanceof List<?> l ? l : List.of(value);
         List<Part> parts = new ArrayList<>(messages.size());
@@ -131,7 +131,7 @@ final class SplicedMessage {
         }
     }
 
-    /** Hands what protobuf writes to a sink. */
+    /** Passes protobuf's output to a sink. */
     private static final class SinkStream extends OutputStream {
         private final ByteSink sink;
 

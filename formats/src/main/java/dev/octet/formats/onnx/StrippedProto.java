@@ -16,20 +16,19 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Parses a mapped model without its tensor data: one walk over the wire format copies everything but the bytes of tensors, puts a
- * {@link TensorProto.Held} (which field, where, how long) in the place of each, counts against {@link OnnxLimits}, and hands the
- * rest to protobuf.
+ * Parses a mapped model without its tensor data: one pass over the wire format copies everything but the bytes of tensors, replaces these
+ * by a {@link TensorProto.Held} (field, position, length), enforces {@link OnnxLimits}, and passes the rest to protobuf.
  *
- * <p>Why not let protobuf alias the mapping: see docs/decisions/0005. The walk also knows the byte offset of whatever is broken,
- * which protobuf does not tell.
+ * <p>docs/decisions/0005 explains why protobuf does not alias the mapping. This pass also reports the byte offset of a fault, which
+ * protobuf does not.
  *
- * <p>Wire format: https://protobuf.dev/programming-guides/encoding/. Tensors of {@code training_info} are not cut out, because that
- * field is passed through as bytes.
+ * <p>Wire format: https://protobuf.dev/programming-guides/encoding/. Tensors of {@code training_info} stay, because that field is passed
+ * through as bytes.
  */
 final class StrippedProto {
     private static final Descriptor TENSOR = TensorProto.getDescriptor();
     private static final Descriptor TRAINING = TrainingInfoProto.getDescriptor();
-    /** A length that is patched later takes its longest form; protobuf reads it like the short one. */
+    /** A length that is patched later is written in its longest form, which protobuf reads like the short one. */
     private static final int PATCHED_LENGTH_BYTES = 5;
 
     private static final int MAX_VARINT_BYTES = 10;
@@ -59,25 +58,25 @@ final class StrippedProto {
      *
      * @param file the mapped bytes
      * @return the model; positions in {@code held} are offsets in {@code file}
-     * @throws MalformedModelException when the bytes are not a protobuf message of this schema, or go beyond a limit
+     * @throws MalformedModelException when the bytes are not a protobuf message of this schema, or exceed a limit
      */
     static ModelProto parse(MemorySegment file, Place place, OnnxLimits limits) {
         StrippedProto s = new StrippedProto(file, place, limits);
         s.message(ModelProto.getDescriptor(), file.byteSize(), 1, true);
         try {
             CodedInputStream in = CodedInputStream.newInstance(s.out, 0, s.size);
-            // The walk has checked the depth already.
+            // The pass has checked the depth already.
             in.setRecursionLimit(limits.messageDepth() + 1);
             return ModelProto.parseFrom(in);
         } catch (InvalidProtocolBufferException e) {
             throw place.malformed("not a protobuf message: " + e.getMessage(), FIX_BROKEN, e);
         } catch (IOException e) {
-            // An array has no input errors; whatever this is, it comes from the content.
+            // Reading an array cannot fail, so the content is the cause.
             throw place.malformed("not a protobuf message: " + e.getMessage(), FIX_BROKEN, e);
         }
     }
 
-    /** Copies the fields of one message up to {@code end}. {@code hold}: whether tensor data is cut out. */
+    /** Copies the fields of one message up to {@code end}. {@code hold}: whether to cut out tensor data. */
     private void message(Descriptor type, long end, int depth, boolean hold) {
         if (depth > limits.messageDepth()) {
             throw beyond("messages are nested deeper than " + limits.messageDepth(), type);
@@ -90,7 +89,7 @@ final class StrippedProto {
             long tag = varint(end, type);
             int number = (int) (tag >>> 3);
             if (tag > 0xFFFF_FFFFL || number == 0) {
-                throw broken("field tag " + Long.toUnsignedString(tag) + " is none of protobuf's", start, type);
+                throw broken("field tag " + Long.toUnsignedString(tag) + " is invalid in protobuf", start, type);
             }
             countValues(1, type);
             field(type, number, (int) tag & 7, start, end, depth, hold);
@@ -163,7 +162,7 @@ final class StrippedProto {
         }
     }
 
-    /** Numbers of the fields of a tensor whose bytes stay in the file; text (6) does not. */
+    /** Whether the bytes of this tensor field stay in the file; text (6) does not. */
     private static boolean isData(int number) {
         return switch (number) {
             case TensorProto.FLOAT_DATA_FIELD_NUMBER,
@@ -197,7 +196,7 @@ final class StrippedProto {
         size += inner.length;
     }
 
-    /** Skips an unknown group to its end tag; groups inside count as depth. */
+    /** Skips an unknown group up to its end tag; nested groups count for the depth. */
     private void group(int number, long end, int depth, Descriptor type) {
         if (depth > limits.messageDepth()) {
             throw beyond("messages are nested deeper than " + limits.messageDepth(), type);
@@ -214,7 +213,7 @@ final class StrippedProto {
             long tag = varint(end, type);
             int inner = (int) (tag >>> 3);
             if (tag > 0xFFFF_FFFFL || inner == 0) {
-                throw broken("field tag " + Long.toUnsignedString(tag) + " is none of protobuf's", start, type);
+                throw broken("field tag " + Long.toUnsignedString(tag) + " is invalid in protobuf", start, type);
             }
             countValues(1, type);
             switch ((int) tag & 7) {
@@ -278,7 +277,7 @@ final class StrippedProto {
         }
     }
 
-    /** Copies the tag that starts at {@code start}, without the length that follows it and ends at {@code body}. */
+    /** Copies the tag at {@code start}, without the following length, which ends at {@code body}. */
     private void copyTagOf(long start, long body) {
         long end = start;
         while (file.get(ValueLayout.JAVA_BYTE, end) < 0) {
@@ -323,7 +322,7 @@ final class StrippedProto {
         return new MalformedModelException(
                 what,
                 place + ", byte " + position + " (" + type.getName() + ")",
-                "no honest model is known to need this; if yours is one, read it with wider OnnxLimits");
+                "no known model needs this; if you trust yours, read it with wider OnnxLimits");
     }
 
     private boolean looksLikeText() {

@@ -24,8 +24,8 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * TensorProto to {@link Initializer}. Raw and external data become views; numbers in typed fields are laid out little-endian
- * off-heap. Storage rules: ONNX onnx.proto, message TensorProto.
+ * Converts TensorProto to {@link Initializer}. Raw and external data become views; numbers in typed fields are converted to little-endian
+ * memory off-heap. Storage rules: ONNX onnx.proto, message TensorProto.
  */
 final class TensorDecoder {
     private static final System.Logger LOG = System.getLogger(TensorDecoder.class.getName());
@@ -38,7 +38,7 @@ final class TensorDecoder {
     private final OnnxLimits limits;
     private long passedThroughBytes;
 
-    /** {@code file}: what positions in {@code held} count from. */
+    /** {@code file}: the target of positions in {@code held}. */
     TensorDecoder(MemorySegment file, ExternalFiles external, Arena arena, OnnxLimits limits) {
         this.file = file;
         this.external = external;
@@ -149,7 +149,7 @@ final class TensorDecoder {
         return new Initializer.Opaque(t.getDataType(), shape, raw);
     }
 
-    /** Brings bytes that are cut out of a message back into it, for messages that are passed through. Such bytes lie on the heap. */
+    /** Restores the bytes cut out of a message that is passed through. They then lie on the heap. */
     private void putBack(TensorProto.Builder b, TensorProto.Held h, Place place) {
         passedThroughBytes += h.getLength();
         if (passedThroughBytes > limits.textBytes()) {
@@ -169,7 +169,7 @@ final class TensorDecoder {
                 UnknownFieldSet.newBuilder().addField(h.getField(), data).build());
     }
 
-    /** Whether the bytes are what their field may hold: protobuf has not looked at them. */
+    /** Whether the bytes are valid for their field; protobuf has not checked them. */
     private boolean isList(TensorProto.Held h) {
         return switch (h.getField()) {
             case RAW -> true;
@@ -179,7 +179,7 @@ final class TensorDecoder {
         };
     }
 
-    /** Puts everything back that is cut out of the tensors in {@code b}. */
+    /** Restores all bytes cut out of the tensors in {@code b}. */
     void putBackAll(Message.Builder b, Place place) {
         if (b instanceof TensorProto.Builder t) {
             List<TensorProto.Held> held = t.getHeldList();
@@ -259,7 +259,7 @@ final class TensorDecoder {
         return place.malformed(field + " has " + have + " elements, " + shape + " needs " + need, FIX_EXPORT);
     }
 
-    /** External data; without a {@code spec} (opaque elements) the length is as given, or the rest of the file. */
+    /** External data; without a {@code spec} (opaque elements), the length is the declared one or the rest of the file. */
     private MemorySegment external(TensorProto t, @Nullable TensorSpec spec, Place place) throws IOException {
         Map<String, String> keys = new LinkedHashMap<>();
         for (StringStringEntryProto e : t.getExternalDataList()) {
@@ -282,7 +282,7 @@ final class TensorDecoder {
             throw place.malformed(
                     "external data at " + offset + " with " + length + " bytes goes beyond the end of '" + location
                             + "', which has " + all.byteSize() + " bytes",
-                    "the data file is cut off or belongs to another model: copy it again");
+                    "the data file is truncated or belongs to another model: copy it again");
         }
         keys.keySet().stream()
                 .filter(k -> !k.equals("location") && !k.equals("offset") && !k.equals("length"))

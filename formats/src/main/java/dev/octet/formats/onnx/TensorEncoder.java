@@ -13,16 +13,16 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 
-/** {@link Initializer} to TensorProto. Elements stay where they are: a {@code held} entry points to their segment. */
+/** Converts {@link Initializer} to TensorProto without copying elements: a {@code held} entry refers to their segment. */
 final class TensorEncoder {
-    /** What {@code held} positions index. */
+    /** The targets of positions in {@code held}. */
     private final List<MemorySegment> segments = new ArrayList<>();
 
     List<MemorySegment> segments() {
         return segments;
     }
 
-    /** Name and everything else but elements. */
+    /** Sets all fields but the elements. */
     static void describe(TensorProto.Builder b, Initializer i) {
         if (!i.doc().isEmpty()) {
             b.setDocString(i.doc());

@@ -11,14 +11,14 @@ import java.lang.foreign.ValueLayout;
 import java.util.List;
 
 /**
- * Elements in the typed fields of a TensorProto, brought to raw form: little-endian, sub-byte types packed low bits first.
+ * Converts elements in the typed fields of a TensorProto to raw form: little-endian, sub-byte types packed low bits first.
  *
- * <p>Which field holds what, and how (ONNX onnx.proto, message TensorProto):
+ * <p>The fields and their contents (ONNX onnx.proto, message TensorProto):
  * <ol>
  *   <li>float_data: F32, and C64 as pairs; double_data: F64, and C128 as pairs. On the wire these are little-endian already.
  *   <li>int64_data: I64; uint64_data: U64 and U32.
- *   <li>int32_data: everything narrower, floats by their bits. One element each from 8 bits up; one packed byte each for 4-bit and
- *       2-bit types; one 6-bit code each for FP6.
+ *   <li>int32_data: all narrower types, floats by their bits. Each number holds one element of 8 bits or more, one packed byte of 4-bit
+ *       and 2-bit types, or one 6-bit code of FP6.
  * </ol>
  */
 final class TypedData {
@@ -34,7 +34,7 @@ final class TypedData {
         this.place = place;
     }
 
-    /** {@code packed}: the packed lists that lie in the file. A list can also be in {@code t}, when its writer did not pack it. */
+    /** {@code packed}: the packed lists in the file. An unpacked list is in {@code t}. */
     MemorySegment elements(TensorProto t, List<TensorProto.Held> packed, TensorSpec spec) {
         int field = fieldOf(spec.dtype());
         for (TensorProto.Held h : packed) {
@@ -135,10 +135,10 @@ final class TypedData {
 
     private MemorySegment integers(TensorProto t, List<TensorProto.Held> packed, TensorSpec spec, int field) {
         int bits = spec.dtype().bits();
-        // 4-bit and 2-bit types: one number carries one packed byte.
+        // 4-bit and 2-bit types: one number holds one packed byte.
         long needed = bits < 6 ? spec.byteSize() : spec.shape().elementCount();
         long have = packed.stream().mapToLong(h -> Varints.count(view(h))).sum() + countIn(t, field);
-        if (have != needed) { // before allocating: the dimensions may lie
+        if (have != needed) { // before allocating, because the dimensions may be wrong
             throw TensorDecoder.counts(have, spec.shape(), needed, name(field), place);
         }
         Elements out = new Elements(Tensor.allocate(arena, spec).bytes(), spec.dtype());
@@ -162,14 +162,14 @@ final class TypedData {
     private long next(Varints numbers, int field) {
         try {
             long n = numbers.next();
-            // protobuf cuts what stands in an int32 field to 32 bits
+            // protobuf truncates an int32 field to 32 bits
             return field == TensorProto.INT32_DATA_FIELD_NUMBER ? (int) n : n;
         } catch (IllegalStateException e) {
             throw place.malformed(name(field) + " is not a list of numbers", FIX, e);
         }
     }
 
-    /** Writes numbers one after the other, each in the width of the element type. */
+    /** Writes numbers in sequence, each in the width of the element type. */
     private final class Elements {
         private final MemorySegment bytes;
         private final DType dtype;
@@ -183,7 +183,7 @@ final class TypedData {
         void put(long value) {
             int width = Math.max(8, dtype.bits());
             int valueBits = dtype.bits() == 6 ? 6 : width;
-            // A negative number and its unsigned bits are both in use for narrow types.
+            // Narrow types occur both as negative numbers and as their unsigned bits.
             if (valueBits < 64 && (value < -(1L << (valueBits - 1)) || value >= 1L << valueBits)) {
                 throw place.malformed("element " + count + " is " + value + ", which is not a value of " + dtype, FIX);
             }

@@ -14,9 +14,8 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Fields of a message that Octet's graph has no place for, kept as a serialised partial message of the same type. The writer merges it
- * over the message it builds, so fields that nobody here has heard of survive, and so do odd spellings (a metadata key twice, text
- * that is not UTF-8).
+ * The parts of a message that Octet's graph cannot represent, kept as a serialised partial message of the same type. The writer merges it
+ * into the message it builds, so unknown fields survive, and so do irregularities (a metadata key twice, text that is not UTF-8).
  */
 final class UnknownFields {
     private final List<StringStringEntryProto> entries = new ArrayList<>();
@@ -39,7 +38,7 @@ final class UnknownFields {
         return map;
     }
 
-    /** A documentation string; one that is not UTF-8 is kept and reads as empty. */
+    /** A documentation string; a string that is not UTF-8 is kept and reads as empty. */
     String doc(ByteString text) {
         if (text.isValidUtf8()) {
             return text.toStringUtf8();
@@ -56,7 +55,7 @@ final class UnknownFields {
         return entries;
     }
 
-    /** A name. Unlike documentation it must be UTF-8: two broken names could become one. */
+    /** A name. Unlike documentation it must be UTF-8, because two broken names could become equal. */
     static String text(ByteString text, Place place, String what) {
         if (!text.isValidUtf8()) {
             throw place.malformed("a " + what + " is not UTF-8", "the file is damaged: download or export it again");
@@ -69,7 +68,7 @@ final class UnknownFields {
         return message.getSerializedSize() == 0 ? Bytes.EMPTY : Bytes.of(message.toByteArray());
     }
 
-    /** What a sparse tensor's parts have beyond their elements, with the name if {@code named}; empty when nothing. */
+    /** The fields of a sparse tensor's part other than its elements, with the name if {@code named}; empty without such fields. */
     static Optional<TensorProto> partial(Initializer part, boolean named) {
         TensorProto.Builder b = TensorProto.newBuilder();
         if (named && !part.name().isEmpty()) {

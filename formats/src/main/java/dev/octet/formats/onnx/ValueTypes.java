@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** ValueInfoProto and TypeProto, both ways. */
+/** Converts ValueInfoProto and TypeProto in both directions. */
 final class ValueTypes {
     private ValueTypes() {}
 
@@ -61,7 +61,7 @@ final class ValueTypes {
             dims = new ArrayList<>(tensor.getShape().getDimCount());
             for (TensorShapeProto.Dimension d : tensor.getShape().getDimList()) {
                 if (d.getUnknownFields().getSerializedSize() > 0) {
-                    return other("tensor", t); // a dimension has no room for what it does not know
+                    return other("tensor", t); // a dimension cannot hold unknown fields
                 }
                 dims.add(dim(d, place));
             }
@@ -77,7 +77,7 @@ final class ValueTypes {
         return new ValueType.TensorType(dtype, dims, denotation, unknown);
     }
 
-    /** Negative sizes and empty symbols, which some exporters write for "unknown", become unknown. */
+    /** A dimension; negative sizes and empty symbols, which some exporters write for "unknown", become unknown. */
     private static Dim dim(TensorShapeProto.Dimension d, Place place) {
         String denotation = UnknownFields.text(d.getDenotationBytes(), place, "dimension denotation");
         return switch (d.getValueCase()) {

@@ -3,7 +3,7 @@ package dev.octet.formats.onnx;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Packed lists of protobuf varints: seven bits a byte, lowest first, the top bit saying that more follow. */
+/** Packed lists of protobuf varints: seven bits per byte, lowest first; the top bit is set if more bytes follow. */
 final class Varints {
     private static final int MAX_BYTES = 10;
 
@@ -14,7 +14,7 @@ final class Varints {
         this.bytes = bytes;
     }
 
-    /** Numbers in {@code bytes}: each ends with a byte whose top bit is clear. */
+    /** Number of varints in {@code bytes}: each ends with a byte whose top bit is clear. */
     static long count(MemorySegment bytes) {
         long n = 0;
         for (long i = 0; i < bytes.byteSize(); i++) {
@@ -42,7 +42,7 @@ final class Varints {
     /**
      * The next number.
      *
-     * @throws IllegalStateException when the list ends within it or it is longer than 10 bytes
+     * @throws IllegalStateException when the list ends inside a number or a number is longer than 10 bytes
      */
     long next() {
         long value = 0;

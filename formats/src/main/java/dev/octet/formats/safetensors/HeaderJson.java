@@ -36,26 +36,26 @@ import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads the JSON of one header, token by token: what it says, checked for form only. Whether the claims fit together and fit
- * the file is {@link SafetensorsHeader}'s to check.
+ * Reads the JSON of one header token by token and checks its form. {@link SafetensorsHeader} checks that the claims fit together and fit
+ * the file.
  */
 final class HeaderJson {
-    /** What one entry says of its tensor. Offsets beyond 63 bits are cut to {@link Long#MAX_VALUE}, which no file reaches. */
+    /** The claim of one entry. Offsets beyond 63 bits become {@link Long#MAX_VALUE}, which no file reaches. */
     record Claim(TensorSpec spec, long begin, long end) {}
 
-    /** All a header says. */
+    /** The contents of a header. */
     record Content(Map<String, String> metadata, List<Claim> claims) {}
 
-    /** A short name, a short shape, offsets of ten digits; growing tables of a million entries is a third of the time. */
+    /** For presizing: a short name, a short shape, offsets of ten digits. Growing tables of a million entries takes a third of the time. */
     private static final int TYPICAL_ENTRY_BYTES = 80;
 
     private static final String SHAPE_NO_COUNTS = "has a shape that is not an array of counts (integers from 0 up)";
     private static final String OFFSETS_NO_PAIR = "has data_offsets that are not a pair of counts (integers from 0 up)";
 
-    /** Shapes kept to be found again; a model has a few dozen, a file made to harm has as many as tensors. */
+    /** Size of the cache of shapes; a model has a few dozen shapes, a hostile file as many as tensors. */
     private static final int KNOWN_SHAPES = 64;
 
-    /** Made once: a checkpoint has a thousand headers. */
+    /** Shared, because a checkpoint has up to a thousand headers. */
     private static final JsonFactory DEFAULT = factory(HeaderLimits.DEFAULT);
 
     private final String name;
@@ -63,7 +63,7 @@ final class HeaderJson {
     private final JsonFactory factory;
     private final UnaryOperator<String> names;
     private final @Nullable Shape[] known = new @Nullable Shape[KNOWN_SHAPES];
-    /** Dimensions of the entry being read; grows with the ranks that really occur. */
+    /** Dimensions of the current entry; grows with the ranks that occur. */
     private long[] dims = new long[8];
 
     /** As {@link SafetensorsHeader#parse(MemorySegment, String, HeaderLimits, UnaryOperator)}. */
@@ -76,7 +76,7 @@ final class HeaderJson {
 
     private static JsonFactory factory(HeaderLimits limits) {
         return JsonFactory.builder()
-                // A table of a million names that occur once costs memory and finds nothing again.
+                // Interning a million names that occur once costs memory and saves nothing.
                 .disable(JsonFactory.Feature.CANONICALIZE_FIELD_NAMES)
                 .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
                 .streamReadConstraints(StreamReadConstraints.builder()
@@ -90,19 +90,18 @@ final class HeaderJson {
     /**
      * Reads the whole header.
      *
-     * @throws MalformedModelException when it is not UTF-8, not JSON, not of the form, or beyond a limit
+     * @throws MalformedModelException when the header is not UTF-8, not JSON, not of the required form, or exceeds a limit
      */
     Content parse(MemorySegment json) {
-        // From characters, not from bytes: given bytes, Jackson would guess among UTF-8, 16 and 32 and pass broken
-        // UTF-8.
-        // Decoded by a new decoder, not a Charset: the decoder reports bad bytes, the Charset would replace them.
+        // Parses characters: given bytes, Jackson would guess among UTF-8, 16 and 32 and accept broken UTF-8.
+        // Uses a decoder, which reports bad bytes; a Charset would replace them.
         try (InputStreamReader reader =
                         new InputStreamReader(new SegmentInputStream(json), StandardCharsets.UTF_8.newDecoder());
                 JsonParser parser = factory.createParser(reader)) {
             Content content =
                     header(parser, (int) Math.min(Integer.MAX_VALUE / 4, json.byteSize() / TYPICAL_ENTRY_BYTES));
             if (parser.nextToken() != null) {
-                throw malformed("something follows the header's object", parser);
+                throw malformed("more text follows the header's object", parser);
             }
             return content;
         } catch (CharacterCodingException e) {
@@ -142,7 +141,7 @@ final class HeaderJson {
 
     private void metadata(JsonParser parser, Map<String, String> metadata) throws IOException {
         if (parser.currentToken() == JsonToken.VALUE_NULL) {
-            return; // the reference reader takes null for absent
+            return; // the reference reader treats null as absent
         }
         require(parser.currentToken() == JsonToken.START_OBJECT, METADATA_KEY, "is not an object", parser);
         while (parser.nextToken() == JsonToken.FIELD_NAME) {
@@ -158,7 +157,7 @@ final class HeaderJson {
         }
     }
 
-    /** One tensor; fields other than the three are passed over, as the reference reader does. */
+    /** One tensor; skips fields other than the three, as the reference reader does. */
     private Claim claim(String key, JsonParser parser) throws IOException {
         require(parser.currentToken() == JsonToken.START_OBJECT, key, "is not an object", parser);
         @Nullable DType dtype = null;
@@ -228,7 +227,7 @@ final class HeaderJson {
         }
     }
 
-    /** The same shape as one met before, where it is still known: 300,000 tensors of a dozen shapes keep a dozen of them. */
+    /** An equal shape from the cache, so that 300,000 tensors of a dozen shapes share a dozen objects. */
     private Shape shared(Shape shape) {
         int at = Integer.remainderUnsigned(shape.hashCode() * 0x9E3779B9, KNOWN_SHAPES);
         Shape before = known[at];
@@ -257,11 +256,11 @@ final class HeaderJson {
         return VALIDATION_OVERFLOW.broken("the size of tensor '" + key + "' overflows 63 bits", where(parser), cause);
     }
 
-    /** The current token as a number from 0 to 2^64-1, cut to {@link Long#MAX_VALUE}. */
+    /** The current token as a number from 0 to 2^64-1, clamped to {@link Long#MAX_VALUE}. */
     private long count(String key, String otherwise, JsonParser parser) throws IOException {
         require(
                 parser.currentToken() == JsonToken.VALUE_NUMBER_INT
-                        // The text, because "-0" has the value 0 and the reference reader refuses it.
+                        // Checks the text, because "-0" has the value 0 but the reference reader refuses it.
                         && parser.getTextCharacters()[parser.getTextOffset()] != '-',
                 key,
                 otherwise,
@@ -276,7 +275,7 @@ final class HeaderJson {
         };
     }
 
-    /** JSON escapes can spell half of a surrogate pair, which is not text and cannot be written back. */
+    /** Refuses half of a surrogate pair, which JSON escapes can spell but which is not text and cannot be written back. */
     private String checkedText(String text, JsonParser parser) {
         if (!Surrogates.paired(text)) {
             throw malformed("an escape spells half of a surrogate pair", parser);
@@ -290,7 +289,7 @@ final class HeaderJson {
         }
     }
 
-    /** The message is put together only when it is needed: this runs for every token. */
+    /** Builds the message only on failure, because this runs for every token. */
     private void require(boolean holds, String key, String otherwise, JsonParser parser) {
         if (!holds) {
             throw malformed("header field '" + key + "' " + otherwise, parser);

@@ -1,8 +1,8 @@
 package dev.octet.formats.safetensors;
 
 /**
- * What a header may take before it is refused: protection against files made to exhaust memory. {@link #DEFAULT} fits every
- * file that the reference writer can make with names shorter than 64 Ki characters and tensors of rank 255 at most.
+ * Limits of a header, against files that exhaust memory. {@link #DEFAULT} fits every file of the reference writer with names shorter than
+ * 64 Ki characters and tensors of rank 255 at most.
  *
  * @param maxHeaderBytes longest header in bytes, padding included
  * @param maxNameChars longest tensor name or metadata key in UTF-16 units
@@ -33,22 +33,22 @@ public record HeaderLimits(long maxHeaderBytes, int maxNameChars, int maxRank, i
         }
     }
 
-    /** The same with another max header bytes. */
+    /** A copy with this limit of the header length. */
     public HeaderLimits withMaxHeaderBytes(long value) {
         return new HeaderLimits(value, maxNameChars, maxRank, maxNesting);
     }
 
-    /** The same with another max name chars. */
+    /** A copy with this limit of the name length. */
     public HeaderLimits withMaxNameChars(int value) {
         return new HeaderLimits(maxHeaderBytes, value, maxRank, maxNesting);
     }
 
-    /** The same with another max rank. */
+    /** A copy with this limit of the rank. */
     public HeaderLimits withMaxRank(int value) {
         return new HeaderLimits(maxHeaderBytes, maxNameChars, value, maxNesting);
     }
 
-    /** The same with another max nesting. */
+    /** A copy with this limit of the nesting depth. */
     public HeaderLimits withMaxNesting(int value) {
         return new HeaderLimits(maxHeaderBytes, maxNameChars, maxRank, value);
     }

@@ -25,16 +25,16 @@ import java.util.Map;
 import java.util.stream.Stream;
 
 /**
- * safetensors models: one file, an index with its shards, or a folder that holds either. Files are mapped, tensors are views:
- * opening touches the headers only. A graph is neither read nor written, this format has none.
+ * safetensors models: one file, an index with its shards, or a folder with either. Files are mapped and tensors are views; opening touches
+ * the headers only. The format has no graph.
  *
- * @param limits what a header may take
+ * @param limits limits of a header
  */
 public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
     private static final String EXTENSION = ".safetensors";
     private static final JsonFactory JSON = new JsonFactory();
 
-    /** With {@link HeaderLimits#DEFAULT}. */
+    /** The format with {@link HeaderLimits#DEFAULT}. */
     public SafetensorsFormat() {
         this(HeaderLimits.DEFAULT);
     }
@@ -45,8 +45,8 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
     }
 
     /**
-     * A file whose 9th byte starts a JSON object after a plausible length, an index (a JSON object with a weight_map), or a folder
-     * with a {@code .safetensors} file.
+     * Recognises a file whose 9th byte starts a JSON object after a plausible length, an index (a JSON object with a weight_map), and a
+     * folder with a {@code .safetensors} file.
      */
     @Override
     public boolean recognises(Path path) throws IOException {
@@ -74,8 +74,7 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
         if (!new String(head, StandardCharsets.ISO_8859_1).stripLeading().startsWith("{")) {
             return false;
         }
-        // As Latin-1, in which any bytes are text: the field looked for is ASCII, and what else there is does not
-        // matter here.
+        // Latin-1, in which any bytes are text: the field is ASCII, and the rest is irrelevant here.
         try (var in = Files.newBufferedReader(path, StandardCharsets.ISO_8859_1);
                 JsonParser parser = JSON.createParser(in)) {
             parser.nextToken();
@@ -88,15 +87,14 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
             }
             return false;
         } catch (JsonProcessingException e) {
-            return false; // some other text that starts with a brace
+            return false; // another text that starts with a brace
         }
     }
 
     /**
      * {@inheritDoc}
      *
-     * <p>Tensors come in the order of their bytes, shard after shard. Metadata is that of the file, of shards merged, the first to name a
-     * key winning.
+     * <p>Tensors are in the order of their bytes, shard after shard. Metadata of shards is merged; the first shard with a key wins.
      */
     @Override
     public Model read(Path path, Arena arena) throws IOException {
@@ -154,7 +152,7 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
         return Model.of(tensors, metadata);
     }
 
-    /** The one file or index in a folder that stands for its model. */
+    /** The file or index of the model in a folder. */
     private static Path modelFile(Path folder) throws IOException {
         Path index = folder.resolve(ShardIndex.FILE_NAME);
         Path single = folder.resolve(SafetensorsWriter.SINGLE_FILE);
@@ -163,7 +161,7 @@ public record SafetensorsFormat(HeaderLimits limits) implements ModelFormat {
                 && !ShardIndex.read(index).shardNames().contains(SafetensorsWriter.SINGLE_FILE)) {
             throw AMBIGUOUS_FOLDER.broken(
                     "there are a " + SafetensorsWriter.SINGLE_FILE
-                            + " and an index that does not name it, loaders disagree which counts",
+                            + " and an index that does not name it; loaders disagree which of them counts",
                     folder.toString());
         }
         if (Files.exists(index)) {

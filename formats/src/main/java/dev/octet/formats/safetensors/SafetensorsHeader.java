@@ -32,8 +32,8 @@ import java.util.TreeMap;
 import java.util.function.UnaryOperator;
 
 /**
- * The header of one safetensors file: which tensor lies where. {@link #parse} makes one from a file and checks every rule;
- * {@link #layout} makes one for tensors about to be written, in the reference writer's order.
+ * The header of one safetensors file: the tensors and their positions. {@link #parse} reads it from a file and checks every rule; {@link
+ * #layout} makes it for tensors to be written, in the reference writer's order.
  *
  * <pre>
  * bytes 0..8        u64 little-endian N, the length of the header with its padding
@@ -42,10 +42,10 @@ import java.util.function.UnaryOperator;
  * </pre>
  */
 public final class SafetensorsHeader {
-    /** Bytes of the length field in front of the header. */
+    /** Bytes of the length field before the header. */
     static final int LENGTH_BYTES = 8;
 
-    /** The writer pads the header with spaces so that the tensors start at a multiple of this. */
+    /** The writer pads the header with spaces so that the tensors start at a multiple of it. */
     private static final int ALIGNMENT = 8;
 
     static final String METADATA_KEY = "__metadata__";
@@ -67,7 +67,7 @@ public final class SafetensorsHeader {
     private final List<Entry> entries;
 
     /**
-     * One tensor and its place.
+     * One tensor and its position.
      *
      * @param begin first byte, counted from the start of the file's data part
      */
@@ -85,10 +85,10 @@ public final class SafetensorsHeader {
     }
 
     /**
-     * Reads and checks the header of a whole file. Heap use is some 200 bytes a tensor; the data part is not touched.
+     * Reads and checks the header of a file. Heap use is some 200 bytes per tensor; the data part is not touched.
      *
      * @param file all bytes of the file, mapped or in memory
-     * @param name what to call the file in messages
+     * @param name the file's name in messages
      * @throws MalformedModelException naming the {@link SafetensorsRule} that the file breaks
      */
     public static SafetensorsHeader parse(MemorySegment file, String name, HeaderLimits limits) {
@@ -96,9 +96,9 @@ public final class SafetensorsHeader {
     }
 
     /**
-     * As {@link #parse(MemorySegment, String, HeaderLimits)}, for a file of which an index has named the tensors already.
+     * As {@link #parse(MemorySegment, String, HeaderLimits)}, for a file of an index.
      *
-     * @param names gives the text to keep for a tensor's name, an equal one: the index's own, so that each is in memory once
+     * @param names maps a tensor's name to the index's equal String, so that each name is in memory once
      */
     public static SafetensorsHeader parse(
             MemorySegment file, String name, HeaderLimits limits, UnaryOperator<String> names) {
@@ -138,7 +138,7 @@ public final class SafetensorsHeader {
         return headerBytes;
     }
 
-    /** Sorts by offset and walks through: each tensor starts where the one before ended and takes the bytes it needs. */
+    /** Sorts by offset and checks that each tensor starts at the end of the one before and has the bytes it needs. */
     private static List<Entry> checkedEntries(HeaderJson.Content content, String name, long dataStart) {
         List<HeaderJson.Claim> claims = content.claims();
         claims.sort(Comparator.comparingLong(HeaderJson.Claim::begin).thenComparingLong(HeaderJson.Claim::end));
@@ -170,11 +170,11 @@ public final class SafetensorsHeader {
     }
 
     /**
-     * The header for these tensors: order, offsets and (through {@link #toBytes}) every byte as the reference writer makes them.
-     * It leaves the order of metadata keys to chance; here they are sorted, so that the same input gives the same bytes.
+     * The header for these tensors, with order, offsets and (through {@link #toBytes}) every byte as of the reference writer, except that
+     * metadata keys are sorted, whose order is random there. The same input gives the same bytes.
      *
-     * @throws UnsupportedModelException when the format cannot hold a tensor (element type, incomplete last byte, name) or
-     *     two tensors have the same name
+     * @throws UnsupportedModelException when the format cannot hold a tensor (element type, incomplete last byte, name), or two tensors
+     *     have the same name
      */
     public static SafetensorsHeader layout(Collection<TensorSpec> specs, Map<String, String> metadata) {
         List<TensorSpec> sorted = new ArrayList<>(specs);
@@ -225,7 +225,7 @@ public final class SafetensorsHeader {
     }
 
     /**
-     * Length field, JSON and padding as they stand at the start of the file, {@link #dataStart()} bytes.
+     * The start of the file, {@link #dataStart()} bytes: length field, JSON and padding.
      *
      * @throws UnsupportedModelException when the header is longer than readers accept
      */
@@ -291,7 +291,7 @@ public final class SafetensorsHeader {
         return entries;
     }
 
-    /** First byte of the data part in the file: 8 plus the length of the header. */
+    /** Position of the data part in the file: 8 plus the length of the header. */
     public long dataStart() {
         return dataStart;
     }
@@ -306,7 +306,7 @@ public final class SafetensorsHeader {
         return entries.isEmpty() ? 0 : entries.getLast().end();
     }
 
-    /** As {@code 148 tensors, 90868224 bytes}. */
+    /** For example {@code 148 tensors, 90868224 bytes}. */
     @Override
     public String toString() {
         return entries.size() + " tensors, " + dataBytes() + " bytes";

@@ -4,8 +4,8 @@ import dev.octet.formats.error.MalformedModelException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Every rule a safetensors file or folder can break. The first ten carry the name that the reference reader gives the error
- * ({@code safetensors/src/tensor.rs}, SafeTensorError); the rest are Octet's own.
+ * The rules of safetensors files and folders. The first ten have the name of the reference reader's error ({@code
+ * safetensors/src/tensor.rs}, SafeTensorError); the rest are Octet's own.
  *
  * <p>{@link MalformedModelException#rule()} of a refused file is {@link #id()}.
  */
@@ -42,13 +42,13 @@ enum SafetensorsRule {
 
     /** The index is a JSON object with a {@code weight_map} from tensor to file. */
     INVALID_INDEX("InvalidIndex", "the index is damaged: download or export the folder again"),
-    /** The index names plain files that lie in its own folder, also after links are resolved. */
+    /** The index names plain files in its own folder, also after links are resolved. */
     SHARD_OUTSIDE("ShardOutside", "do not use this folder: its index points outside of it"),
-    /** Every shard in the index is there. */
+    /** Every shard in the index exists. */
     MISSING_SHARD("MissingShard", "the download is incomplete: fetch the missing file"),
-    /** Every tensor in the index is in the shard that the index says. */
+    /** Every tensor in the index is in the shard that the index names. */
     MISSING_TENSOR("MissingTensor", "index and shards are of different exports: download or export the folder again"),
-    /** Every tensor in a shard is in the index: loaders disagree whether to load one that is not. */
+    /** Every tensor in a shard is in the index; loaders disagree whether to load a tensor that is not. */
     STALE_TENSOR("StaleTensor", "index and shards are of different exports: download or export the folder again"),
     /** No tensor is in two shards. */
     TENSOR_IN_TWO_SHARDS("TensorInTwoShards", "export the folder again with each tensor in one shard"),
@@ -63,7 +63,7 @@ enum SafetensorsRule {
         this.fix = fix;
     }
 
-    /** Name of the rule in messages and in {@link MalformedModelException#rule()}; that of the reference reader where it has one. */
+    /** Name of the rule in messages and in {@link MalformedModelException#rule()}; the reference reader's name if it has one. */
     public String id() {
         return id;
     }

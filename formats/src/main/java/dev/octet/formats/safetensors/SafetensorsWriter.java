@@ -20,13 +20,13 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * Writes safetensors files tensor by tensor: only the data that the caller hands over in one call is in memory.
+ * Writes safetensors files tensor by tensor; only the piece that the caller passes is in memory.
  *
- * <p>The bytes are those of the reference writer: tensors sorted by element type (widest first) and name, compact JSON with the
- * metadata first, padded with spaces to 8 bytes. Metadata keys, which the reference writer orders by chance, are sorted.
+ * <p>The bytes equal the reference writer's: tensors sorted by element type (widest first) and name, compact JSON with the metadata first,
+ * padded with spaces to 8 bytes. Metadata keys, whose order is random in the reference writer, are sorted.
  */
 public final class SafetensorsWriter {
-    /** Default of the largest shard in bytes of tensor data: what Hugging Face's libraries write. */
+    /** Default size limit of a shard in bytes of tensor data, as in Hugging Face's libraries. */
     public static final long DEFAULT_SHARD_BYTES = 5_000_000_000L;
 
     static final String SINGLE_FILE = "model.safetensors";
@@ -34,16 +34,16 @@ public final class SafetensorsWriter {
 
     private SafetensorsWriter() {}
 
-    /** Hands out the bytes of a tensor. */
+    /** Provides the bytes of one tensor at a time. */
     @FunctionalInterface
     public interface Content {
         /**
-         * Writes the {@code spec.byteSize()} bytes of one tensor, in as many pieces as it likes: little-endian, row-major. Called
-         * once for each tensor, in the order of the file.
+         * Writes the {@code spec.byteSize()} bytes of one tensor in any number of pieces: little-endian, row-major. Called once for each
+         * tensor, in the order of the file.
          */
         void write(TensorSpec spec, ByteSink sink) throws IOException;
 
-        /** The bytes of tensors that are there already. */
+        /** The bytes of existing tensors. */
         static Content of(Map<String, Tensor> tensors) {
             return (spec, sink) -> {
                 Tensor tensor = tensors.get(spec.name());
@@ -56,7 +56,7 @@ public final class SafetensorsWriter {
     }
 
     /**
-     * Writes one file. Whatever goes wrong, {@code path} holds what it held before.
+     * Writes one file atomically: a failure leaves an earlier file at {@code path} unchanged.
      *
      * @throws dev.octet.formats.error.UnsupportedModelException as {@link SafetensorsHeader#layout}
      * @throws IllegalStateException when {@code content} writes more or fewer bytes than a tensor has
@@ -70,7 +70,7 @@ public final class SafetensorsWriter {
         }
     }
 
-    /** Writes one file of tensors that are there already; see {@link #write(Path, Collection, Map, Content)}. */
+    /** Writes one file of existing tensors; see {@link #write(Path, Collection, Map, Content)}. */
     public static void write(Path path, Map<String, Tensor> tensors, Map<String, String> metadata) throws IOException {
         write(path, specs(tensors), metadata, Content.of(tensors));
     }
@@ -100,14 +100,14 @@ public final class SafetensorsWriter {
 
     /**
      * Writes a folder as Hugging Face's libraries do: one {@code model.safetensors} if all tensors fit in {@code maxShardBytes}, else
-     * {@code model-00001-of-0000N.safetensors} with {@code model.safetensors.index.json}. Tensors fill the shards in the order given;
-     * one larger than a shard gets its own.
+     * {@code model-00001-of-0000N.safetensors} with {@code model.safetensors.index.json}. Tensors fill the shards in the given order; a
+     * tensor larger than a shard gets its own.
      *
-     * <p>Files are made under temporary names first. Then the old index goes, the shards take their names, the new index comes last:
-     * a crash in between leaves a folder that readers refuse, never a mixture they accept. Shards and index of an earlier save
-     * that are not part of this one are deleted.
+     * <p>Files are written under temporary names first. Then the old index is deleted, the shards are renamed, and the new index comes
+     * last: a crash in between leaves a folder that readers refuse, never a mixture they accept. Shards and index of an earlier save that
+     * are not part of this save are deleted.
      *
-     * @param folder made if it is not there
+     * @param folder created if missing
      * @throws dev.octet.formats.error.UnsupportedModelException as {@link SafetensorsHeader#layout}
      * @throws IOException when there is no space or no permission
      */
@@ -148,7 +148,7 @@ public final class SafetensorsWriter {
         deleteEarlierShards(folder, written);
     }
 
-    /** Writes a folder of tensors that are there already; see {@link #writeFolder(Path, Collection, Map, long, Content)}. */
+    /** Writes a folder of existing tensors; see {@link #writeFolder(Path, Collection, Map, long, Content)}. */
     public static void writeFolder(
             Path folder, Map<String, Tensor> tensors, Map<String, String> metadata, long maxShardBytes)
             throws IOException {

@@ -43,13 +43,13 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * {@code model.safetensors.index.json}: which tensor lies in which file of the folder.
+ * {@code model.safetensors.index.json}: maps each tensor to its file in the folder.
  *
- * <p>Source: huggingface_hub, serialization/_base.py. The metadata's total_size is optional, because not every writer fills it in
- * (DeepSeek's cast script leaves the metadata empty), and it is not checked, because some count another element type.
+ * <p>Source: huggingface_hub, serialization/_base.py. The metadata's total_size is optional, because some writers omit it (DeepSeek's cast
+ * script leaves the metadata empty), and unchecked, because some writers count another element type.
  *
  * @param weightMap file name by tensor name, in the order of the index
- * @param totalSize bytes of all tensors, headers not counted, as the index claims
+ * @param totalSize bytes of all tensors without headers, as claimed by the index
  */
 public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) {
     /** Name of the index in a folder. */
@@ -72,16 +72,17 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
         weightMap = Collections.unmodifiableMap(new LinkedHashMap<>(weightMap));
     }
 
-    /** The files of the index, each once, sorted: an index lists tensors by name, which says nothing about the order of its files. */
+    /** The distinct files of the index, sorted, because an index lists tensors by name and not in the order of files. */
     public Set<String> shardNames() {
-        // few names, each a million times over: sorted after the repetitions are gone
+        // removes repetitions before sorting: few names, each a million times
         return Collections.unmodifiableSet(new TreeSet<>(new HashSet<>(weightMap.values())));
     }
 
     /**
      * Reads an index.
      *
-     * @throws MalformedModelException when it is not of the form, longer than {@link #MAX_INDEX_BYTES}, or names a tensor twice
+     * @throws MalformedModelException when the index is not of the required form, is longer than {@link #MAX_INDEX_BYTES}, or names a
+     *     tensor twice
      * @throws IOException when the file cannot be read
      */
     public static ShardIndex read(Path path) throws IOException {
@@ -122,13 +123,13 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
         }
         require(found, "the index has no weight_map", path);
         require(!weightMap.isEmpty(), "the weight_map of the index names no tensor", path);
-        require(parser.nextToken() == null, "something follows the index's object", path);
+        require(parser.nextToken() == null, "more text follows the index's object", path);
         return new ShardIndex(weightMap, totalSize);
     }
 
     private static void readWeightMap(JsonParser parser, Map<String, String> weightMap, Path path) throws IOException {
         require(parser.currentToken() == JsonToken.START_OBJECT, "weight_map is not an object", path);
-        // The same few file names come a million times over.
+        // Interns the file names: few names, each a million times.
         Map<String, String> files = new HashMap<>();
         while (parser.nextToken() == JsonToken.FIELD_NAME) {
             String tensor = parser.currentName();
@@ -142,7 +143,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
         }
     }
 
-    /** The number, when it is one that can be true. */
+    /** The number, if it is a possible size. */
     private static OptionalLong readTotalSize(JsonParser parser) throws IOException {
         OptionalLong totalSize = OptionalLong.empty();
         while (parser.nextToken() == JsonToken.FIELD_NAME) {
@@ -166,9 +167,9 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
     }
 
     /**
-     * Where the shards lie, by name. A name must be that of a file in the index's own folder or below it, its parts divided by slashes; a link
-     * is followed if it stays there, or if the index itself is a link to the same other folder (how Hugging Face's download cache lays out
-     * its snapshots).
+     * The paths of the shards by name. A name must denote a file in the index's own folder or below it, with slashes between its parts. A
+     * link is followed if it stays there, or if the index itself is a link to the same other folder, as in the snapshots of Hugging Face's
+     * download cache.
      *
      * @throws MalformedModelException when a shard is missing or lies elsewhere
      * @throws IOException when a link cannot be followed
@@ -200,7 +201,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
     private static Path inFolder(Path folder, String name, Path index) {
         try {
             return folder.resolve(name);
-        } catch (InvalidPathException e) { // half a surrogate pair; any letter that the system's encoding lacks
+        } catch (InvalidPathException e) { // half a surrogate pair, or a letter that the system's encoding lacks
             throw MISSING_SHARD.broken(
                     "the index names a shard that no file here can be called: " + e.getMessage(), index.toString(), e);
         }
@@ -212,7 +213,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
     }
 
     private static void requireInside(String name, Path index) {
-        // Judged as text, the same on every system: a backslash separates on Windows only, a colon names a drive there.
+        // Checks the text, so that all systems agree: only on Windows, a backslash separates and a colon marks a drive.
         boolean plain = name.chars().noneMatch(c -> c == '\\' || c == ':' || Character.isISOControl(c));
         for (String part : name.split("/", -1)) {
             plain &= !part.isBlank() && !part.equals(".") && !part.equals("..");
@@ -224,7 +225,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
     }
 
     /**
-     * Checks the index against the headers of all its shards: the same tensors, each in the one file that the index says.
+     * Checks the index against the headers of all its shards: the same tensors, each only in the file that the index names.
      *
      * @param headers by file name
      * @throws MalformedModelException naming the first tensor that is missing, stale or in two shards
@@ -258,7 +259,7 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
     /**
      * Writes the index as Hugging Face's libraries do: indented by 2, keys sorted, total_size under metadata.
      *
-     * @throws IOException when it cannot be written; what was there before stays
+     * @throws IOException when writing fails; an earlier file is unchanged then
      */
     public void write(Path path) throws IOException {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();

@@ -1,10 +1,10 @@
 package dev.octet.formats.safetensors;
 
-/** What Java's UTF-16 text needs to behave as the UTF-8 text of a header. */
+/** Makes Java's UTF-16 text behave like the UTF-8 text of a header. */
 final class Surrogates {
     private Surrogates() {}
 
-    /** Whether every surrogate stands in a pair, so that the text has a UTF-8 form. */
+    /** Whether every surrogate is part of a pair, so that the text has a UTF-8 form. */
     static boolean paired(String text) {
         for (int i = 0; i < text.length(); i++) {
             if (Character.isSurrogate(text.charAt(i))) {

@@ -14,13 +14,13 @@ import org.jspecify.annotations.Nullable;
  * Micikevicius et al. 2022 (arXiv:2209.05433) and OCP OFP8 v1.0; FNUZ per Noune et al. 2022 (arXiv:2206.02915); E8M0, FP6 and
  * FP4 per OCP Microscaling Formats v1.0.
  *
- * <p>The order is that of safetensors' enum (increasing alignment), because its writer sorts tensors by it; types that
- * safetensors lacks stand next to similar ones.
+ * <p>The order is that of safetensors' enum (increasing alignment), because its writer sorts tensors by it; types that safetensors lacks
+ * stand next to similar types.
  */
 public enum DType {
-    /** Byte-valued truth, 0 or 1. */
+    /** A truth value in a byte, 0 or 1. */
     BOOL(8, "BOOL", 9),
-    /** E2M1, two elements a byte, low nibble first. */
+    /** E2M1, two elements per byte, low nibble first. */
     F4_E2M1(4, "F4", 23),
     F6_E2M3(6, "F6_E2M3", 27),
     F6_E3M2(6, "F6_E3M2", 28),
@@ -32,7 +32,7 @@ public enum DType {
     I8(8, "I8", 3),
     /** 5 exponent bits, 2 mantissa bits, IEEE-like: infinities and NaNs, max 57344. */
     F8_E5M2(8, "F8_E5M2", 19),
-    /** 4 exponent bits, 3 mantissa bits, no infinity, NaN 0x7F/0xFF, max 448. safetensors' F8_E4M3 is this one. */
+    /** 4 exponent bits, 3 mantissa bits, no infinity, NaN 0x7F/0xFF, max 448. safetensors' name for it is F8_E4M3. */
     F8_E4M3FN(8, "F8_E4M3", 17),
     /** A power of two 2^(b-127), 0xFF is NaN; the block scale of the MX formats. */
     F8_E8M0(8, "F8_E8M0", 24),
@@ -84,7 +84,7 @@ public enum DType {
         return onnxId;
     }
 
-    /** The type a safetensors header means by {@code name}; empty when unknown. */
+    /** The type with this name in a safetensors header; empty when unknown. */
     public static Optional<DType> ofSafetensorsName(String name) {
         return Optional.ofNullable(BY_SAFETENSORS_NAME.get(name));
     }

@@ -1,10 +1,10 @@
 package dev.octet.formats.tensor;
 
 /**
- * What is known of a tensor without its bytes.
+ * Name, element type and shape of a tensor.
  *
- * <p>Invariant: {@link #byteSize()} can be computed, that is, the bits of all elements fit in a {@code long} and end at a byte
- * border. Sub-byte types count logical elements in the shape.
+ * <p>Invariant: {@link #byteSize()} is defined, that is, the bits of all elements fit in a {@code long} and end at a byte border. The shape
+ * counts logical elements of sub-byte types.
  */
 public record TensorSpec(String name, DType dtype, Shape shape) {
     public TensorSpec {
@@ -17,17 +17,17 @@ public record TensorSpec(String name, DType dtype, Shape shape) {
         }
     }
 
-    /** Bytes the elements take: packed for sub-byte types, an incomplete last byte counting whole. */
+    /** Bytes of the elements, packed for sub-byte types; an incomplete last byte counts as a byte. */
     public long byteSize() {
         return Math.ceilDiv(shape.elementCount() * dtype.bits(), 8L);
     }
 
-    /** The same with another name. */
+    /** A copy with this name. */
     public TensorSpec withName(String newName) {
         return new TensorSpec(newName, dtype, shape);
     }
 
-    /** As {@code encoder.weight F32 [384, 1536]}. */
+    /** For example {@code encoder.weight F32 [384, 1536]}. */
     @Override
     public String toString() {
         return name + " " + dtype + " " + shape;

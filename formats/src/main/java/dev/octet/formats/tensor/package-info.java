@@ -1,6 +1,6 @@
 /**
- * Tensors: number types, shapes, and views of bytes that somebody else owns. The bottom of the house; knows no file format.
- * What comes in: a {@link java.lang.foreign.MemorySegment}; what goes out: the same bytes with a name, a type and a shape.
+ * Tensors: number types, shapes, and views of bytes owned elsewhere. The lowest room, independent of file formats. In: a {@link
+ * java.lang.foreign.MemorySegment}. Out: the same bytes with a name, a type and a shape.
  */
 @NullMarked
 package dev.octet.formats.tensor;

@@ -45,9 +45,9 @@ class GraphCheckTest {
     @Test
     void a_value_that_nothing_defines_is_found() {
         assertEquals(
-                "node n_y reads the value 'q', which nothing defines",
+                "node n_y reads the undefined value 'q'",
                 finding(graph("x", "y", node("Add", "x q", "y"))));
-        assertEquals("the output 'z' is defined by nothing", finding(graph("x", "z", node("Relu", "x", "y"))));
+        assertEquals("the output 'z' is undefined", finding(graph("x", "z", node("Relu", "x", "y"))));
     }
 
     @Test
@@ -57,14 +57,14 @@ class GraphCheckTest {
         Node deep = node("If", "x", "t", body("then_branch", graph("", "u", node("Add", "a q", "u"))));
         Graph g = graph(
                 "x", "y", node("Relu", "x", "a"), node("If", "x", "y", body("then_branch", graph("", "t", deep))));
-        assertEquals("node n_u reads the value 'q', which nothing defines", finding(g));
+        assertEquals("node n_u reads the undefined value 'q'", finding(g));
     }
 
     @Test
     void a_value_inside_a_subgraph_is_not_seen_outside() {
         Graph inner = graph("", "t", node("Relu", "x", "t"));
         Graph g = graph("x", "y z", node("If", "x", "y", body("then_branch", inner)), node("Relu", "t", "z"));
-        assertEquals("node n_z reads the value 't', which nothing defines", finding(g));
+        assertEquals("node n_z reads the undefined value 't'", finding(g));
     }
 
     @Test
@@ -107,8 +107,8 @@ class GraphCheckTest {
                 node("Relu", "d", "e"));
         String what = finding(g);
         assertTrue(
-                what.equals("the graph has a cycle: node n_b needs its own result")
-                        || what.equals("the graph has a cycle: node n_c needs its own result"),
+                what.equals("the graph has a cycle: node n_b depends on its own result")
+                        || what.equals("the graph has a cycle: node n_c depends on its own result"),
                 what);
     }
 
@@ -142,7 +142,7 @@ class GraphCheckTest {
     @Test
     void a_node_that_gives_out_nothing_is_found() {
         Node silent = Node.of("silent", "Print", List.of("x"), List.of(""));
-        assertEquals("node silent gives out nothing", finding(graph("x", "y", silent, node("Relu", "x", "y"))));
+        assertEquals("node silent has no output", finding(graph("x", "y", silent, node("Relu", "x", "y"))));
     }
 
     @Test
@@ -170,7 +170,7 @@ class GraphCheckTest {
     void functions_obey_the_same_rules() {
         Graph g = graph("x", "y", node("Relu", "x", "y"));
         GraphModel bad = model(g).withFunctions(List.of(function("F", "x", "y", node("Add", "x outer", "y"))));
-        assertEquals("node n_y reads the value 'outer', which nothing defines", finding(bad));
+        assertEquals("node n_y reads the undefined value 'outer'", finding(bad));
         Function f = function("F", "x", "y", node("Relu", "x", "y"));
         assertEquals("there are two functions 'f.F'", finding(model(g).withFunctions(List.of(f, f))));
     }
@@ -192,7 +192,7 @@ class GraphCheckTest {
     void the_first_finding_is_thrown_with_the_number_of_others() {
         GraphModel m = model(graph("x", "z w", node("Relu", "x", "y")));
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> GraphCheck.require(m));
-        assertEquals("the output 'z' is defined by nothing (and 1 more findings)", e.what());
+        assertEquals("the output 'z' is undefined (and 1 more findings)", e.what());
         assertEquals("graph 'g'", e.where());
     }
 

@@ -20,8 +20,8 @@ final class NpyFile {
     /**
      * Opens a file; the array is named after it, without {@code .npy}.
      *
-     * @throws dev.octet.formats.error.InvalidDataException when it is not of the format
-     * @throws IOException when it cannot be read
+     * @throws dev.octet.formats.error.InvalidDataException when the file does not have this format
+     * @throws IOException when the file cannot be read
      */
     static NpyReader open(Path path, NpyLimits limits) throws IOException {
         String file = String.valueOf(path.getFileName());

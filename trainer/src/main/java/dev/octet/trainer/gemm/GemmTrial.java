@@ -37,6 +37,8 @@ final class GemmTrial {
     private static final System.Logger LOG = System.getLogger(GemmTrial.class.getName());
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final String CRASHED = "crashed\n";
+    private static final String RETRY = "delete this file to try it again";
+    private static final String JAVA = "Octet computes in Java";
 
     // a product that takes about a millisecond, with F32 operands larger than a first-level cache
     private static final int ROWS = 256;
@@ -61,7 +63,7 @@ final class GemmTrial {
         Optional<String> kept = place.flatMap(GemmTrial::read);
         if (kept.isPresent()) {
             if (kept.get().equals(CRASHED)) {
-                throw crash(place.get().toString(), "delete this file to try it again");
+                throw crash(place.get().toString(), RETRY);
             }
             try {
                 return Rates.parse(kept.get(), place.get().toString());
@@ -89,14 +91,14 @@ final class GemmTrial {
         NativeTrial.Ended ended = trial.get();
         if (ended.crashed()) {
             place.ifPresent(p -> keep(p, CRASHED));
-            throw crash(library.toString(), "continue in Java");
+            throw place.map(p -> crash(p.toString(), RETRY)).orElseGet(() -> crash(library.toString(), JAVA));
         }
         if (ended.exit() != 0) {
             throw new UnavailableException(
                     "the native library cannot be tried: "
                             + ended.errors().lines().findFirst().orElse("exit code " + ended.exit()),
                     library.toString(),
-                    "continue in Java");
+                    JAVA);
         }
         return Rates.parse(ended.output(), library.toString());
     }

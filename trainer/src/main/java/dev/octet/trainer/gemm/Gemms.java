@@ -48,7 +48,7 @@ public final class Gemms {
                 OneDnnGemm gemm = new OneDnnGemm(OneDnn.load(folder), rates);
                 return new Choice(gemm, gemm.text());
             } catch (UnavailableException e) {
-                return java(e.what());
+                return java(e.what() + " (" + e.where() + ": " + e.fix() + ")");
             }
         }
 

@@ -165,7 +165,7 @@ final class OneDnn {
     static Path unpack(Path cache) {
         Platform platform = Platform.current()
                 .orElseThrow(() -> new UnavailableException(
-                        "there is no native library for " + Platform.text(), "oneDNN", "continue in Java"));
+                        "there is no native library for " + Platform.text(), "oneDNN", "Octet computes in Java"));
         if (!OneDnn.class.getModule().isNativeAccessEnabled()) {
             throw new UnavailableException(
                     "native access is not enabled", "oneDNN", "start java with --enable-native-access=ALL-UNNAMED");
@@ -190,7 +190,10 @@ final class OneDnn {
             return new OneDnn(folder);
         } catch (IllegalArgumentException | NoSuchElementException | UnsatisfiedLinkError e) {
             throw new UnavailableException(
-                    "the native library cannot be loaded: " + e.getMessage(), folder.toString(), "continue in Java", e);
+                    "the native library cannot be loaded: " + e.getMessage(),
+                    folder.toString(),
+                    "Octet computes in Java",
+                    e);
         }
     }
 
