@@ -54,7 +54,7 @@ final class EndOfText {
             return id.getAsLong();
         }
         throw new InvalidOptionException(
-                "nothing says which token ends a text",
+                "no file names the token that ends a text",
                 tokenizerJson + ", and " + String.join(", ", NAMING) + ", " + CONFIG + " next to it",
                 "add " + KEY + ", such as eos: \"<|endoftext|>\"");
     }

@@ -152,7 +152,7 @@ public final class RunPaths {
             throw refused(
                     to,
                     to + " holds " + input + ", which is read",
-                    "write to another name: what is read is never overwritten, even with --force");
+                    "write to a folder next to it; an input is never overwritten, not even with --force");
         }
         if (output.kind() == Kind.FOLDER && holds(input.path(), to.path())) {
             throw refused(
