@@ -132,7 +132,8 @@ public class CastBenchmark {
         Shape shape = Shape.of(ELEMENTS / ROW, ROW);
         Tensor source = new Tensor(new TensorSpec("w", type, shape), floats);
         try (Arena result = Arena.ofConfined()) {
-            return Quantizer.sequential().quantize(source, OperandSpec.fromValues(format, new Granularity.PerChannel(0)), result);
+            return Quantizer.sequential()
+                    .quantize(source, OperandSpec.fromValues(format, new Granularity.PerChannel(0)), result);
         }
     }
 }

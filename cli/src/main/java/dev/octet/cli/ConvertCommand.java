@@ -34,8 +34,8 @@ final class ConvertCommand implements Command {
     private static final Option RECIPE = Flags.value(
             "recipe",
             "NAME",
-            "round weights once more that the target cannot hold as they are: "
-                    + Recipes.names(Recipes.CHECKPOINT) + " (default: refuse them)");
+            "round weights once more that the target cannot hold as they are: " + Recipes.names(Recipes.CHECKPOINT)
+                    + " (default: refuse them)");
 
     private static final Option OPSET = Flags.value(
             "opset",

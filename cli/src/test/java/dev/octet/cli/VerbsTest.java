@@ -412,7 +412,7 @@ class VerbsTest {
         String tensors = Path.of(System.getProperty("octet.testdata"))
                 .resolve("models/tiny-hf/bert/model.safetensors")
                 .toString();
-        assertRefused(ExitCode.USAGE, "quantize", tensors, "-o", at("x"), "--recipe", "fp8-weight-only");
+        assertRefused(ExitCode.USAGE, "quantize", tensors, "-o", at("x"), "--recipe", "fp8-per-channel");
     }
 
     @Test

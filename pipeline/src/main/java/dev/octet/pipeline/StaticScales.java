@@ -70,8 +70,7 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
 
     /** Whether the recipe's activations have one scale, and the layout a place for it. */
     private static boolean isStatic(Recipe recipe, Layout layout) {
-        boolean perToken =
-                recipe.input() != null && recipe.input().granularity() instanceof Granularity.PerToken;
+        boolean perToken = recipe.input() != null && recipe.input().granularity() instanceof Granularity.PerToken;
         LayoutOptions defaults = LayoutOptions.defaults();
         return !perToken
                 && layout.unsupported(recipe, defaults.withInputs(true)).isEmpty();

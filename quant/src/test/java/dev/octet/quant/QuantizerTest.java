@@ -114,7 +114,8 @@ class QuantizerTest {
                     new Granularity.PerChannel(1),
                     new Granularity.PerBlock(128, 128))) {
                 for (ScaleRule rule : List.of(new ScaleRule.AmaxRule(), new ScaleRule.MseRule(0.5f, 1.5f, 3))) {
-                    OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, granularity).scaledBy(rule, DType.F32);
+                    OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, granularity)
+                            .scaledBy(rule, DType.F32);
                     QuantizedTensor one =
                             Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
                     QuantizedTensor three = Quantizer.parallel(3)
@@ -141,7 +142,8 @@ class QuantizerTest {
     void zeros_get_the_scale_one() {
         try (Arena arena = Arena.ofConfined()) {
             Tensor source = Tensor.ofFloats(arena, "w", Shape.of(2, 2), 0, -0f, 3, 4);
-            OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerChannel(0)).scaledBy(new ScaleRule.MseRule(), DType.F32);
+            OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerChannel(0))
+                    .scaledBy(new ScaleRule.MseRule(), DType.F32);
             QuantizedTensor q =
                     Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
             assertEquals(1f, q.scaleAt(0));
@@ -185,7 +187,8 @@ class QuantizerTest {
     }
 
     private static double squaredError(Tensor source, ScaleRule rule, Granularity granularity, Arena arena) {
-        OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, granularity).scaledBy(rule, DType.F32);
+        OperandSpec spec =
+                OperandSpec.fromValues(Float8Format.E4M3FN, granularity).scaledBy(rule, DType.F32);
         QuantizedTensor q = Quantizer.sequential().quantize(source, spec, arena).orElseThrow();
         float[] values = Quantizer.sequential().dequantize(q, DType.F32, arena).toFloats();
         float[] expected = source.toFloats();

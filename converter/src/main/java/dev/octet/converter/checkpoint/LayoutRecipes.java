@@ -74,8 +74,7 @@ final class LayoutRecipes {
                                 && ExactnessCheck.same(s.granularity(), weight.granularity(), matrix)
                                 && layout.refusal(s, weight.shape()).isEmpty())
                         .isPresent())
-                .sorted(Comparator.comparing(
-                        r -> !r.weight().granularity().equals(weight.granularity())))
+                .sorted(Comparator.comparing(r -> !r.weight().granularity().equals(weight.granularity())))
                 .toList();
     }
 }

@@ -252,7 +252,8 @@ class LoweringTest {
 
     @Test
     void the_tensorrt_form_has_quantize_and_dequantize_right_at_the_product_and_no_cast() {
-        GraphModel rewritten = rewrite(block(3, 2, true, false), Recipes.FP8_PER_CHANNEL).model();
+        GraphModel rewritten =
+                rewrite(block(3, 2, true, false), Recipes.FP8_PER_CHANNEL).model();
         GraphModel lowered = Lowering.lower(rewritten, OnnxTarget.TENSORRT, arena, new PassLog());
         for (Node n : lowered.graph().nodes()) {
             if (n.is("MatMul")) {

@@ -173,7 +173,8 @@ class PlannerTest {
         assertTrue(nothing(Planner.plan(chain(new float[4], new float[4]), Recipes.FP8_PER_CHANNEL, List.of()))
                 .contains("all 2 Linears are kept"));
         Graph none = Graph.of("none", List.of(), List.of(), List.of(), List.of());
-        assertTrue(nothing(Planner.plan(none, Recipes.FP8_PER_CHANNEL, List.of())).contains("the model has no Linear"));
+        assertTrue(
+                nothing(Planner.plan(none, Recipes.FP8_PER_CHANNEL, List.of())).contains("the model has no Linear"));
         Planner.plan(chain(FINE, FINE), Recipes.FP8_PER_CHANNEL, List.of()).requireTaps();
     }
 

@@ -173,11 +173,14 @@ class TrainedModelTest {
             String node = run.linear(QUERY).id();
             run.scales.put(node, LinearScales.none("its scales are found for each block"));
             try (TrainedModel trained = run.trained()) {
-                Decision.Kept kept =
-                        trained.quantized(Recipes.FP8_PER_CHANNEL, ConversionOptions.defaults(), Map.of()).plan().kept().stream()
-                                .filter(k -> k.node().equals(node))
-                                .findFirst()
-                                .orElseThrow();
+                Decision.Kept kept = trained
+                        .quantized(Recipes.FP8_PER_CHANNEL, ConversionOptions.defaults(), Map.of())
+                        .plan()
+                        .kept()
+                        .stream()
+                        .filter(k -> k.node().equals(node))
+                        .findFirst()
+                        .orElseThrow();
                 assertEquals("its scales are found for each block", kept.reason());
                 Conversion weightOnly =
                         trained.quantized(Recipes.FP8_WEIGHT_ONLY, ConversionOptions.defaults(), Map.of());

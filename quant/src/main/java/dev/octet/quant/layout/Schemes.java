@@ -23,9 +23,7 @@ final class Schemes {
                 : options.powerOfTwoScales()
                         ? new ScaleRule.PowerOfTwoRule(ScaleRule.Rounding.UP)
                         : new ScaleRule.AmaxRule();
-        DType number = mx
-                ? DType.F8_E8M0
-                : weight.type() == QuantType.E2M1 ? DType.F8_E4M3FN : options.scales();
+        DType number = mx ? DType.F8_E8M0 : weight.type() == QuantType.E2M1 ? DType.F8_E4M3FN : options.scales();
         return weight.scaledBy(rule, number);
     }
 

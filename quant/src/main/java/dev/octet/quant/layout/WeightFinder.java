@@ -204,7 +204,8 @@ final class WeightFinder {
             notes.subList(MAX_NOTES, notes.size()).clear();
             notes.add("and " + more + " notes more");
         }
-        return new StoredCheckpoint(layout, weights, plain, others, List.copyOf(notes), StoredRecipes.of(weights, weightOnly));
+        return new StoredCheckpoint(
+                layout, weights, plain, others, List.copyOf(notes), StoredRecipes.of(weights, weightOnly));
     }
 
     /** Asked first, as half of the tensors of a quantised checkpoint are scales, mostly F32. */

@@ -53,8 +53,7 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
 
     /** A tensor that is quantised once, with scales {@code amax / max} stored as F32. */
     public static OperandSpec fromValues(QuantType type, Granularity granularity) {
-        return new OperandSpec(
-                type, granularity, new Scaling.FromValues(new ScaleRule.AmaxRule(), DType.F32));
+        return new OperandSpec(type, granularity, new Scaling.FromValues(new ScaleRule.AmaxRule(), DType.F32));
     }
 
     /**

@@ -69,8 +69,8 @@ public final class Recipes {
             OperandSpec.fromValues(QuantType.INT8, new PerChannel(-2)));
 
     /** Integers with a zero point for each output channel, activations untouched. */
-    public static final Recipe INT8_ASYMMETRIC = recipe(
-            "int8-asymmetric", null, OperandSpec.fromValues(QuantType.INT8_ASYMMETRIC, new PerChannel(-2)));
+    public static final Recipe INT8_ASYMMETRIC =
+            recipe("int8-asymmetric", null, OperandSpec.fromValues(QuantType.INT8_ASYMMETRIC, new PerChannel(-2)));
 
     /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
     public static final Recipe GRAPH_FP8 = as("fp8", FP8_PER_CHANNEL);
@@ -82,8 +82,8 @@ public final class Recipes {
     public static final List<Recipe> GRAPH = List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
-    public static final List<Recipe> CHECKPOINT = List.of(
-            FP8_DYNAMIC, CHECKPOINT_FP8, FP8_BLOCK, MXFP8, NVFP4, INT8, INT8_ASYMMETRIC, FP8_WEIGHT_ONLY);
+    public static final List<Recipe> CHECKPOINT =
+            List.of(FP8_DYNAMIC, CHECKPOINT_FP8, FP8_BLOCK, MXFP8, NVFP4, INT8, INT8_ASYMMETRIC, FP8_WEIGHT_ONLY);
 
     /** Recipes for training by each name that users may type, read from the fields they wrote; the first is the default. */
     public static final Map<String, Function<RecipeFields, TrainingRecipe>> TRAINING = training();

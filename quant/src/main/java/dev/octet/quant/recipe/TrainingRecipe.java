@@ -265,9 +265,7 @@ public sealed interface TrainingRecipe extends Recipe {
             };
             return current(
                     format.of(tensor),
-                    dim == 1
-                            ? new Granularity.PerGroup(product.summedAxis(tensor), SIZE)
-                            : new PerBlock(SIZE, SIZE),
+                    dim == 1 ? new Granularity.PerGroup(product.summedAxis(tensor), SIZE) : new PerBlock(SIZE, SIZE),
                     new TransformerEngineScale(amaxEpsilon, !f32Scales, true));
         }
     }
@@ -363,9 +361,7 @@ public sealed interface TrainingRecipe extends Recipe {
             }
             boolean whole = product == Product.DGRAD && tensor == LinearTensor.WEIGHT;
             return current(
-                    QuantType.E4M3FN,
-                    whole ? new PerTensor() : perVector(product, tensor),
-                    new TorchaoScale(true));
+                    QuantType.E4M3FN, whole ? new PerTensor() : perVector(product, tensor), new TorchaoScale(true));
         }
     }
 

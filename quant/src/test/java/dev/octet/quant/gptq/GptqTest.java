@@ -292,7 +292,8 @@ class GptqTest {
         int in = 70;
         Tensor weight = Samples.weight(arena, 100, in, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(200, in, 1));
-        OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerChannel(0)).scaledBy(new ScaleRule.MseRule(.5f, 1, 48), DType.F32);
+        OperandSpec spec = OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerChannel(0))
+                .scaledBy(new ScaleRule.MseRule(.5f, 1, 48), DType.F32);
         GptqResult.Done expected = round(weight, h, spec, DEFAULTS);
         for (int threads : new int[] {2, 3, 7}) {
             assertSame(expected, Gptq.parallel(threads).quantize(weight, true, h, spec, DEFAULTS, arena));

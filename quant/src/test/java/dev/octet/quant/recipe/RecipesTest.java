@@ -52,7 +52,7 @@ class RecipesTest {
         @Override
         public <T> T choice(String name, Map<String, T> choices, T usual) {
             choices.forEach((text, value) -> {
-                if (value == usual) {
+                if (value.equals(usual)) {
                     asked.put(name, text);
                 }
             });
@@ -141,8 +141,7 @@ class RecipesTest {
 
     @Test
     void fp8_says_what_it_means_for_each_kind_of_model() {
-        assertEquals(
-                "fp8 (= fp8-per-channel), fp8-per-tensor, fp8-weight-only", Recipes.names(Recipes.GRAPH));
+        assertEquals("fp8 (= fp8-per-channel), fp8-per-tensor, fp8-weight-only", Recipes.names(Recipes.GRAPH));
         Map<String, Recipe> graph = Recipes.byName(Recipes.GRAPH);
         assertEquals(Recipes.FP8_PER_CHANNEL, graph.get("fp8-per-channel"));
         assertEquals("fp8", graph.get("fp8").name());
@@ -176,8 +175,10 @@ class RecipesTest {
         Map<Product, Granularity> runs = new LinkedHashMap<>();
         for (Product p : Product.values()) {
             vectors.put(p, new TrainingRecipe.Rowwise().operand(p, p.right()).granularity());
-            runs.put(p, requireNonNull(TrainingRecipe.Mxfp8.DEFAULT.operand(p, p.right()))
-                    .granularity());
+            runs.put(
+                    p,
+                    requireNonNull(TrainingRecipe.Mxfp8.DEFAULT.operand(p, p.right()))
+                            .granularity());
         }
         // W [out, in] in fprop, W again in dgrad, x [tokens, in] in wgrad
         assertEquals(
@@ -198,7 +199,8 @@ class RecipesTest {
     void qat_computes_with_what_fp8_deploys() {
         TrainingRecipe qat = TrainingRecipe.Qat.DEFAULT;
         assertEquals(Recipes.FP8_PER_CHANNEL.weight().type(), qat.weight().type());
-        assertEquals(Recipes.FP8_PER_CHANNEL.weight().granularity(), qat.weight().granularity());
+        assertEquals(
+                Recipes.FP8_PER_CHANNEL.weight().granularity(), qat.weight().granularity());
         OperandSpec deployed = requireNonNull(Recipes.FP8_PER_CHANNEL.input());
         OperandSpec trained = requireNonNull(qat.input());
         assertEquals(deployed.type(), trained.type());

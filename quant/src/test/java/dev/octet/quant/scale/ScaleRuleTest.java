@@ -44,7 +44,8 @@ class ScaleRuleTest {
                 List.of(Float8Format.E4M3FN, Float8Format.E5M2, Float8Format.E4M3FNUZ, Float8Format.E2M1)) {
             for (ScaleRule rule : rules()) {
                 for (DType type : SCALE_TYPES) {
-                    OperandSpec spec = OperandSpec.fromValues(format, new Granularity.PerTensor()).scaledBy(rule, type);
+                    OperandSpec spec = OperandSpec.fromValues(format, new Granularity.PerTensor())
+                            .scaledBy(rule, type);
                     for (float amax : amaxes) {
                         float scale = spec.storedScale(amax);
                         String what = spec + " amax " + amax + " scale " + scale;

@@ -73,7 +73,10 @@ final class Fp8Config {
     }
 
     private static TrainingRecipe recipe(Section s) {
-        return s.choice(RECIPE, Recipes.TRAINING, Recipes.TRAINING.values().iterator().next())
+        return s.choice(
+                        RECIPE,
+                        Recipes.TRAINING,
+                        Recipes.TRAINING.values().iterator().next())
                 .apply(s);
     }
 
