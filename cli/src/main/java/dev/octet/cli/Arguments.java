@@ -210,7 +210,7 @@ final class Arguments {
         return output;
     }
 
-    /** The value of an option for a file that is written beside the result; as {@link #outputFile}. */
+    /** The value of an option for a file that is written next to the result; as {@link #outputFile}. */
     Optional<Path> outputFile(PathOption option) {
         Optional<Path> file = path(option);
         file.ifPresent(this::refuseExisting);

@@ -20,7 +20,7 @@ final class CalibrateCommand implements Command {
             "memory",
             "SIZE",
             "memory for weights, as 8G or 500M: a model with more runs piece by piece, values between pieces lie on"
-                    + " disk beside the output; the statistics are the same (default: 4G)");
+                    + " disk next to the output; the statistics are the same (default: 4G)");
 
     private static final Option MERGE =
             Flags.flag("merge", "merge the statistics files given instead of a model; no data is needed");

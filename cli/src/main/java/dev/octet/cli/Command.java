@@ -18,7 +18,7 @@ interface Command {
     /** Names of the arguments without a dash, in order, as shown in the usage line: {@code MODEL}. All are paths that are read. */
     List<String> operands();
 
-    /** Options of this verb beside those that every verb has; descriptions name the default. Those for paths are {@link PathOption}s. */
+    /** Options of this verb in addition to those that every verb has; descriptions name the default. Those for paths are {@link PathOption}s. */
     List<Option> options();
 
     /** Two or more command lines that work as they stand. */

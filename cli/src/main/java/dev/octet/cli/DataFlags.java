@@ -19,7 +19,7 @@ final class DataFlags {
     static final PathOption TOKENIZER = PathOption.read(
             "tokenizer",
             "FILE",
-            "tokenizer.json of the model, for texts (default: the one beside the model, or in its folder)");
+            "tokenizer.json of the model, for texts (default: the one next to the model, or in its folder)");
     static final Option SAMPLES = Flags.value(
             "samples", "[FROM:]N", "use N samples, starting at number FROM counted from 0 (default: all samples)");
     static final Option MAX_LENGTH = Flags.value(
@@ -30,7 +30,7 @@ final class DataFlags {
 
     private DataFlags() {}
 
-    /** What a verb that reads samples takes beside the option for the file. */
+    /** What a verb that reads samples takes in addition to the option for the file. */
     static List<Option> all() {
         return List.of(TOKENIZER, SAMPLES, MAX_LENGTH);
     }

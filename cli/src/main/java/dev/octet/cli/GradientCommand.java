@@ -15,7 +15,7 @@ import java.util.Optional;
 import java.util.TreeMap;
 import org.apache.commons.cli.Option;
 
-/** {@code octet gradient MODEL --golden FILE}: outputs and gradients of a graph beside expected ones. */
+/** {@code octet gradient MODEL --golden FILE}: outputs and gradients of a graph compared with expected ones. */
 final class GradientCommand implements Command {
     private static final Map<String, DeviceName> DEVICES =
             Map.of("cpu", DeviceName.CPU, "reference", new DeviceName("reference"));
@@ -163,7 +163,7 @@ final class GradientCommand implements Command {
         answer.untied()
                 .forEach(t -> screen.out()
                         .println("note: " + t.copy() + " has the elements of " + t.original()
-                                + (t.transposed() ? ", turned over" : "")
+                                + (t.transposed() ? ", transposed" : "")
                                 + ": with --tie they are one parameter, and their gradients one sum"));
         GoldenDifference worst = answer.differences().getFirst();
         screen.out()

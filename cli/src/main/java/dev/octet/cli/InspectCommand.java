@@ -107,7 +107,7 @@ final class InspectCommand implements Command {
                             .append(t.copy())
                             .append(" has the elements of ")
                             .append(t.original())
-                            .append(t.transposed() ? ", turned over" : "")
+                            .append(t.transposed() ? ", transposed" : "")
                             .append(t.embedding() ? ": trained as one, unless ties: none says otherwise\n" : "\n"));
         }
         return text.toString();

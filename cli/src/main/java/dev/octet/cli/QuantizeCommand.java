@@ -55,7 +55,7 @@ final class QuantizeCommand implements Command {
 
     private static final Option KEEP_SCALES = Flags.flag(
             "keep-scales",
-            "checkpoints: use the scales again that 'octet dequantize --keep-scales' kept beside the model");
+            "checkpoints: use the scales again that 'octet dequantize --keep-scales' kept next to the model");
     private static final Option KV_CACHE = Flags.value(
             "kv-cache",
             "none|fp8",

@@ -22,7 +22,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
-/** What a run shows: a block at the start, lines while it goes on, on standard error; a block at the end, on standard output. */
+/** What a run shows: a block at the start, lines while it continues, on standard error; a block at the end, on standard output. */
 final class TrainPage implements TrainingHook {
     private static final long TERMINAL_EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long PLAIN_EVERY_NANOS = TimeUnit.SECONDS.toNanos(3);
@@ -218,7 +218,7 @@ final class TrainPage implements TrainingHook {
                         Table.bytes(p.lastingBytes()) + " weights and their state, " + Table.bytes(p.temporaryBytes())
                                 + " within a step")
                 .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
-                .row("run", folder + (first > 1 ? ", goes on after step " + (first - 1) : ", new"))
+                .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());
         p.notes().forEach(n -> table.row("note", n));
         return table;
@@ -428,7 +428,7 @@ final class TrainPage implements TrainingHook {
                 r.seconds()));
     }
 
-    /** NaN is no number to be less than. */
+    /** NaN is not a number to be less than. */
     private static double least(double before, double now) {
         return Double.isNaN(before) ? now : Double.isNaN(now) ? before : Math.min(before, now);
     }
@@ -499,7 +499,7 @@ final class TrainPage implements TrainingHook {
                                 t.evaluationSeconds(),
                                 t.checkpointSeconds()))
                 .row("memory", Table.bytes(memoryBytes));
-        Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("go on with", c));
+        Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         screen.out().print(table.text(0));
         if (fp8 != null) {

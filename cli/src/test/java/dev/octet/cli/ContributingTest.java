@@ -27,7 +27,7 @@ class ContributingTest {
     private static final Pattern CLASS = Pattern.compile("[A-Z]\\w*");
     private static final Pattern MEMBER = Pattern.compile("([A-Z]\\w*)\\.(\\w+)");
 
-    /** Words of the language and commands, which are no names of files. */
+    /** Words of the language and commands, which are not names of files. */
     private static final List<String> WORDS = List.of("permits", "octet verify");
 
     @TestFactory

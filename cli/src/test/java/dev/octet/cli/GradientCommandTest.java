@@ -154,7 +154,7 @@ class GradientCommandTest {
                 "10");
         assertEquals(ExitCode.OK, run.code(), run.err() + run.out());
         assertTrue(
-                run.out().contains("note: m.lm_head.weight has the elements of m.transformer.wte.weight, turned over"),
+                run.out().contains("note: m.lm_head.weight has the elements of m.transformer.wte.weight, transposed"),
                 run.out());
     }
 

@@ -42,7 +42,7 @@ class PublicApiTest {
     private static final Path ROOT = TESTDATA.resolveSibling("");
     private static final boolean WRITE = "write".equals(System.getProperty("octet.api"));
 
-    /** An export to all; one to named modules goes on in the next line. */
+    /** An export to all; one to named modules continues in the next line. */
     private static final Pattern EXPORT = Pattern.compile("^\\s*exports ([\\w.]+);", Pattern.MULTILINE);
 
     /** Package of a type in the text of a signature. */

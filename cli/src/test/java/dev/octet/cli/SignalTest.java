@@ -126,7 +126,7 @@ class SignalTest {
     }
 
     private int exitCode(Process process) throws InterruptedException {
-        assertTrue(process.waitFor(120, TimeUnit.SECONDS), () -> "it goes on: " + text());
+        assertTrue(process.waitFor(120, TimeUnit.SECONDS), () -> "it continues: " + text());
         return process.exitValue();
     }
 
@@ -149,7 +149,7 @@ class SignalTest {
         assertEquals(ExitCode.OK, again("--resume", "--steps", "1"));
     }
 
-    /** The folder is as good as it was; a run that was quick enough for a step has a checkpoint to go on from. */
+    /** The folder is as good as it was; a run that was quick enough for a step has a checkpoint to continue from. */
     private ExitCode again(String... more) {
         List<String> words = train("run", "--quiet");
         words.addAll(Arrays.asList(more));
@@ -178,7 +178,7 @@ class SignalTest {
         assertEquals(0, steps(folder.resolve("long")));
     }
 
-    /** Verbs whose inputs are at hand, with the beginning of a name that they make in the folder of temporary files or beside the output. */
+    /** Verbs whose inputs are at hand, with the beginning of a name that they make in the folder of temporary files or next to the output. */
     static Stream<Arguments> others() {
         String bert = MODELS.resolve("tiny-onnx/bert_eager_dynamo18.onnx").toString();
         String llama = MODELS.resolve("tiny-hf/llama").toString();

@@ -38,7 +38,7 @@ class TrainCommandTest {
     private static final Path MODELS = TESTDATA.resolve("models/tiny-onnx");
     private static final String GPT2 =
             MODELS.resolve("gpt2_eager_script17.onnx").toString();
-    private static final String TIED = "m.transformer.wte.weight and m.lm_head.weight turned over";
+    private static final String TIED = "m.transformer.wte.weight and m.lm_head.weight transposed";
     private static final String SGD = "optimizer: {type: sgd, lr: 0.5, momentum: 0.9, nesterov: true}";
 
     @TempDir
@@ -133,7 +133,7 @@ class TrainCommandTest {
         assertRefused(train(GPT2, "run", config, "--dry-run"), ExitCode.USAGE, there);
         assertRefused(train(GPT2, "run", config), ExitCode.USAGE, there);
         String on = train(GPT2, "run", config, "--dry-run", "--resume").out();
-        assertTrue(on.contains(", goes on after step 2"), on);
+        assertTrue(on.contains(", continues after step 2"), on);
         List<String> other = tokens("loss: {type: causal-lm}", "steps: 5", "schedule: {type: linear}");
         assertRefused(train(GPT2, "run", other, "--dry-run", "--resume"), ExitCode.USAGE, "cannot resume");
         assertRefused(train(GPT2, "run", other, "--resume"), ExitCode.USAGE, "cannot resume");

@@ -30,7 +30,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Statistics of Hugging Face checkpoints, beside what hooks in transformers see ({@code testdata/make/calibration_golden.py}). */
+/** Statistics of Hugging Face checkpoints, next to what hooks in transformers see ({@code testdata/make/calibration_golden.py}). */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 final class ModuleCalibrationTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));

@@ -32,7 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** Models calibrated piece by piece, beside the same models in one piece. */
+/** Models calibrated piece by piece, next to the same models in one piece. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 final class PiecewiseCalibrationTest {
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models", "tiny-onnx");

@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  * @param weights one entry for each weight whose bytes change, in the order of the checkpoint
  * @param exactness how many weights were changed how
  * @param kept matrices that stay as they are, with their reasons
- * @param staticInputs weights that have the static scale of their input beside them
+ * @param staticInputs weights that have the static scale of their input next to them
  * @param kvCacheLayers attention layers that have scales of a KV cache
  * @param unreachedExperts modules of experts that no sample of the statistics reached: they have a sibling's input scale
  */

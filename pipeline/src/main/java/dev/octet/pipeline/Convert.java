@@ -88,7 +88,7 @@ public final class Convert {
      * A graph in ONNX's own operators.
      *
      * @param model an ONNX file, or a checkpoint whose graph follows from its configuration
-     * @param output an ONNX file; data that do not fit in it are put beside it
+     * @param output an ONNX file; data that do not fit in it are put next to it
      * @param opset one of {@link Converter#OPSETS}
      */
     public record ToOnnx(Path model, Path output, int opset) {
@@ -160,7 +160,7 @@ public final class Convert {
      * Brings a checkpoint into another layout.
      *
      * @throws dev.octet.formats.error.OctetException when the checkpoint is malformed, or the layout cannot hold it
-     * @throws IOException when reading or writing fails; finished files stay and the same call goes on after them
+     * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
      */
     public static CheckpointOutcome run(ToLayout request, Job job) throws IOException {
         ConversionRequest goal =
@@ -188,8 +188,8 @@ public final class Convert {
         job.refuseExisting(output);
         if (!output.toString().endsWith(".onnx") || Files.isDirectory(output)) {
             throw job.invalid(
-                    "'" + output + "' is no name for an ONNX file",
-                    "give a file whose name ends in .onnx; data that do not fit in it are put beside it");
+                    "'" + output + "' is not a name for an ONNX file",
+                    "give a file whose name ends in .onnx; data that do not fit in it are put next to it");
         }
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
@@ -202,7 +202,7 @@ public final class Convert {
                 bytes += i.tensor().map(t -> t.bytes().byteSize()).orElse(0L);
             }
             List<String> files = new ArrayList<>(List.of(output.toString()));
-            // a model that is smaller than its constants has them beside it
+            // a model that is smaller than its constants has them next to it
             if (!job.dryRun() && Files.size(output) < bytes) {
                 files.add(OnnxWriteOptions.DEFAULT.dataFile(output).toString());
             }

@@ -63,7 +63,7 @@ public final class Dequantize {
      * Dequantises a checkpoint.
      *
      * @throws dev.octet.formats.error.OctetException when the checkpoint is malformed, or a value would change that may not
-     * @throws IOException when reading or writing fails; finished files stay and the same call goes on after them
+     * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
      */
     public static CheckpointOutcome run(Request request, Job job) throws IOException {
         boolean keepScales = request.choices().contains(Choice.KEEP_SCALES);

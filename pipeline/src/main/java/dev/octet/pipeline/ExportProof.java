@@ -33,7 +33,7 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The logits of an exported file beside those of the trainer. ONNX runs as it is; a checkpoint is put back into the graph that the run was
+ * The logits of an exported file compared with those of the trainer. ONNX runs as it is; a checkpoint is put back into the graph that the run was
  * started with, computing what its readers compute. Neither sees anything of the run but the file.
  */
 final class ExportProof {

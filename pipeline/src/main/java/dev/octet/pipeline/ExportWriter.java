@@ -126,7 +126,7 @@ final class ExportWriter {
         return model.huggingFace(Optional.empty(), Optional.empty(), false).type();
     }
 
-    /** The configuration beside the model, or above it where exporters put the model into a folder of its own. */
+    /** The configuration next to the model, or above it where exporters put the model into a folder of its own. */
     private ObjectNode config(List<String> notes) throws IOException {
         Optional<ModelSource.HuggingFace> origin = run.huggingFace();
         if (origin.isPresent()) {
@@ -140,7 +140,7 @@ final class ExportWriter {
             found = ModelConfig.read(RunFolder.parent(beside));
         }
         if (found.isEmpty()) {
-            notes.add("there is no config.json beside the model: the one written says how weights are quantised and"
+            notes.add("there is no config.json next to the model: the one written says how weights are quantised and"
                     + " nothing of the architecture");
         }
         return found.orElseGet(() -> new ObjectNode(JsonNodeFactory.instance));

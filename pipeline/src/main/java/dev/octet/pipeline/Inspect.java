@@ -75,7 +75,7 @@ public final class Inspect {
         try (ModelSource source = ModelSource.open(path)) {
             Optional<GraphModel> graph = source.model().graph();
             if (graph.isEmpty()) {
-                return withoutGraph(file, "there is no config.json beside the tensors");
+                return withoutGraph(file, "there is no config.json next to the tensors");
             }
             try (Converter converter = source.converter()) {
                 GraphModel canonical = converter.canonical();

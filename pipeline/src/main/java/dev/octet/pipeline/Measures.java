@@ -26,7 +26,7 @@ public record Measures(ModelComparison comparison) {
             case "top1" ->
                 comparison.outputs().stream()
                         .mapToDouble(OutputComparison::top1Agreement)
-                        .filter(x -> !Double.isNaN(x)) // outputs that are no class scores have none
+                        .filter(x -> !Double.isNaN(x)) // outputs that are not class scores have none
                         .min()
                         .orElse(Double.NaN);
             case PERPLEXITY_CHANGE ->

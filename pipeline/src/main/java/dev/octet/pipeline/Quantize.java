@@ -291,7 +291,7 @@ public final class Quantize {
      * Quantises a checkpoint.
      *
      * @throws dev.octet.formats.error.OctetException when the checkpoint is malformed, or the layout cannot hold what the recipe makes
-     * @throws IOException when reading or writing fails; finished files stay and the same call goes on after them
+     * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
      */
     public static CheckpointOutcome run(CheckpointRequest request, Job job) throws IOException {
         try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {

@@ -122,7 +122,7 @@ public final class Quickstart {
     public static Optional<Result> run(Request request, Watcher watcher, Job job) throws IOException {
         OnnxRuntime.require();
         for (String entry : ENTRIES) {
-            if (!entry.equals(STATISTICS)) { // of a job that did not end: it goes on
+            if (!entry.equals(STATISTICS)) { // of a job that did not end: it continues
                 job.refuseExisting(request.folder().resolve(entry));
             }
         }

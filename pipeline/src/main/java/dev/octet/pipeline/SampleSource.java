@@ -55,7 +55,7 @@ public record SampleSource(Path file, Optional<Path> tokenizer, Optional<Range> 
     /**
      * Opens the samples.
      *
-     * @param model its file or folder; a {@code tokenizer.json} beside the file or in the folder is used where none is named
+     * @param model its file or folder; a {@code tokenizer.json} next to the file or in the folder is used where none is named
      * @param inputs what the model wants
      * @throws dev.octet.formats.error.InvalidOptionException when the file is of another kind, or the tokenizer is missing
      */
@@ -81,6 +81,6 @@ public record SampleSource(Path file, Optional<Path> tokenizer, Optional<Range> 
                 .or(() -> Files.isRegularFile(own) ? Optional.of(own) : Optional.empty())
                 .orElseThrow(() -> job.invalid(
                         "texts need the model's tokenizer, and there is no " + own,
-                        "give --tokenizer tokenizer.json, or put it " + (folder ? "there" : "beside the model")));
+                        "give --tokenizer tokenizer.json, or put it " + (folder ? "there" : "next to the model")));
     }
 }

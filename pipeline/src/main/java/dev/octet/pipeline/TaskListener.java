@@ -7,7 +7,7 @@ public interface TaskListener {
     TaskListener NONE = (task, done, total, unit) -> {};
 
     /**
-     * Called again and again while a task goes on. Another name begins another task.
+     * Called again and again while a task continues. Another name begins another task.
      *
      * @param task what is being done, as "calibrating"
      * @param done how much of it is done, 0 to {@code total}

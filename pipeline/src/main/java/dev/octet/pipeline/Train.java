@@ -45,7 +45,7 @@ public final class Train {
      * @param model an ONNX file, or a checkpoint whose graph follows from its configuration
      * @param config what to do, as YAML
      * @param folder of the run
-     * @param resumeFrom the step whose checkpoint the run in the folder goes on from, 0 for the newest; empty for a new run
+     * @param resumeFrom the step whose checkpoint the run in the folder continues from, 0 for the newest; empty for a new run
      * @param steps to do at most now; schedules do not depend on it
      * @param device where to compute
      */
@@ -99,7 +99,7 @@ public final class Train {
     /** Called once, when all that a run reads is open. */
     @FunctionalInterface
     public interface Watcher {
-        /** Hooks to call while the run goes on. */
+        /** Hooks to call while the run continues. */
         List<TrainingHook> hooks(Setup setup);
     }
 

@@ -60,7 +60,7 @@ final class TrainedRun implements AutoCloseable {
      * @param folder what {@code octet train -o} wrote
      * @param model where the model lies now that the run was started with; empty for where it lay then
      * @param step whose checkpoint; 0 for the newest
-     * @throws OctetException when the folder is no run, the model is another one, or the checkpoint is damaged or not there
+     * @throws OctetException when the folder is not a run, the model is another one, or the checkpoint is damaged or not there
      */
     static TrainedRun open(Path folder, Optional<Path> model, long step) throws IOException {
         RunFolder run = RunFolder.open(folder, model);

@@ -269,7 +269,7 @@ public final class Trainer implements AutoCloseable {
         if (!of.isEmpty()) {
             String pairs = of.stream()
                     .limit(SHOWN_TIES)
-                    .map(t -> t.original() + " and " + t.copy() + (t.transposed() ? " turned over" : ""))
+                    .map(t -> t.original() + " and " + t.copy() + (t.transposed() ? " transposed" : ""))
                     .collect(Collectors.joining("; "));
             notes.add(
                     what + ": " + pairs + (of.size() > SHOWN_TIES ? " and " + (of.size() - SHOWN_TIES) + " more" : ""));

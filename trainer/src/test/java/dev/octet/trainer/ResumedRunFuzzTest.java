@@ -23,7 +23,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Arbitrary bytes as files of a run that goes on: either it goes on, or it is refused. How to fuzz: docs/fuzzing.md. */
+/** Arbitrary bytes as files of a run that continues: either it continues, or it is refused. How to fuzz: docs/fuzzing.md. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 @Tag("fuzz")
 class ResumedRunFuzzTest {

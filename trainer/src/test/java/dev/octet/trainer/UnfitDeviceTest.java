@@ -108,7 +108,7 @@ class UnfitDeviceTest {
         @Override
         public void afterStep(StepReport report) {
             if (report.step() == step) {
-                throw new DeviceLostException("cuGraphLaunch failed", "cuda:0", "go on with --resume", null);
+                throw new DeviceLostException("cuGraphLaunch failed", "cuda:0", "continue with --resume", null);
             }
         }
     }
@@ -125,7 +125,7 @@ class UnfitDeviceTest {
         DeviceLostException e = lost(25);
         assertTrue(e.fix().startsWith("the last checkpoint is " + folder), e.fix());
         assertTrue(e.fix().contains("(step 20)"), e.fix());
-        assertTrue(e.fix().endsWith("go on with --resume"), e.fix());
+        assertTrue(e.fix().endsWith("continue with --resume"), e.fix());
         assertTrue(e.what().startsWith("cuGraphLaunch failed at step 2"), e.what());
         assertEquals("cuda:0", e.where());
     }

@@ -10,7 +10,7 @@ import dev.octet.formats.error.InvalidOptionException;
  * @param units of one sample
  */
 record Subject(String name, MadeModel model, MadeSamples samples, String loss, String unit, int units) {
-    /** A model by its name; the small ones show that everything works, and are no measure. */
+    /** A model by its name; the small ones show that everything works, and are not measure. */
     static Subject of(String name) {
         return switch (name) {
             case "vit-huge" -> vit(name, MadeModel.Vit.HUGE);

@@ -130,7 +130,7 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
                     long width = reader.shape(weight).dim(-1);
                     if (width % size != 0) {
                         notes.add("the input of " + weight + " stays as it is: " + width
-                                + " elements are no multiple of " + size);
+                                + " elements are not multiple of " + size);
                         yield x;
                     }
                     yield values.perGroup(n, x, width, size);

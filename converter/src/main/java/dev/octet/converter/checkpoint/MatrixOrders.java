@@ -79,7 +79,7 @@ final class MatrixOrders {
                 .orElseThrow(() -> new UnsupportedModelException(
                         "Octet cannot determine whether the checkpoint holds a square matrix as [out, in] or as [in, out]",
                         "weight '" + name + "' " + square,
-                        "put the config.json of the model beside the checkpoint"));
+                        "put the config.json of the model next to the checkpoint"));
         return inCheckpoint != held;
     }
 

@@ -87,7 +87,7 @@ record Rewriting(Node node, Analysis analysis, Expansion e) {
         return dtype;
     }
 
-    /** The error for a node that cannot be written; {@code problem} goes on where the operator's name ends. */
+    /** The error for a node that cannot be written; {@code problem} continues where the operator's name ends. */
     UnsupportedModelException refused(String problem) {
         return new UnsupportedModelException(
                 "operator " + node.opType() + " " + problem + ", so it cannot be written with older operators",

@@ -69,7 +69,7 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
         String why = !recipe.needsStatistics()
                 ? "recipe " + recipe.name() + " needs no statistics"
                 : linears == 0
-                        ? "the model has no Linear, that is no MatMul or Gemm with a constant matrix"
+                        ? "the model has no Linear, that is not a MatMul or Gemm with a constant matrix"
                         : linears == 1 ? "the model's only Linear is kept" : "all " + linears + " Linears are kept";
         throw new UnsupportedModelException(
                 "there is nothing to calibrate: " + why,

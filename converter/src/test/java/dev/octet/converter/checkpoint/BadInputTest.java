@@ -245,7 +245,7 @@ class BadInputTest {
         MadeCheckpoint.run(source, MadeCheckpoint.goal(Recipes.FP8_BLOCK, "compressed-tensors"), out);
         assertEquals(6, MadeCheckpoint.floats(out, odd + "_scale").length);
         String reason = reason(MadeCheckpoint.goal(Recipes.FP8_BLOCK, "fp8"), odd);
-        assertTrue(reason.contains("200 x 300 is no multiple of 128 x 128"), reason);
+        assertTrue(reason.contains("200 x 300 is not a multiple of 128 x 128"), reason);
     }
 
     @Test
@@ -428,7 +428,7 @@ class BadInputTest {
                 assertTrue(String.valueOf(failure.getMessage()).contains(B), failure.toString());
             }
             List<String> left = List.copyOf(MadeCheckpoint.sums(to).keySet());
-            // the first file is whole and stays, so that the same command goes on after it
+            // the first file is whole and stays, so that the same command continues after it
             assertEquals(vanishes ? List.of() : List.of(".octet-journal.jsonl", A), left);
         }
     }

@@ -103,7 +103,7 @@ class CheckpointMatrixTest {
         return noWayToSay || tooSmall || refusedAltogether(name);
     }
 
-    /** What was written, beside what it was made from. */
+    /** What was written, next to what it was made from. */
     private record Result(Path source, Path out, Recipe recipe, Layout layout) {
         void check() throws IOException {
             try (CheckpointConverter before = CheckpointConverter.open(source);

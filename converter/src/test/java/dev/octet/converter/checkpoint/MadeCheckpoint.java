@@ -112,7 +112,7 @@ final class MadeCheckpoint {
         return folder;
     }
 
-    /** One attention block and one MLP of width 128 in two files, with all that is no Linear. */
+    /** One attention block and one MLP of width 128 in two files, with all that is not a Linear. */
     static MadeCheckpoint small(Path folder) throws IOException {
         String a = "model-00001-of-00002.safetensors";
         String b = "model-00002-of-00002.safetensors";

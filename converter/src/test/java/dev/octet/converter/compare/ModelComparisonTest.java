@@ -362,7 +362,7 @@ class ModelComparisonTest {
 
     @Test
     void large_experts_are_cut_at_borders_of_their_own_blocks() throws IOException {
-        Shape shape = Shape.of(3, 1400, 900); // 1400 rows are no whole number of blocks of 128, and more than a tile
+        Shape shape = Shape.of(3, 1400, 900); // 1400 rows are not whole number of blocks of 128, and more than a tile
         float[] x = normal(14, 3 * 1400 * 900);
         float[] multipliers = new float[x.length];
         Arrays.fill(multipliers, 0.001f);

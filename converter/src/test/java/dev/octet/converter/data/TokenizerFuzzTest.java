@@ -14,7 +14,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Arbitrary bytes as a tokenizer and the files beside it, as far as Java reads them. How to fuzz: docs/fuzzing.md. */
+/** Arbitrary bytes as a tokenizer and the files next to it, as far as Java reads them. How to fuzz: docs/fuzzing.md. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 @Tag("fuzz")
 class TokenizerFuzzTest {

@@ -56,7 +56,7 @@ final class TinyGraphs {
         return new ValueInfo(name, new TensorType(dtype, null));
     }
 
-    /** A model of a given opset; tensors that are no inputs become initializers. */
+    /** A model of a given opset; tensors that are not inputs become initializers. */
     static GraphModel model(
             long opset, List<ValueInfo> inputs, List<ValueInfo> outputs, List<Tensor> constants, Node... nodes) {
         List<Initializer> initializers = new ArrayList<>();

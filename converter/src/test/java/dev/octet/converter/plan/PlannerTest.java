@@ -124,7 +124,7 @@ class PlannerTest {
                 .contains("passes through"));
     }
 
-    /** Loop(If(x · inner, outer weight read from a body), weight behind a Transpose), and products that are no Linears. */
+    /** Loop(If(x · inner, outer weight read from a body), weight behind a Transpose), and products that are not Linears. */
     @Test
     void every_layer_in_a_body_is_kept_with_the_reason_however_deep() {
         Graph inner = Graph.of(

@@ -65,7 +65,7 @@ class RestorationProofTest {
         assertTrue(refused.what().contains("logits"), refused.what());
     }
 
-    /** Of an export and its checkpoint with one tensor turned over, or two exchanged; none for empty names. */
+    /** Of an export and its checkpoint with one tensor transposed, or two exchanged; none for empty names. */
     private static RestorationProof proof(String architecture, String name, String other) throws IOException {
         ObjectNode config = ModelConfig.read(CHECKPOINTS.resolve(architecture)).orElseThrow();
         try (Arena arena = Arena.ofShared();

@@ -34,7 +34,7 @@ class SpoolFuzzTest {
         }
     }
 
-    /** Folder and name are right; the statistics beside the values are the fuzzer's. */
+    /** Folder and name are right; the statistics next to the values are the fuzzer's. */
     @FuzzTest(maxDuration = "30m")
     void arbitrary_statistics_between_two_pieces_are_gone_on_with_or_refused(byte[] bytes) throws IOException {
         Path checkpoint = folder.resolve("run.stats");

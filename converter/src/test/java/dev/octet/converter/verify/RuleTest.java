@@ -680,7 +680,7 @@ class RuleTest {
         assertFound(fault.rule, fault.severity, fault.also, verify(fault));
     }
 
-    /** Checks that a fault was found, and no other beside it but perhaps those of {@code also}. */
+    /** Checks that a fault was found, and no other next to it but perhaps those of {@code also}. */
     static void assertFound(String rule, Severity severity, Set<String> also, Verification result) {
         assertTrue(
                 result.findings().stream().anyMatch(f -> f.rule().equals(rule) && f.severity() == severity),

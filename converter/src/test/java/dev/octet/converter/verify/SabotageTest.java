@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** One thing is changed in a good checkpoint of each layout, and every element beside the original's shows it. */
+/** One thing is changed in a good checkpoint of each layout, and every element next to the original's shows it. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class SabotageTest {
     private static final String O = "model.layers.0.self_attn.o_proj";

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Arbitrary configurations beside a quantised checkpoint: findings, or refused. How to fuzz: docs/fuzzing.md. */
+/** Arbitrary configurations next to a quantised checkpoint: findings, or refused. How to fuzz: docs/fuzzing.md. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 @Tag("fuzz")
 class VerifierFuzzTest {

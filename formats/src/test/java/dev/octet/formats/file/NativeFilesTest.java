@@ -77,7 +77,7 @@ class NativeFilesTest {
         assertArrayEquals(one, Files.readAllBytes(at.resolve(NAMES.get(0))));
         assertArrayEquals(two, Files.readAllBytes(at.resolve(NAMES.get(1))));
         try (var all = Files.list(at)) {
-            assertEquals(4, all.count()); // nothing else is left beside them
+            assertEquals(4, all.count()); // nothing else is left next to them
         }
     }
 

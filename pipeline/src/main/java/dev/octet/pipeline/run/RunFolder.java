@@ -40,7 +40,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     /** The folder that paths in the configuration start from. */
     public static final String CONFIG_FOLDER = "config_folder";
 
-    /** What a run writes in its folder beside its configuration. */
+    /** What a run writes in its folder in addition to its configuration. */
     public static final List<String> WRITTEN =
             List.of("run.json", "metrics.jsonl", "fp8_health.jsonl", "checkpoints", "tensorboard", ".octet-lock");
 
@@ -66,7 +66,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * Refuses to write a run over what its configuration says is read, and over a configuration that is none of its own.
      *
      * @param paths what else is read and written
-     * @param resumed whether the run in the folder goes on, so that the configuration there is its own
+     * @param resumed whether the run in the folder continues, so that the configuration there is its own
      */
     public static void requireApart(RunPaths paths, Path folder, Path config, TrainingConfig read, boolean resumed)
             throws IOException {
@@ -115,7 +115,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * Reads what a run says of itself.
      *
      * @param model where the model lies now; empty for where it lay then
-     * @throws InvalidOptionException when the folder is no run, or the model is not there
+     * @throws InvalidOptionException when the folder is not a run, or the model is not there
      * @throws InvalidDataException when the model is not the one that the run was started with
      */
     public static RunFolder open(Path folder, Optional<Path> model) throws IOException {
@@ -124,7 +124,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         for (Path file : new Path[] {manifest, config}) {
             if (!Files.isRegularFile(file)) {
                 throw new InvalidOptionException(
-                        "the folder is no run: it has no " + file.getFileName(),
+                        "the folder is not a run: it has no " + file.getFileName(),
                         folder.toString(),
                         "give the folder that `octet train -o` wrote");
             }
@@ -167,7 +167,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             return new ObjectMapper().readTree(new String(Files.readAllBytes(manifest), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
             throw new MalformedModelException(
-                    "run.json is no JSON: " + e.getOriginalMessage(),
+                    "run.json is not a JSON: " + e.getOriginalMessage(),
                     manifest.toString(),
                     "restore it, or resume the run, which writes it anew",
                     e);

@@ -144,7 +144,7 @@ public final class ElementCastVector implements ElementCast {
         long count = Sizes.count(codes, type, source);
         Sizes.requireFloats(scales, count);
         if (count < LANES || !format.hasNegativeZero()) {
-            // E8M0 is no format for values, and the FNUZ pair is too rare by channel for kernels of its own.
+            // E8M0 is not a format for values, and the FNUZ pair is too rare by channel for kernels of its own.
             scalar.encodeGroups(type, source, scales, 1, format, overflow, codes);
             return;
         }

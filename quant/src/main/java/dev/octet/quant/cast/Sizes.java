@@ -28,7 +28,7 @@ final class Sizes {
     /** The number of floats in a segment. */
     static long count(DType type, MemorySegment floats) {
         if (floats.byteSize() % width(type) != 0) {
-            throw new IllegalArgumentException(floats.byteSize() + " bytes are no whole number of " + type);
+            throw new IllegalArgumentException(floats.byteSize() + " bytes are not whole number of " + type);
         }
         return floats.byteSize() / width(type);
     }

@@ -218,7 +218,7 @@ public record CompressedTensorsConfig(
         for (JsonNode entry : list) {
             ModulePattern pattern = ModulePattern.of(entry.asText());
             if (pattern instanceof ModulePattern.Invalid(String text, String reason)) {
-                notes.add(where + ": '" + text + "' is no usable pattern: " + reason);
+                notes.add(where + ": '" + text + "' is not an usable pattern: " + reason);
             }
             patterns.add(pattern);
         }

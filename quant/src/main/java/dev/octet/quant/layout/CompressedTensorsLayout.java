@@ -99,7 +99,7 @@ final class CompressedTensorsLayout implements Layout {
                 shape.rank() < 2 || (shape.dim(-1) % CODES_OF_WORD == 0 && shape.dim(-2) % CODES_OF_WORD == 0);
         return refusal.isPresent() || wholeWords || !scheme.type().hasZeroPoint()
                 ? refusal
-                : Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is no multiple of " + CODES_OF_WORD + " x "
+                : Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is not a multiple of " + CODES_OF_WORD + " x "
                         + CODES_OF_WORD + ", which vLLM packs into words");
     }
 

@@ -41,7 +41,7 @@ import org.jspecify.annotations.Nullable;
 final class ModelOptLayout implements Layout {
     static final String NAME = "modelopt";
 
-    /** The file beside {@code config.json}. */
+    /** The file next to {@code config.json}. */
     static final String QUANT_CONFIG = "hf_quant_config.json";
 
     /**

@@ -75,14 +75,14 @@ final class Schemes {
     /** Why a weight of this shape has no whole blocks along its inputs, or nothing at all; empty when it can be quantised. */
     static Optional<String> refusal(OperandSpec scheme, Shape shape) {
         if (shape.rank() < 2) {
-            return Optional.of("a weight of shape " + shape + " is no matrix");
+            return Optional.of("a weight of shape " + shape + " is not a matrix");
         }
         if (shape.elementCount() == 0) {
             return Optional.of("a weight of shape " + shape + " has no elements");
         }
         int size = groupSize(scheme.granularity());
         if (size > 1 && shape.dim(-1) % size != 0) {
-            return Optional.of(shape.dim(-1) + " inputs are no multiple of " + size + ", the size of a block");
+            return Optional.of(shape.dim(-1) + " inputs are not multiple of " + size + ", the size of a block");
         }
         return Optional.empty();
     }
@@ -101,7 +101,7 @@ final class Schemes {
                 || (shape.dim(-2) % rows == 0 && shape.dim(-1) % cols == 0)) {
             return Optional.empty();
         }
-        return Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is no multiple of " + rows + " x " + cols
+        return Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is not a multiple of " + rows + " x " + cols
                 + ", and this consumer takes the number of rows over that of scales for the size of a block");
     }
 }

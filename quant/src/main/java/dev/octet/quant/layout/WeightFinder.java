@@ -84,7 +84,7 @@ final class WeightFinder {
             ".weights_scaling_factor",
             ".activation_scaling_factor");
 
-    /** What tensors beside a weight add to its name. */
+    /** What tensors next to a weight add to its name. */
     private static final List<String> SUFFIXES = List.of(
             "_scale",
             "_scale_2",

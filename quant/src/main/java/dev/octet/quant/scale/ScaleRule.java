@@ -32,7 +32,7 @@ public sealed interface ScaleRule {
         public MseRule {
             if (!(lowest > 0 && lowest <= highest && highest < Float.POSITIVE_INFINITY) || steps < 1) {
                 throw new IllegalArgumentException(
-                        steps + " steps from " + lowest + " to " + highest + " are no search range");
+                        steps + " steps from " + lowest + " to " + highest + " are not search range");
             }
         }
 

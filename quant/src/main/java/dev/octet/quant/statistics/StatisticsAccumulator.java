@@ -9,7 +9,7 @@ import java.util.BitSet;
  * Takes in the elements of one tensor, batch by batch, in constant memory (about 90 KiB). Not thread-safe; different tensors'
  * accumulators may run on different threads.
  *
- * <p>The result depends only on the sequence of {@code add} calls, not on time or threads: an accumulator that goes on from a
+ * <p>The result depends only on the sequence of {@code add} calls, not on time or threads: an accumulator that continues from a
  * snapshot ends with the very bits of one that was never stopped.
  */
 public final class StatisticsAccumulator {
@@ -47,7 +47,7 @@ public final class StatisticsAccumulator {
         this(TensorStatistics.EMPTY);
     }
 
-    /** An accumulator that goes on from {@code seen}. */
+    /** An accumulator that continues from {@code seen}. */
     public StatisticsAccumulator(TensorStatistics seen) {
         bins = seen.histogram().toArray();
         count = seen.count();

@@ -28,7 +28,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Configurations beside those that the owners of the formats write: testdata/golden/layout. */
+/** Configurations next to those that the owners of the formats write: testdata/golden/layout. */
 @DisplayNameGeneration(ReplaceUnderscores.class)
 class LayoutConfigTest {
     private static final List<String> KEPT = List.of("lm_head", "model.layers.0.mlp.gate");

@@ -46,7 +46,7 @@ class RecogniserTest {
 
     @Test
     void blocks_that_overhang_are_those_of_the_configuration() {
-        // 10944 / 86 rows is no number, and 192 / 2 is 96: rows over scale rows would go wrong in both.
+        // 10944 / 86 rows is not a number, and 192 / 2 is 96: rows over scale rows would go wrong in both.
         StoredCheckpoint read = new Specs()
                 .add("a.weight", DType.F8_E4M3FN, 10944, 2048)
                 .add("a.weight_scale_inv", DType.F32, 86, 16)

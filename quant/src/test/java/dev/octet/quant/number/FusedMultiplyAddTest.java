@@ -56,7 +56,7 @@ class FusedMultiplyAddTest {
         }
     }
 
-    /** The product's last bits are lost beside an addend that is larger by 2^24 to 2^54: where rounding twice goes wrong. */
+    /** The product's last bits are lost next to an addend that is larger by 2^24 to 2^54: where rounding twice goes wrong. */
     @Test
     void sums_that_round_twice_in_double_are_rounded_once() {
         SplittableRandom random = new SplittableRandom(1);

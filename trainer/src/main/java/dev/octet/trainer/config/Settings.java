@@ -55,7 +55,7 @@ public final class Settings {
     private static void addComponents(Map<String, String> settings, String path, Record record) {
         for (RecordComponent c : record.getClass().getRecordComponents()) {
             if (record instanceof TrainingRecipe && c.getName().equals("name")) {
-                continue; // a run may go on under another name of its recipe
+                continue; // a run may continue under another name of its recipe
             }
             String key = snakeCase(c.getName());
             try {

@@ -9,7 +9,7 @@ import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SquareSumCuda;
 import java.util.List;
 
-/** Steps that a GPU does together. One more is one class beside the twins it stands for and one row here. */
+/** Steps that a GPU does together. One more is one class next to the twins it stands for and one row here. */
 public final class GpuFusions {
     /** In the order in which they are tried. */
     public static final List<CudaFusion> ALL = List.of(

@@ -69,7 +69,7 @@ final class Fp8Plan {
                 || node.opType().equals("Gemm");
     }
 
-    /** Why a product that is no Linear with a weight is not in FP8. */
+    /** Why a product that is not a Linear with a weight is not in FP8. */
     private static String otherProduct(Node node, Graph graph) {
         boolean weights = graph.initializers().containsKey(node.input(0))
                 || graph.initializers().containsKey(node.input(1));
@@ -129,7 +129,7 @@ final class Fp8Plan {
                 .map(Tensor::shape)
                 .orElse(Shape.SCALAR);
         if (shape.rank() != 2) {
-            return Optional.of("its weight is no matrix");
+            return Optional.of("its weight is not a matrix");
         }
         boolean transB = node.intAttribute("transB", 0) != 0;
         if (!settings.filter().keeps(shape.dim(transB ? 1 : 0), shape.dim(transB ? 0 : 1))) {

@@ -9,7 +9,7 @@ import java.util.List;
  * Linears in FP8 as a recipe says, everything else by autocast.
  *
  * <p>What a layer remembers lies in states under the names of {@link Fp8Layer#slot}. A program without a backward half quantises with the
- * scales as they are and changes no state. (Transformer Engine goes on raising the pending amax in evaluation; here a run's numbers do
+ * scales as they are and changes no state. (Transformer Engine continues raising the pending amax in evaluation; here a run's numbers do
  * not depend on when it was evaluated.)
  *
  * @param base autocast around the Linears: BF16, F16 or F32

@@ -4,7 +4,7 @@ package dev.octet.trainer.precision;
 public enum LayerFilter {
     /** None: processors take any size. */
     NONE,
-    /** Those whose in or out is no multiple of 16, which FP8 units ask for. */
+    /** Those whose in or out is not a multiple of 16, which FP8 units ask for. */
     MULTIPLE_OF_16,
     /** As torchao's automatic filter for rowwise scales: those that gain no speed on an H100. */
     TORCHAO_ROWWISE,

@@ -311,7 +311,7 @@ class SamplesTest {
         assertEquals(what, stream.what());
         assertEquals(file + ", token at position 2 (from 0)", stream.where());
         PackedSamples.of(texts, "f", knowing(11), 2).close();
-        // a tokenizer that knows more than any text has is no fault
+        // a tokenizer that knows more than any text has is not a fault
         new TextSamples(texts, "f", knowing(11), 7, 1).close();
         TokenSamples.open(file, 1, DType.U16, knowing(11)).close();
     }

@@ -95,7 +95,7 @@ class Fp8PolicyTest {
     private static Map<String, float[]> step(PrecisionPolicy policy, Device on, int in, int out) {
         try (on;
                 OneLinear linear = new OneLinear(on, policy, ROWS, in, out, true, true)) {
-            // a bias that BF16 has exactly: beside codes it is rounded to that, beside F32 it is not
+            // a bias that BF16 has exactly: next to codes it is rounded to that, next to F32 it is not
             linear.prepare(random(in * out, 1), whole(out, 5));
             float[] y = linear.forward(random(ROWS * in, 3));
             Map<String, float[]> all = new HashMap<>(linear.backward(random(ROWS * out, 4)));

@@ -150,7 +150,7 @@ class MemoryPlanTest {
         }
     }
 
-    /** Any operator that is no view: only operands count here. */
+    /** Any operator that is not a view: only operands count here. */
     private static Op op(Value x) {
         return new Accumulate(x.type(), x.type());
     }

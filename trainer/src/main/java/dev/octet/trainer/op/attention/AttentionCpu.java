@@ -177,7 +177,7 @@ final class AttentionCpu implements CpuKernel<Attention> {
         }
     }
 
-    /** Where a product's operand of the given type is written: the F32 tensor itself, or room beside it. */
+    /** Where a product's operand of the given type is written: the F32 tensor itself, or room next to it. */
     private static CpuTensor narrow(Scratch scratch, CpuTensor wide, DType dtype) {
         return dtype == DType.F32 ? wide : scratch.room(wide.type().as(dtype));
     }

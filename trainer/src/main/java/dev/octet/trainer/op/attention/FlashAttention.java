@@ -32,7 +32,7 @@ final class FlashAttention {
     private static final int THREADS = 32 * WARPS;
     private static final int BACK_ROWS = 16 * WARPS;
 
-    /** Largest head whose gradients' sums fit into the registers beside a tile. */
+    /** Largest head whose gradients' sums fit into the registers next to a tile. */
     private static final int LARGEST = 128;
 
     /** First capability whose compiler finds registers for tiles of 32 queries beside heads of 128. */

@@ -77,7 +77,7 @@ final class PlainAttention {
                 .launch();
     }
 
-    /** A warp for each of some rows, with F32 numbers in shared memory beside the stage. */
+    /** A warp for each of some rows, with F32 numbers in shared memory next to the stage. */
     private static Grid grid(int rows, int heads, int batch, int numbersOfWarp) {
         int shared = 4 * (WARP * PITCH + WARPS * numbersOfWarp);
         return new Grid(Math.ceilDiv(rows, WARPS), heads, batch, THREADS, shared);

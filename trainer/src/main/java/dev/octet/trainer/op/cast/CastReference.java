@@ -24,7 +24,7 @@ final class CastReference implements ReferenceKernel<Cast> {
             case F32, F64 -> x;
             case BOOL -> x == 0 ? 0 : 1;
             case I64, I32, I8, U8 -> from.isFloat() ? (long) x : x;
-            default -> throw new IllegalStateException(to + " is no type of programs");
+            default -> throw new IllegalStateException(to + " is not a type of programs");
         };
     }
 

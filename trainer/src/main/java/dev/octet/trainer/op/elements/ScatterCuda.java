@@ -11,7 +11,7 @@ import dev.octet.trainer.kernel.Frame;
  * Of updates put at the same row the last is found by a maximum, which no order changes; floats are added as {@link
  * dev.octet.trainer.op.gather.GatherCuda} adds gradients, in the order of the indices.
  *
- * <p>An index outside of its axis is no error here: its update is lost, and the first row is NaN (all bits set).
+ * <p>An index outside of its axis is not an error here: its update is lost, and the first row is NaN (all bits set).
  */
 final class ScatterCuda implements CudaKernel<Scatter> {
     @Override

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  * One product of operands in codes or not, as a {@link ProductForm} says.
  *
  * <p>Codes are multiplied as they are where the GPU and its library can: with one scale for each operand the library applies both, with
- * one for each vector they are applied to the F32 sums afterwards. Codes that the library does not take (lengths that are no multiples of 16,
+ * one for each vector they are applied to the F32 sums afterwards. Codes that the library does not take (lengths that are not multiples of 16,
  * two E5M2 operands, a GPU without FP8) are widened to BF16, which holds each of them, and give the same sums up to their order.
  */
 final class CudaScaledProduct {

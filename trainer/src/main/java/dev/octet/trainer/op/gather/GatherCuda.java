@@ -13,7 +13,7 @@ import dev.octet.trainer.kernel.Frame;
  * on the device), then adds each row's gradients in the order of the positions: in pieces of 64 positions, whose sums are added in order,
  * so that one row looked up everywhere does not hold up the rest. Bits depend on nothing but the operands.
  *
- * <p>Elements are never seen here, so an index outside of the axis is no error: its row is NaN (all bits set), and it gets no gradient.
+ * <p>Elements are never seen here, so an index outside of the axis is not an error: its row is NaN (all bits set), and it gets no gradient.
  */
 public final class GatherCuda implements CudaKernel<Gather> {
     /** As in the source. */

@@ -10,7 +10,7 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * A block, or for up to 1024 classes a warp, has a position and reads student and teacher once in either direction. A label that is no class
+ * A block, or for up to 1024 classes a warp, has a position and reads student and teacher once in either direction. A label that is not a class
  * makes the loss and its position's gradient NaN.
  */
 final class KlDivergenceLossCuda implements CudaKernel<KlDivergenceLoss> {

@@ -9,7 +9,7 @@ import dev.octet.trainer.kernel.Frame;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A thread has a position. A label that is no class makes its loss and gradient NaN. */
+/** A thread has a position. A label that is not a class makes its loss and gradient NaN. */
 final class NegativeLogLikelihoodLossCuda implements CudaKernel<NegativeLogLikelihoodLoss> {
     @Override
     public void forward(NegativeLogLikelihoodLoss op, Frame<CudaTensor> frame, CudaStream cuda) {

@@ -66,7 +66,7 @@ final class RowNormCpu implements CpuKernel<RowNorm> {
         return all;
     }
 
-    /** Rows of a piece: some tiles, so that starting a piece costs nothing beside it. */
+    /** Rows of a piece: some tiles, so that starting a piece costs nothing next to it. */
     private static long grain(int n) {
         return Math.max(1, 8 * CpuContext.TILE / Math.max(1, n));
     }

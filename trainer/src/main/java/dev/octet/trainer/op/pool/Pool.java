@@ -136,7 +136,7 @@ public record Pool(
         void place(int out, int in);
     }
 
-    /** Visits every place of every window that is no padding, window by window, in order. */
+    /** Visits every place of every window that is not a padding, window by window, in order. */
     void visit(Visitor visitor) {
         Windows a = windows.get(0);
         Windows b = windows.get(1);

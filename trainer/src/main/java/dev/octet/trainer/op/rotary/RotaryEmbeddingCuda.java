@@ -10,7 +10,7 @@ import dev.octet.trainer.kernel.Frame;
 
 /**
  * A thread turns four neighbouring pairs where the sizes allow it, else one; heads of one position share a row of the tables. Elements are
- * never seen here, so a position outside of the tables is no error: what it turns is NaN.
+ * never seen here, so a position outside of the tables is not an error: what it turns is NaN.
  */
 final class RotaryEmbeddingCuda implements CudaKernel<RotaryEmbedding> {
     /** As in the source. */

@@ -21,7 +21,7 @@ public record Trilu(OperandType x, boolean upper, long diagonal) implements Op {
     static Trilu read(OpSource source) {
         OperandType x = source.input(0);
         if (x.shape().rank() < 2) {
-            throw source.refusal(x.shape() + " is no matrix", "the model is damaged; export it again");
+            throw source.refusal(x.shape() + " is not a matrix", "the model is damaged; export it again");
         }
         long diagonal = source.has(1) ? source.longs(1)[0] : 0;
         return new Trilu(x, source.node().intAttribute("upper", 1) != 0, diagonal);

@@ -30,7 +30,7 @@ class CastCountsTest {
         return t;
     }
 
-    /** Every number of a type, one tensor each, beside what the cast itself does. */
+    /** Every number of a type, one tensor each, next to what the cast itself does. */
     @ParameterizedTest
     @EnumSource(
             value = Float8Format.class,

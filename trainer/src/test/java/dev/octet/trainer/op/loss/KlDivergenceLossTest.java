@@ -22,7 +22,7 @@ class KlDivergenceLossTest extends TwinTest {
         cases.add(of("F16", f32(9, 77).as(DType.F16), 2, false, null, null));
         // classes out of range are refused, so what is ignored is told from labels that count
         cases.add(of("labels", f32(2, 3, 4), 2, false, new double[] {0, -100, 3, -100, -100, 1}, null));
-        // the first label of a sequence belongs to no position: one that is no class does no harm there
+        // the first label of a sequence belongs to no position: one that is not a class does no harm there
         cases.add(of("next labels", f32(2, 3, 4), 2, true, new double[] {99, -100, 3, -100, 1, 1}, null));
         cases.add(of("masked", f32(2, 3, 4), 2, false, null, new double[] {1, 1, 0, 1, 0, 0}));
         cases.add(of("weighed", f32(2, 3, 4), 1, false, null, new double[] {1, 2, 0.5, 1, 0, 0.25}));

@@ -76,7 +76,7 @@ class SoftmaxCrossEntropyLossTest extends TwinTest {
         for (Reduction r : Reduction.values()) {
             ClassLabels c = ClassLabels.of(f32(2, 4, 5), 2, -100L, r).shifted();
             Case drawn = Case.normal("shifted " + r, new SoftmaxCrossEntropyLoss(c, false), f32(2, 4, 5));
-            // the first label of a sequence belongs to no position: one that is no class does no harm there
+            // the first label of a sequence belongs to no position: one that is not a class does no harm there
             double[] labels = {99, 1, -100, 4, 99, 0, 2, 3};
             cases.add(new Case(
                     drawn.name(),
