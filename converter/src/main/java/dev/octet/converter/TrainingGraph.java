@@ -25,6 +25,7 @@ public final class TrainingGraph {
      * @param log gets what was changed, and which attention was not fused and why
      * @throws dev.octet.formats.error.InvalidDataException when the model lacks a symbol, or an input's dimension stays open
      */
+    @SuppressWarnings("ReferenceEquality") // the same object where nothing was expanded
     public static GraphModel of(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
         GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
         GraphModel expanded = TrainingExpansions.apply(concrete);

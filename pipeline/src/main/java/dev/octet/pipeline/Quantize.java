@@ -80,7 +80,7 @@ public final class Quantize {
             keep = List.copyOf(keep);
         }
 
-        /** {@link Recipes#FP8} for ONNX Runtime, absmax; the recipe needs samples or statistics. */
+        /** {@link Recipes#GRAPH_FP8} for ONNX Runtime, absmax; the recipe needs samples or statistics. */
         public static GraphRequest of(Path model, Path output) {
             return new GraphRequest(
                     model,

@@ -117,6 +117,7 @@ public sealed interface Target {
     }
 
     @SafeVarargs
+    @SuppressWarnings("varargs") // only read
     private static List<Target> concat(List<? extends Target>... parts) {
         return Arrays.stream(parts).<Target>flatMap(List::stream).toList();
     }

@@ -29,7 +29,7 @@ public record GivenRounding(Map<String, Float> quantScales, RoundToNearest neare
     @Override
     public QuantizedTensor quantize(Node linear, Tensor weight, OperandSpec spec) {
         Float quantScale = quantScales.get(linear.id());
-        if (quantScale == null || !(spec.perTensor())) {
+        if (quantScale == null || !spec.perTensor()) {
             return nearest.quantize(linear, weight, spec);
         }
         Float8Format format = spec.format();

@@ -31,7 +31,7 @@ class BlocksTest {
     void elements_find_the_scale_of_their_block() {
         Blocks blocks = Blocks.of(Shape.of(5, 7), new Granularity.PerBlock(2, 3));
         for (int row = 0; row < 5; row++) {
-            assertEquals(row / 2 * 3, blocks.scaleOfRow(row));
+            assertEquals(row / 2 * 3L, blocks.scaleOfRow(row));
             for (int column = 0; column < 7; column++) {
                 assertEquals(row / 2 * 3 + column / 3, blocks.scaleOf(row * 7 + column));
             }
@@ -108,7 +108,7 @@ class BlocksTest {
                 assertEquals(i / 35 * one.scaleCount() + one.scaleOf(i % 35), weight.scaleOf(i), granularity::toString);
             }
             for (int row = 0; row < 20; row++) {
-                assertEquals(weight.scaleOf(row * 7), weight.scaleOfRow(row), granularity::toString);
+                assertEquals(weight.scaleOf(row * 7L), weight.scaleOfRow(row), granularity::toString);
             }
         }
     }

@@ -118,7 +118,7 @@ class RecipesTest {
         List<String> wrong = new ArrayList<>();
         Recipes.TRAINING.forEach((name, reader) -> {
             Usual fields = new Usual();
-            reader.apply(fields);
+            assertNotNull(reader.apply(fields));
             try {
                 List<List<String>> rows = rows("training.md", name);
                 if (rows.size() != 1) {
@@ -144,12 +144,12 @@ class RecipesTest {
         assertEquals("fp8 (= fp8-per-channel), fp8-per-tensor, fp8-weight-only", Recipes.names(Recipes.GRAPH));
         Map<String, Recipe> graph = Recipes.byName(Recipes.GRAPH);
         assertEquals(Recipes.FP8_PER_CHANNEL, graph.get("fp8-per-channel"));
-        assertEquals("fp8", graph.get("fp8").name());
-        assertEquals(Recipes.FP8_PER_CHANNEL.weight(), graph.get("fp8").weight());
+        assertEquals("fp8", requireNonNull(graph.get("fp8")).name());
+        assertEquals(Recipes.FP8_PER_CHANNEL.weight(), requireNonNull(graph.get("fp8")).weight());
         Map<String, Recipe> checkpoint = Recipes.byName(Recipes.CHECKPOINT);
         assertEquals(Recipes.FP8_PER_TENSOR, checkpoint.get("fp8-per-tensor"));
-        assertEquals("fp8", checkpoint.get("fp8").name());
-        assertEquals(Recipes.FP8_PER_TENSOR.weight(), checkpoint.get("fp8").weight());
+        assertEquals("fp8", requireNonNull(checkpoint.get("fp8")).name());
+        assertEquals(Recipes.FP8_PER_TENSOR.weight(), requireNonNull(checkpoint.get("fp8")).weight());
     }
 
     @Test

@@ -11,6 +11,7 @@ import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.op.Ops;
 import dev.octet.trainer.precision.PrecisionPolicy.Rule;
 import java.util.List;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -56,11 +57,11 @@ class AutocastTest {
         }
     }
 
-    private static TreeSet<String> names(String words) {
+    private static Set<String> names(String words) {
         return new TreeSet<>(List.of(words.split(" ")));
     }
 
-    private static TreeSet<String> names(AutocastList list, Rule rule) {
+    private static Set<String> names(AutocastList list, Rule rule) {
         return OperatorTable.ALL.stream()
                 .filter(o -> list.rule(Node.of("n", o.name(), o.domain(), List.of("x"), List.of("y"))) == rule)
                 .map(Operator::name)

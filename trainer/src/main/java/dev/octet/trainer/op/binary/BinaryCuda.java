@@ -59,7 +59,7 @@ public final class BinaryCuda implements CudaKernel<Binary> {
     }
 
     private static String row(BinaryFunction f, String expression) {
-        return "    case %d: return %s; // %s\n".formatted(f.ordinal(), expression, f);
+        return "    case %d: return %s; // %s\n".formatted(f.cudaCase(), expression, f);
     }
 
     private static boolean isOneNarrowFloat(CudaTensor... tensors) {
@@ -82,7 +82,7 @@ public final class BinaryCuda implements CudaKernel<Binary> {
         int rank = broadcast.lengths().length;
         if (!isOneNarrowFloat(a, b, y)) {
             cuda.kernel(SOURCE, "binary_forward_any", Grid.over(n, 256, 1))
-                    .value("function", op.function().ordinal())
+                    .value("function", op.function().cudaCase())
                     .typed("type_a", "a", a)
                     .typed("type_b", "b", b)
                     .typed("type_y", "y", y)
@@ -91,13 +91,13 @@ public final class BinaryCuda implements CudaKernel<Binary> {
                     .pointer("axes", allAxes(broadcast, cuda))
                     .launch();
         } else if (broadcast.isWhole(0) && broadcast.isWhole(1)) {
-            cuda.launch(SOURCE, "binary_forward_" + y.suffix(), Grid.over(n, 256, 8), op.function().ordinal(), a, b, y, n);
+            cuda.launch(SOURCE, "binary_forward_" + y.suffix(), Grid.over(n, 256, 8), op.function().cudaCase(), a, b, y, n);
         } else {
             cuda.launch(
                     SOURCE,
                     "binary_spread_" + y.suffix(),
                     Grid.over(n, 256, 8),
-                    op.function().ordinal(),
+                    op.function().cudaCase(),
                     a,
                     b,
                     y,
@@ -193,7 +193,7 @@ public final class BinaryCuda implements CudaKernel<Binary> {
                     SOURCE,
                     "binary_backward_" + dy.suffix(),
                     Grid.over(dy.count(), 256, 8),
-                    op.function().ordinal(),
+                    op.function().cudaCase(),
                     dy,
                     address(operand(0, true)),
                     address(operand(1, true)),
@@ -209,7 +209,7 @@ public final class BinaryCuda implements CudaKernel<Binary> {
             CudaTensor d = frame.gradient(k);
             if (broadcast.isWhole(k)) {
                 cuda.kernel(SOURCE, "binary_backward_any", Grid.over(d.count(), 256, 1))
-                        .value("function", op.function().ordinal())
+                        .value("function", op.function().cudaCase())
                         .value("of", k)
                         .typed("type_g", "g", dy)
                         .typedOrAbsent("type_a", "a", a)
@@ -231,7 +231,7 @@ public final class BinaryCuda implements CudaKernel<Binary> {
             long splits = Math.max(1, Math.min(repeated.count(), THREADS / Math.max(1, d.count())));
             long parts = cuda.workspace(splits * d.count() * Float.BYTES);
             cuda.kernel(SOURCE, "binary_fold", Grid.over(splits * d.count(), 256, 1))
-                    .value("function", op.function().ordinal())
+                    .value("function", op.function().cudaCase())
                     .value("of", k)
                     .typed("type_g", "g", dy)
                     .typedOrAbsent("type_a", "a", a)

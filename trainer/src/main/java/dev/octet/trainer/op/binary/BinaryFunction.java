@@ -198,4 +198,10 @@ public enum BinaryFunction {
     Binary read(OpSource source) {
         return new Binary(this, operands.apply(source), this == Pow ? source.number(1) : OptionalDouble.empty());
     }
+
+    /** Its number in the switch that is generated for the GPU in this process. */
+    @SuppressWarnings("EnumOrdinal") // neither stored nor compared between processes
+    int cudaCase() {
+        return ordinal();
+    }
 }

@@ -38,7 +38,7 @@ final class TopKReference implements ReferenceKernel<TopK> {
             int to = (int) op.start(line, op.k());
             for (int place = 0; place < op.k(); place++) {
                 int at = to + place * inner;
-                frame.gradient(0)[from + (int) frame.output(1)[at] * inner] = frame.upstream(0)[at];
+                frame.gradient(0)[from + ((int) frame.output(1)[at]) * inner] = frame.upstream(0)[at];
             }
         }
     }

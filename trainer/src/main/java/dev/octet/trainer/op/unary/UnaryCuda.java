@@ -20,11 +20,11 @@ public final class UnaryCuda implements CudaKernel<Unary> {
         StringBuilder gradients = new StringBuilder();
         for (UnaryFunction f : UnaryFunction.values()) {
             values.append("    case %d: return %s; // %s\n"
-                    .formatted(f.ordinal(), f.value().cuda(), f));
+                    .formatted(f.cudaCase(), f.value().cuda(), f));
             UnaryGradient gradient = f.gradient();
             if (gradient.exists()) {
                 gradients.append("    case %d: { float %s = saved; (void)%2$s; return %s; } // %s\n"
-                        .formatted(f.ordinal(), gradient.cudaName(), gradient.cuda(), f));
+                        .formatted(f.cudaCase(), gradient.cudaName(), gradient.cuda(), f));
             }
         }
         return """
@@ -49,7 +49,7 @@ public final class UnaryCuda implements CudaKernel<Unary> {
     public void forward(Unary op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor x = frame.input(0);
         CudaTensor y = frame.output(0);
-        int function = op.function().ordinal();
+        int function = op.function().cudaCase();
         if (isNarrowFloat(x.dtype()) && x.dtype() == y.dtype()) {
             Grid grid = Grid.over(x.count(), 256, 8);
             float a = (float) op.a();
@@ -75,7 +75,7 @@ public final class UnaryCuda implements CudaKernel<Unary> {
     public void backward(Unary op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor dy = frame.upstream(0);
         CudaTensor dx = frame.gradient(0);
-        int function = op.function().ordinal();
+        int function = op.function().cudaCase();
         float a = (float) op.a();
         float b = (float) op.b();
         long n = dx.count();

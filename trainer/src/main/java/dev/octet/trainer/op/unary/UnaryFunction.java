@@ -365,4 +365,10 @@ public enum UnaryFunction {
         }
         return text.toString();
     }
+
+    /** Its number in the switch that is generated for the GPU in this process. */
+    @SuppressWarnings("EnumOrdinal") // neither stored nor compared between processes
+    int cudaCase() {
+        return ordinal();
+    }
 }
