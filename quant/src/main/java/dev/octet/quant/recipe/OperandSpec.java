@@ -94,7 +94,7 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
      * @throws IllegalStateException when scales come from elsewhere than the tensor itself
      */
     public ScaleRule rule() {
-        return fromValues().rule();
+        return stored().rule();
     }
 
     /**
@@ -103,10 +103,10 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
      * @throws IllegalStateException when scales come from elsewhere than the tensor itself
      */
     public DType scaleType() {
-        return fromValues().scaleType();
+        return stored().scaleType();
     }
 
-    private Scaling.FromValues fromValues() {
+    private Scaling.FromValues stored() {
         if (scaling instanceof Scaling.FromValues values) {
             return values;
         }
