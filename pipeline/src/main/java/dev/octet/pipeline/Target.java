@@ -9,6 +9,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * Who reads what is written: every name that {@code --target} takes for any verb. A runtime of graphs, a layout of checkpoints, or weights as
@@ -25,7 +26,7 @@ public sealed interface Target {
     List<Target> CONVERTED = concat(List.of(Floats.ONNX, Floats.HUGGINGFACE), CHECKPOINTS);
 
     /** What a run can be exported to: all of them. */
-    List<Target> ALL = concat(GRAPHS, CHECKPOINTS, List.of(Floats.values()));
+    List<Target> ALL = concat(concat(GRAPHS, CHECKPOINTS), List.of(Floats.values()));
 
     /** What users type. */
     String label();
@@ -116,9 +117,7 @@ public sealed interface Target {
         return new Checkpoint(Layouts.named(label).orElseThrow());
     }
 
-    @SafeVarargs
-    @SuppressWarnings("varargs") // only read
-    private static List<Target> concat(List<? extends Target>... parts) {
-        return Arrays.stream(parts).<Target>flatMap(List::stream).toList();
+    private static List<Target> concat(List<? extends Target> first, List<? extends Target> second) {
+        return Stream.<Target>concat(first.stream(), second.stream()).toList();
     }
 }
