@@ -84,7 +84,7 @@ record DecoderArchitecture(
             .withActivation(MlpActivation.GEMMA)
             .with(Feature.NORM_OFFSET, Feature.SCALED_EMBEDDINGS, Feature.TIED, Feature.PADDED);
 
-    /** Gemma 2: Gemma with capped scores and logits, norms behind attention and MLP, windows in every other layer. Source: transformers/models/gemma2. */
+    /** Gemma 2: capped scores and logits, norms behind attention and MLP, windows in every other layer. Source: transformers/models/gemma2. */
     static final Architecture GEMMA2 = of("gemma2", "Gemma2")
             .withAttentionBias(AttentionBias.CONFIGURED)
             .withWindow(SlidingWindow.EVERY_OTHER_LAYER)

@@ -46,7 +46,8 @@ final class GraphDecoder {
                     "this is not an ONNX model, or a damaged one: export it again");
         }
         if (!m.hasGraph()) {
-            throw place.malformed("the model has no graph", "this is not an ONNX model, or a damaged one: export it again");
+            throw place.malformed(
+                    "the model has no graph", "this is not an ONNX model, or a damaged one: export it again");
         }
         refuseExternalTraining(m, place);
         UnknownFields left = new UnknownFields();

@@ -297,7 +297,8 @@ class OnnxHostileTest {
         assertEquals(
                 "external data location 'a\\..\\w' contains '..'",
                 refused(Protos.external("t", "location", "a\\..\\w")));
-        assertTrue(refused(Protos.external("t", "location", "a\0b")).startsWith("external data location is not a path"));
+        assertTrue(
+                refused(Protos.external("t", "location", "a\0b")).startsWith("external data location is not a path"));
         assertEquals("external data file 'none' is missing", refused(Protos.external("t", "location", "none")));
         assertEquals("external data '.' is not a regular file", refused(Protos.external("t", "location", ".")));
     }

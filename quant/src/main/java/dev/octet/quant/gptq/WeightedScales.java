@@ -61,8 +61,7 @@ final class WeightedScales {
         try (Arena scratch = Arena.ofShared()) {
             WeightRows rows = WeightRows.of(weight, transB, scratch);
             if (energies.length != rows.in()) {
-                throw new IllegalArgumentException(
-                        energies.length + " energies for " + rows.in() + " input channels");
+                throw new IllegalArgumentException(energies.length + " energies for " + rows.in() + " input channels");
             }
             float[] scales = new WeightedScales(rows, energies, spec, ElementCast.best(), threads).find();
             return stored(weight, scales, spec, arena);

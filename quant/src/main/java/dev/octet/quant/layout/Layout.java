@@ -79,5 +79,6 @@ public interface Layout {
      * @param quantization {@code quantization_config}; null when there is none
      * @param quantConfig {@code hf_quant_config.json}; null when there is none
      */
-    Function<StoredWeight, InputForms.Found> inputs(@Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig);
+    Function<StoredWeight, InputForms.Found> inputs(
+            @Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig);
 }
