@@ -6,19 +6,19 @@ import dev.octet.quant.number.Float8Format;
 import java.lang.foreign.MemorySegment;
 
 /**
- * How values with a given scale use a format. Immutable; measure in pieces and {@link #plus} them.
+ * How values with a given scale use a format. Immutable; measure in pieces and add them with {@link #plus}.
  *
  * @param count number of values
- * @param clipped values that rounding leaves beyond the largest finite number, infinities included, NaN not
- * @param flushed values other than zero that become zero
- * @param subnormal values that become a subnormal number, with fewer significant bits than the others; zeros not counted
+ * @param clipped values that round beyond the largest finite number, including infinities but not NaN
+ * @param flushed nonzero values that become zero
+ * @param subnormal values that become a subnormal number, with fewer significant bits; without zeros
  */
 public record Saturation(long count, long clipped, long flushed, long subnormal) {
     /** No values yet. */
     public static final Saturation NONE = new Saturation(0, 0, 0, 0);
 
     /**
-     * Looks at a run of F32, BF16 or F16 values that share a scale.
+     * Measures a run of F32, BF16 or F16 values that share a scale.
      *
      * @param scale dequantisation multiplier, positive and finite; values are divided by it in FP32, as casts do
      * @param format any signed format
@@ -50,7 +50,7 @@ public record Saturation(long count, long clipped, long flushed, long subnormal)
         return new Saturation(count, clipped, flushed, subnormal);
     }
 
-    /** The numbers of both sets of values together. */
+    /** The counts over both sets of values. */
     public Saturation plus(Saturation other) {
         return new Saturation(
                 count + other.count, clipped + other.clipped, flushed + other.flushed, subnormal + other.subnormal);
@@ -76,9 +76,9 @@ public record Saturation(long count, long clipped, long flushed, long subnormal)
     }
 
     /**
-     * Magnitudes at which the fate of a value turns, by rounding to nearest even. Of the middles, that below the smallest number goes
-     * to zero (even), that below the first normal number to it (its code, 2^M, is even), and that above the largest stays where the
-     * largest code is even.
+     * Magnitudes at which the class of a value changes under rounding to nearest even. The midpoint below the smallest number rounds to
+     * zero (even), the midpoint below the first normal number rounds up to it (its code, 2^M, is even), and the midpoint above the largest
+     * number rounds down to it if the largest code is even.
      */
     private record Borders(float zeroUpTo, float normalFrom, float clipAbove) {
         static Borders of(Float8Format format) {

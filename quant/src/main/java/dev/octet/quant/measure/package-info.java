@@ -1,6 +1,6 @@
 /**
- * How far one tensor is from another, and how well a format was used. What comes in: runs of floats, as many and as often as one likes;
- * what goes out: decibels, cosines, shares. Sums are doubles and mergeable, so tensors may be measured piece by piece.
+ * Measures the difference of tensors and the use of a format. In: runs of floats, any number of them. Out: decibels, cosines, shares. Sums
+ * are doubles and can be merged, so tensors may be measured piece by piece.
  */
 @NullMarked
 package dev.octet.quant.measure;

@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** What the codes of a quantised tensor are: one of the small float formats, or integers. In memory integers take a byte each. */
+/** The type of the codes of a quantised tensor: a small float format, or integers. In memory, an integer takes a byte. */
 public enum QuantType {
     /** {@link Float8Format#E4M3FN}. */
     E4M3FN(Float8Format.E4M3FN),
@@ -59,7 +59,7 @@ public enum QuantType {
         return this == E2M1 || this == INT4 || this == INT4_ASYMMETRIC ? 4 : 8;
     }
 
-    /** Whether a zero point stands beside each scale. */
+    /** Whether each scale has a zero point. */
     public boolean hasZeroPoint() {
         return this == INT8_ASYMMETRIC || this == INT4_ASYMMETRIC;
     }

@@ -5,12 +5,12 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 
 /**
- * All that decides the bytes of a quantised tensor.
+ * The parameters that determine the bytes of a quantised tensor.
  *
  * @param format the codes
  * @param granularity which elements share a scale
- * @param rule how a scale follows from the elements
- * @param overflow what becomes of values beyond the largest number
+ * @param rule derives a scale from the elements
+ * @param overflow treatment of values beyond the largest number
  * @param scaleType how scales are stored: F32, BF16, F16 or F8_E8M0
  */
 public record CastSpec(
