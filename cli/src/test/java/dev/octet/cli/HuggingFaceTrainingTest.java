@@ -265,6 +265,6 @@ class HuggingFaceTrainingTest {
         assertEquals(ExitCode.OK, line.code(), line.err());
         CommandLine refused = export(folder.resolve("out"), "huggingface");
         assertEquals(ExitCode.INPUT, refused.code(), refused.err());
-        assertTrue(refused.err().contains("started with an ONNX file"), refused.err());
+        assertTrue(refused.err().contains("started from an ONNX file"), refused.err());
     }
 }

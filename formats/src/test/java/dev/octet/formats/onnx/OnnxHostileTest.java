@@ -106,7 +106,7 @@ class OnnxHostileTest {
         byte[] whole = Protos.model().build().toByteArray();
         byte[] more = Arrays.copyOf(whole, whole.length + 9);
         assertEquals(
-                "field tag 0 is none of protobuf's",
+                "field tag 0 is invalid in protobuf",
                 refused(MalformedModelException.class, more).what());
         Arrays.fill(more, whole.length, more.length, (byte) 0xFF);
         refused(MalformedModelException.class, more);

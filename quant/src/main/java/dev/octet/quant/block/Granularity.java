@@ -4,8 +4,8 @@ import dev.octet.formats.tensor.Shape;
 import java.util.Arrays;
 
 /**
- * Which elements of a tensor share one scale: always those of a box, the {@linkplain #blockShape block}; blocks tile the tensor
- * from the origin and those at the far edges may overhang it.
+ * The elements of a tensor that share a scale: a box, the {@linkplain #blockShape block}. Blocks tile the tensor from the origin; blocks at
+ * the far edges may overhang it.
  *
  * <p>Axes may be negative and then count from the innermost, -1. All methods throw {@link IllegalArgumentException} when the
  * shape has too few axes.

@@ -15,8 +15,8 @@ import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 
 /**
- * Sixteen output channels of a weight being rounded, place by place in the order of an {@link InputFactor}; the last tile of a weight
- * may have fewer, the others are then zeros. For the use of one thread.
+ * Sixteen output channels of a weight during rounding, place by place in the order of an {@link InputFactor}; the last tile of a weight may
+ * have fewer channels and is padded with zeros. Not thread-safe.
  */
 final class ChannelTile {
     private final InputFactor factor;
@@ -25,9 +25,9 @@ final class ChannelTile {
     private final Float8Format format;
     /** The weights, {@code [places][16]}. */
     private final float[] weights;
-    /** Weight less rounded weight, {@code [places][16]}, padded with zeros. */
+    /** Weight minus rounded weight, {@code [places][16]}, padded with zeros. */
     private final double[] errors;
-    /** What errors made so far carry to the 16 places at work, {@code [16][16]}. */
+    /** Corrections of the current 16 places by the errors so far, {@code [16][16]}. */
     private final double[] carried = new double[TILE_ELEMENTS];
 
     private final MemorySegment scales;
@@ -35,7 +35,7 @@ final class ChannelTile {
     private final MemorySegment roundedCodes;
     private final MemorySegment rounded;
 
-    /** What came of rounding the sixteen channels. */
+    /** The result of rounding the sixteen channels. */
     static final class Rounded {
         private final byte[] codes;
         private final double[] costs;
@@ -93,7 +93,7 @@ final class ChannelTile {
     /**
      * Rounds all places.
      *
-     * @param compensate whether to round to what makes up for the errors already made; else to the weight
+     * @param compensate whether to round the weight corrected by earlier errors; otherwise rounds the weight itself
      */
     Rounded round(boolean compensate) {
         byte[] codes = new byte[weights.length];
@@ -119,7 +119,7 @@ final class ChannelTile {
         int carriedRow = place % TILE * TILE;
         for (int c = 0; c < TILE; c++) {
             double carry = compensate ? carried[carriedRow + c] : 0;
-            // Adding 0 would make a negative zero positive.
+            // adding 0 would make a negative zero positive
             float target = carry == 0 ? weights[row + c] : (float) (weights[row + c] + carry);
             targets.set(Tensor.F32_LE, (long) c * Float.BYTES, target);
         }
@@ -131,7 +131,7 @@ final class ChannelTile {
         }
     }
 
-    /** Adds the place's bracket (see {@link InputFactor}), less what only the damping costs. */
+    /** Adds the place's bracket (see {@link InputFactor}) minus the cost that only the damping causes. */
     private void addCosts(int place, double[] costs) {
         for (int c = 0; c < TILE; c++) {
             double error = errors[place * TILE + c];
@@ -140,7 +140,7 @@ final class ChannelTile {
         }
     }
 
-    /** Carries the error of {@code place} to the places of its panel that are not rounded yet. */
+    /** Carries the error of {@code place} to the unrounded places of its panel. */
     private void carryWithin(int firstPlace, int place) {
         for (int k = firstPlace; k < place; k++) {
             double ratio = factor.ratio(place, k);

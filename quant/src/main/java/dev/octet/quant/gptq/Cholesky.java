@@ -6,15 +6,15 @@ import static dev.octet.quant.gptq.GptqTileKernel.TILE_ELEMENTS;
 import dev.octet.quant.number.FusedMultiplyAdd;
 
 /**
- * {@code A = L L^T} for a symmetric positive definite A, in place, L lower triangular.
+ * Factorises {@code A = L L^T} in place, for a symmetric positive definite A and lower triangular L.
  *
- * <p>Right-looking: a panel of 16 columns is finished, then taken off the rest of the matrix tile by tile. Each element still sees its
- * products one by one in the order of the columns, so the bits are those of the textbook's three loops with fused multiply-adds.
+ * <p>Right-looking: finishes a panel of 16 columns, then subtracts it from the rest of the matrix tile by tile. Each element still
+ * accumulates its products in the order of the columns, so the bits equal those of the textbook's three loops with fused multiply-adds.
  */
 final class Cholesky {
     private final LowerTriangle layout;
     private final GptqTileKernel kernel;
-    /** The finished panel, transposed tile by tile, as the kernel wants it: step (column) by step. */
+    /** The finished panel, transposed tile by tile for the kernel: step (column) by step. */
     private final double[] panel;
 
     private final double[] negated;
@@ -29,8 +29,8 @@ final class Cholesky {
     /**
      * Replaces A by L.
      *
-     * @param a the lower triangle of A; rows and columns beyond the size must be those of the identity
-     * @return whether A was positive definite to working precision; if not, {@code a} is of no use any more
+     * @param a the lower triangle of A; rows and columns beyond the size must be the identity's
+     * @return whether A was positive definite to working precision; if not, the contents of {@code a} are undefined
      */
     static boolean factor(LowerTriangle layout, double[] a, GptqTileKernel kernel) {
         Cholesky cholesky = new Cholesky(layout, kernel);
@@ -62,7 +62,7 @@ final class Cholesky {
         return true;
     }
 
-    /** Element {@code column} of row {@code r} less the products of both rows' elements before it. */
+    /** Element {@code column} of row {@code r} minus the products of both rows' earlier elements. */
     private static double remainder(double[] a, int r, int d, int column) {
         double rest = a[r + column];
         for (int t = 0; t < column; t++) {

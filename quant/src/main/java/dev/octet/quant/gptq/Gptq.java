@@ -18,15 +18,15 @@ import java.util.OptionalInt;
 import java.util.OptionalLong;
 
 /**
- * Rounds the weight of a Linear layer so that the error of its output over the rows that a {@link SecondMoment} has seen is small:
- * input channels are rounded one after the other, each to what makes up best for the errors of those before it, on a grid that is
- * fixed beforehand by the scales (Frantar et al. 2022, arXiv:2210.17323). Output channels do not touch each other.
+ * Rounds the weight of a Linear layer so that the output error over the rows of a {@link SecondMoment} is small: rounds the input channels
+ * in sequence, each with the correction that best compensates the errors of the earlier channels, on the fixed grid of the scales (Frantar
+ * et al. 2022, arXiv:2210.17323). Output channels are independent.
  *
- * <p>An output channel for which that comes out worse than rounding to nearest, which is rare, is rounded to nearest: the error is never
- * larger than that of plain rounding with the same scales. With uncorrelated inputs both are the same codes.
+ * <p>The rare output channel for which this gives a larger error than rounding to nearest is rounded to nearest, so the error never exceeds
+ * that of plain rounding with the same scales. With uncorrelated inputs, both give the same codes.
  *
- * <p>Same weight, same moment, same options: same bytes, on any number of threads, with and without vector unit. Instances have no
- * state and may be shared by threads.
+ * <p>The same weight, moment and options give the same bytes, for any number of threads, with or without vector unit. Instances are
+ * stateless and thread-safe.
  */
 public final class Gptq {
     private final GptqTileKernel kernel;
@@ -39,13 +39,13 @@ public final class Gptq {
         this.threads = threads;
     }
 
-    /** One that works in the calling thread. */
+    /** An instance that works in the calling thread. */
     public static Gptq sequential() {
         return parallel(1);
     }
 
     /**
-     * One that works in up to {@code threads} threads of its own per call.
+     * An instance that uses up to {@code threads} threads of its own per call.
      *
      * @throws IllegalArgumentException when {@code threads} is below 1
      */
@@ -56,7 +56,7 @@ public final class Gptq {
         return new Gptq(GptqTileKernel.best(), ElementCast.best(), threads);
     }
 
-    /** The same with chosen twins, for tests. */
+    /** A copy with chosen twins, for tests. */
     Gptq with(GptqTileKernel otherKernel, ElementCast otherCast) {
         return new Gptq(otherKernel, otherCast, threads);
     }
@@ -64,18 +64,18 @@ public final class Gptq {
     /**
      * Rounds a weight.
      *
-     * <p>Scales follow from the weight by the rule of {@code spec}; with {@link dev.octet.quant.scale.ScaleRule.MseRule} errors are
-     * weighted by the sums of squares of the inputs ({@link WeightedScales}). Multiples 0.5 to 1 in 48 steps did best on sentence encoders.
+     * <p>The rule of {@code spec} gives the scales; {@link dev.octet.quant.scale.ScaleRule.MseRule} weights errors by the sums of squares
+     * of the inputs ({@link WeightedScales}). Multiples 0.5 to 1 in 48 steps were best on sentence encoders.
      *
-     * <p>A channel whose input was always 0 is rounded to nearest. Where H is singular even with its damping, the damping is raised.
+     * <p>A channel whose input was always 0 is rounded to nearest. If H is singular despite its damping, the damping is raised.
      *
      * @param weight F32, BF16 or F16, of rank 2
-     * @param transB whether it is {@code [out, in]}; else {@code [in, out]}
-     * @param input what the layer's input looked like; of as many channels as the weight
+     * @param transB whether the weight is {@code [out, in]}; else {@code [in, out]}
+     * @param input second moment of the layer's input, with as many channels as the weight
      * @param spec saturating, one scale per output channel or per tensor
      * @param arena owns the codes and scales of the result
-     * @return the tensor, laid out and named as the weight, its scales {@code <name>_scale}; or a refusal when no row was seen, when a
-     *     weight or an input was NaN or infinite, or when the moment is none (not positive semidefinite)
+     * @return the tensor with layout and name of the weight and scales {@code <name>_scale}; or a refusal when the moment has no rows, a
+     *     weight or an input was NaN or infinite, or the moment is not positive semidefinite
      * @throws IllegalArgumentException when the arguments do not fit each other
      */
     public GptqResult quantize(
@@ -150,7 +150,7 @@ public final class Gptq {
         return sum;
     }
 
-    /** Codes as {@code [out, in]}, one byte each, in memory that all workers may write to. */
+    /** Codes as {@code [out, in]}, one byte each, in memory shared by all workers. */
     private static final class Codes {
         private final WeightRows rows;
         private final Float8Format format;

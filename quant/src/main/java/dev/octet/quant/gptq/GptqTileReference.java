@@ -2,7 +2,7 @@ package dev.octet.quant.gptq;
 
 import dev.octet.quant.number.FusedMultiplyAdd;
 
-/** The twin that is law: three loops. */
+/** The reference twin: three loops. */
 record GptqTileReference() implements GptqTileKernel {
     @Override
     public void accumulate(double[] a, int aFrom, double[] b, int bFrom, int steps, double[] out, int outFrom) {

@@ -10,9 +10,11 @@ record GptqTileVector() implements GptqTileKernel {
                     ? DoubleVector.SPECIES_512
                     : DoubleVector.SPECIES_PREFERRED;
     private static final int LANES = SPECIES.length();
-    /** Rows held in registers: with two vectors each 8 chains of additions, as many as hide the latency of one (2 units of 4 cycles). */
+    /**
+     * Rows held in registers: with two vectors each, 8 chains of additions, which hide the latency of an addition (2 units of 4 cycles).
+     */
     private static final int ROWS = 4;
-    /** Steps whose rows of {@code a} and {@code b}, 8 KiB each, stay in the first-level cache while the tile's parts take turns. */
+    /** Steps per chunk: its rows of {@code a} and {@code b}, 8 KiB each, stay in the first-level cache for all parts of the tile. */
     private static final int CHUNK = 64;
 
     @Override

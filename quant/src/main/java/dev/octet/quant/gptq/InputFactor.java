@@ -8,7 +8,7 @@ import java.util.Optional;
 import java.util.stream.IntStream;
 
 /**
- * The second moment of a layer's input, damped, brought into the order of rounding and factorised.
+ * The second moment of a layer's input, damped, permuted to the order of rounding and factorised.
  *
  * <p>With P the order, last channel first, {@code P (H + damping I) P^T = L L^T = (I + F^T) D (I + F)}: {@code F} the strictly upper
  * {@code L^T} divided by its diagonal, {@code D} the squares of the diagonal. Then an error vector costs
@@ -17,16 +17,16 @@ import java.util.stream.IntStream;
  * better conditioned.
  */
 final class InputFactor {
-    /** What the damping is multiplied by when H turns out singular to working precision. */
+    /** Factor on the damping when H is singular to working precision. */
     private static final double NEXT_DAMPING = 10;
-    /** The damping tried after 0, as a share of the mean of the diagonal: well above the rounding of H. */
+    /** The damping after 0, as a share of the mean of the diagonal: well above the rounding error of H. */
     private static final double LEAST_DAMPING = 1e-8;
 
-    /** Of places, not channels. */
+    /** Indexed by places, not channels. */
     private final LowerTriangle layout;
     /**
-     * F transposed, below the diagonal tile by tile: element (j, k), j > k, says how much of the error at place j is carried to place
-     * k. Elements on and above the diagonal have no meaning.
+     * F transposed, below the diagonal, tile by tile: element (j, k), j > k, is the share of the error at place j that is carried to place
+     * k. Elements on and above the diagonal are undefined.
      */
     private final double[] ratios;
 
@@ -43,7 +43,7 @@ final class InputFactor {
     }
 
     /**
-     * Factorises. A singular H is damped ten times more until it can be; an H that is not the moment of anything has no factor.
+     * Factorises. Raises the damping of a singular H tenfold until it succeeds; an H that is not a second moment has no factor.
      *
      * @param moment with a finite diagonal
      */
@@ -62,7 +62,7 @@ final class InputFactor {
         return Optional.empty();
     }
 
-    /** Input channels from the one rounded last to the one rounded first; among equals the first of the weight is rounded first. */
+    /** Input channels in reverse order of rounding; of equal channels, the first of the weight is rounded first. */
     private static int[] channels(double[] diagonal, boolean largestFirst) {
         Comparator<Integer> backwards = Comparator.reverseOrder();
         Comparator<Integer> order = largestFirst
@@ -84,7 +84,7 @@ final class InputFactor {
                 factor[layout.index(j, k)] = moment.get(channels[j], channels[k]);
             }
             double d = factor[layout.index(j, j)] + damping;
-            // A channel that was always 0 is bound to no other; any positive number stands for its cost, which is 0.
+            // A channel that was always 0 is independent of the others; any positive number can replace its cost, which is 0.
             factor[layout.index(j, j)] = d == 0 ? 1 : d;
         }
         for (int j = channels.length; j < layout.paddedSize(); j++) {
@@ -124,7 +124,7 @@ final class InputFactor {
         return layout.panels();
     }
 
-    /** The input channel at a place; that of the last place is rounded first. */
+    /** The input channel at a place; the last place is rounded first. */
     int channel(int place) {
         return channels[place];
     }
@@ -134,17 +134,17 @@ final class InputFactor {
         return pivots[place];
     }
 
-    /** What was added to the diagonal of H. */
+    /** The number added to the diagonal of H. */
     double damping() {
         return damping;
     }
 
-    /** How much of the error at place {@code j} is carried to place {@code k}, {@code j > k} and in the same tile or below. */
+    /** The share of the error at place {@code j} that is carried to place {@code k}, {@code j > k}, in the same tile or below. */
     double ratio(int j, int k) {
         return ratios[layout.index(j, k)];
     }
 
-    /** Adds to {@code tile} what the errors of all places after panel {@code panel} carry to its places. */
+    /** Adds to {@code tile} the corrections of panel {@code panel} by the errors of all later places. */
     void carry(int panel, double[] errors, double[] tile, GptqTileKernel kernel) {
         int below = (panel + 1) * TILE;
         kernel.accumulate(

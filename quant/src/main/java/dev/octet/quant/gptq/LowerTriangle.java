@@ -4,9 +4,9 @@ import static dev.octet.quant.gptq.GptqTileKernel.TILE;
 import static dev.octet.quant.gptq.GptqTileKernel.TILE_ELEMENTS;
 
 /**
- * Where the elements of the lower triangle of a square matrix lie in one array: in panels of 16 columns, each from its diagonal tile
- * down, rows of 16 elements one after another. So tiles are contiguous, and so is the part of a panel below any row. Tiles on the
- * diagonal are whole; rows and columns up to the next multiple of 16 are there too.
+ * The layout of the lower triangle of a square matrix in one array: panels of 16 columns, each from its diagonal tile down, in rows of 16
+ * elements. Tiles are contiguous, and so is the part of a panel below any row. Diagonal tiles are complete; rows and columns are padded to
+ * the next multiple of 16.
  *
  * @param size rows and columns of the matrix, at least 1
  */
@@ -36,18 +36,18 @@ record LowerTriangle(int size) {
         return panelStart(panels());
     }
 
-    /** Where panel {@code panel} starts: after {@code panels + (panels - 1) + ..} tiles. */
+    /** The start of panel {@code panel}: after {@code panels + (panels - 1) + ..} tiles. */
     int panelStart(int panel) {
         long tiles = (long) panel * panels() - (long) panel * (panel - 1) / 2;
         return Math.toIntExact(tiles * TILE_ELEMENTS);
     }
 
-    /** Where the tile of tile row {@code rowTile} in panel {@code panel} starts; {@code rowTile >= panel}. */
+    /** The start of the tile of tile row {@code rowTile} in panel {@code panel}; {@code rowTile >= panel}. */
     int tileStart(int rowTile, int panel) {
         return panelStart(panel) + (rowTile - panel) * TILE_ELEMENTS;
     }
 
-    /** Where element ({@code row}, {@code column}) lies; {@code row / 16 >= column / 16}. */
+    /** The index of element ({@code row}, {@code column}); {@code row / 16 >= column / 16}. */
     int index(int row, int column) {
         int panel = column / TILE;
         return panelStart(panel) + (row - panel * TILE) * TILE + column % TILE;

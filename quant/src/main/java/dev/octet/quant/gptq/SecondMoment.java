@@ -10,26 +10,26 @@ import java.util.Objects;
 import java.util.OptionalInt;
 
 /**
- * {@code H = sum of x x^T} over the rows {@code x} of an activation, {@code [size, size]}, symmetric: what the inputs of a Linear layer say
- * about the cost of an error in its weight, {@code sum over rows of (x . e)^2 = e^T H e}. Not divided by the number of rows.
+ * {@code H = sum of x x^T} over the rows {@code x} of an activation, {@code [size, size]}, symmetric. It gives the cost of an error e in
+ * the weight of a Linear layer with these inputs, {@code sum over rows of (x . e)^2 = e^T H e}. Not divided by the number of rows.
  *
  * <p><b>Accuracy.</b> The product of two F32 is exact in double precision; each element is the plain sum of its products in the order of
  * the rows, so its relative error is at most {@code rows * 2^-53} of the sum of their magnitudes.
  *
- * <p><b>Same bits.</b> They follow from the sequence of the rows alone: not from how it is split into calls, not from the
- * vector unit, nor from stopping, saving ({@link SecondMoments}) and going on. {@link #merge} rounds once more per element, so merged
- * moments equal those of a single run only to that rounding.
+ * <p><b>Same bits.</b> The bits depend only on the sequence of rows, not on its split into calls, on the vector unit, or on saving ({@link
+ * SecondMoments}) and resuming. {@link #merge} rounds once more per element, so merged moments equal those of a single run only up to that
+ * rounding.
  *
- * <p><b>Memory.</b> {@code 4 size^2} bytes for the triangle and {@code 512 size} for rows that wait: 9.6 + 0.8 MiB for 1536 channels. Not
+ * <p><b>Memory.</b> {@code 4 size^2} bytes for the triangle and {@code 512 size} for buffered rows: 9.6 + 0.8 MiB for 1536 channels. Not
  * thread-safe; different moments may run on different threads.
  *
- * <p>NaN and infinities are taken in and make their channels' sums non-finite; {@link #firstNonFinite} tells.
+ * <p>NaN and infinities make their channels' sums non-finite; {@link #firstNonFinite} finds them.
  */
 public final class SecondMoment {
     /** The largest number of channels: the triangle must fit in one array. */
     public static final int MAX_SIZE = LowerTriangle.MAX_SIZE;
 
-    /** Rows that wait until their products are added: loading and storing a tile then costs little in comparison. */
+    /** Buffered rows before their products are added, so that loading and storing a tile costs little in comparison. */
     private static final int BLOCK = 64;
 
     private final LowerTriangle layout;
@@ -65,7 +65,7 @@ public final class SecondMoment {
         return layout.size();
     }
 
-    /** Rows taken in. */
+    /** Number of rows added. */
     public long rows() {
         return rows;
     }
@@ -197,7 +197,7 @@ public final class SecondMoment {
     }
 
     /**
-     * Adds what {@code other} has seen, which stays as it is.
+     * Adds the rows of {@code other}, which does not change.
      *
      * @throws IllegalArgumentException when its rows have another size
      */
@@ -235,7 +235,7 @@ public final class SecondMoment {
         return diagonal;
     }
 
-    /** The first channel that had a NaN or an infinity in some row, or whose squares overflowed. */
+    /** The first channel with a NaN or an infinity in a row, or with an overflow of its squares. */
     public OptionalInt firstNonFinite() {
         double[] diagonal = diagonal();
         for (int i = 0; i < diagonal.length; i++) {
@@ -246,7 +246,7 @@ public final class SecondMoment {
         return OptionalInt.empty();
     }
 
-    /** How many elements the lower triangle has, with its diagonal. */
+    /** Number of elements of the lower triangle including the diagonal. */
     static long triangleLength(long size) {
         return size * (size + 1) / 2;
     }
@@ -264,8 +264,7 @@ public final class SecondMoment {
         for (int j = 0; j <= i; j++) {
             sums[layout.index(i, j)] = from[j];
         }
-        // The upper half of tiles on the diagonal is summed too; nobody reads it, but it must not differ after a
-        // resumption.
+        // The upper half of diagonal tiles is summed too; it is never read, but must not differ after resuming.
         for (int j = i - i % TILE; j < i; j++) {
             sums[layout.index(j, i)] = from[j];
         }

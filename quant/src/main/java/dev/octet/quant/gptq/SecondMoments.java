@@ -21,8 +21,8 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The second moments of a model's activations in a file, from which a run resumes to the bit or weights are rounded again without
- * the data.
+ * The second moments of a model's activations in a file, from which a run resumes bit for bit, or weights are rounded again without the
+ * data.
  *
  * <p>The file is safetensors. For each activation it holds a tensor of its name, F64 {@code [size * (size + 1) / 2]}: the lower
  * triangle row by row, {@code (0,0), (1,0), (1,1), (2,0) ..} (NumPy: {@code H[numpy.tril_indices(size)]}). Its metadata has
@@ -53,7 +53,7 @@ public record SecondMoments(Map<String, SecondMoment> byName, Map<String, String
     }
 
     /**
-     * Writes the file; {@code path} holds either all of it or what it held before.
+     * Writes the file atomically.
      *
      * @throws IOException when it cannot be written
      */
@@ -87,8 +87,8 @@ public record SecondMoments(Map<String, SecondMoment> byName, Map<String, String
     /**
      * Reads a file.
      *
-     * @throws InvalidDataException when it holds no second moments, those of a later version, or contradicts itself
-     * @throws dev.octet.formats.error.OctetException when it is of no known format or breaks a rule of safetensors
+     * @throws InvalidDataException when the file has no second moments, has a later version, or contradicts itself
+     * @throws dev.octet.formats.error.OctetException when the format is unknown or the file breaks a rule of safetensors
      * @throws IOException when it cannot be read
      */
     public static SecondMoments read(Path path) throws IOException {

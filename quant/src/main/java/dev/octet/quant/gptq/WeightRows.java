@@ -9,7 +9,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.OptionalLong;
 
 /**
- * A weight as F32 {@code [out, in]}, whatever its type and layout, in memory that every thread may read.
+ * A weight of any type and orientation as F32 {@code [out, in]}, in memory that every thread may read.
  *
  * @param floats row-major, one row per output channel
  * @param out output channels
@@ -20,7 +20,7 @@ record WeightRows(MemorySegment floats, long out, int in) {
      * Copies a weight.
      *
      * @param transB whether it is {@code [out, in]}; else {@code [in, out]}
-     * @throws IllegalArgumentException when it is not F32, BF16 or F16 of rank 2 with at least one input channel
+     * @throws IllegalArgumentException when the weight is not F32, BF16 or F16 of rank 2 with at least one input channel
      */
     static WeightRows of(Tensor weight, boolean transB, Arena arena) {
         Shape shape = weight.shape();

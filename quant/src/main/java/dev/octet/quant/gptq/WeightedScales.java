@@ -21,12 +21,11 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 
 /**
- * Scales of a Linear layer's weight that heed how large its inputs are: with the rule {@link MseRule} the error of each weight counts as
- * much as the mean square of the input channel that it multiplies. That is the error of the layer's output if its inputs were
- * uncorrelated; it needs the sums of squares only, not the whole {@link SecondMoment}. Other rules look at the largest magnitude and
- * come out as anywhere else.
+ * Scales of a Linear layer's weight that take its inputs into account: the rule {@link MseRule} weights the error of each weight by the
+ * mean square of its input channel. For uncorrelated inputs, this is the error of the layer's output; it needs only the sums of squares,
+ * not the whole {@link SecondMoment}. Other rules use the largest magnitude and give the usual scales.
  *
- * <p>Errors are summed in double precision in the order of the weight: the same scales on any number of threads.
+ * <p>Errors are summed in double precision in the order of the weight, so the scales do not depend on the number of threads.
  */
 final class WeightedScales {
     private final WeightRows weight;
@@ -50,7 +49,7 @@ final class WeightedScales {
      * @param transB whether it is {@code [out, in]}; else {@code [in, out]}
      * @param energies sum or mean of the squares of each input channel, at least 0; any common factor gives the same scales
      * @param spec saturating, one scale per output channel or per tensor
-     * @param threads at most as many work
+     * @param threads maximum number of threads
      * @param arena owns the result
      * @return scales of type and shape as {@code spec} has it, named {@code <name>_scale}
      * @throws IllegalArgumentException when the arguments do not fit each other, or an element of the weight is not finite
@@ -156,14 +155,14 @@ final class WeightedScales {
         return scales;
     }
 
-    /** As the quantiser has it: the multiple of the usual scale, as it will be stored; a channel of zeros keeps the scale 1. */
+    /** The multiple of the usual scale in its stored form, as in the quantiser; a channel of zeros keeps the scale 1. */
     private float candidate(MseRule rule, int step, float amax) {
         float scale = rule.scale(amax, spec.format());
         float multiple = amax == 0 ? scale : Math.max(scale * rule.multiple(step), Float.MIN_VALUE);
         return StoredScale.round(multiple, spec.scaleType());
     }
 
-    /** The last of the smallest, which is the largest scale. */
+    /** The last index of the smallest error, which has the largest scale. */
     private static int smallest(double[] errors) {
         int best = errors.length - 1;
         for (int step = best - 1; step >= 0; step--) {

@@ -6,8 +6,8 @@ import dev.octet.quant.cast.Floats;
 import java.lang.foreign.MemorySegment;
 
 /**
- * How far approximate values are from exact ones: sums over pairs, from which the usual measures follow. Immutable; measure a tensor in
- * pieces and {@link #plus} the pieces. All sums are doubles; with the same pieces added in the same order the results are the same.
+ * The error of approximate values: sums over pairs, from which the usual measures follow. Immutable; measure a tensor in pieces and add
+ * them with {@link #plus}. All sums are doubles; the same pieces added in the same order give the same results.
  *
  * @param count number of pairs
  * @param signal sum of squares of the exact values
@@ -67,7 +67,7 @@ public record CastError(
         return new CastError(count, signal, noise, squares, product, maxError, maxUlp);
     }
 
-    /** The measure of both sets of pairs together. */
+    /** The error over both sets of pairs. */
     public CastError plus(CastError other) {
         return new CastError(
                 count + other.count,

@@ -128,7 +128,7 @@ public enum Float8Format {
     }
 
     /**
-     * The NaN code that casts write (positive, quiet); {@link #isNaN} tells them all.
+     * The NaN code that casts write (positive, quiet); {@link #isNaN} recognises all NaN codes.
      *
      * @throws UnsupportedOperationException when the format has none
      */

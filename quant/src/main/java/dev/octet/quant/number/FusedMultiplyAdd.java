@@ -1,9 +1,9 @@
 package dev.octet.quant.number;
 
 /**
- * {@code a·b + c} rounded once, fast also on processors without such an instruction (x86-64 before AVX2, and virtual machines that do
- * not pass it on). There {@link Math#fma(float, float, float)} computes with decimal numbers, a thousand times slower, and so do the
- * vectors of {@code jdk.incubator.vector}.
+ * {@code a·b + c} rounded once, fast even on processors without an FMA instruction (x86-64 before AVX2, and virtual machines that hide it).
+ * There, {@link Math#fma(float, float, float)} computes with decimal numbers, a thousand times slower, and so do the vectors of {@code
+ * jdk.incubator.vector}.
  */
 public final class FusedMultiplyAdd {
     /** Operations of one trial. */
@@ -26,7 +26,7 @@ public final class FusedMultiplyAdd {
 
     private FusedMultiplyAdd() {}
 
-    /** Whether the processor has the instruction and this Java uses it. Without, vectors must not ask for it. */
+    /** Whether the processor has the instruction and this Java uses it. If not, vector code must not use it. */
     public static boolean inHardware() {
         return IN_HARDWARE;
     }
@@ -60,9 +60,9 @@ public final class FusedMultiplyAdd {
     }
 
     /**
-     * Product and sums are taken apart without loss, the small parts added with rounding to odd, and what comes of that to the large one, which
-     * is then rounded as the exact sum would be (Boldo and Melquiond, as above, theorem 5). Far from the ends of the range only: what is
-     * near them is left to Java's decimal numbers, and does not occur in sums over data.
+     * Splits product and sums without loss, adds the small parts with rounding to odd, and adds the result to the large part, which then
+     * rounds like the exact sum (Boldo and Melquiond, as above, theorem 5). Valid only far from the ends of the range; near them, which
+     * sums over data never are, Java's decimal numbers compute.
      */
     static double inParts(double a, double b, double c) {
         double product = a * b;

@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** What the codes of a quantised tensor are: one of the small float formats, or integers. In memory integers take a byte each. */
+/** The type of the codes of a quantised tensor: a small float format, or integers. In memory, an integer takes a byte. */
 public enum QuantType {
     /** {@link Float8Format#E4M3FN}. */
     E4M3FN(Float8Format.E4M3FN),

@@ -3,8 +3,8 @@ package dev.octet.quant.scale;
 import dev.octet.quant.number.Float8Format;
 
 /**
- * Delayed scaling of one tensor: from the largest magnitudes of earlier steps to the multiplier of the next, as Transformer Engine does
- * it.
+ * Delayed scaling of one tensor, as in Transformer Engine: computes the multiplier of the next step from the largest magnitudes of earlier
+ * steps.
  *
  * <p>A history is an array of L numbers. Element 0 is the <em>pending</em> amax: casts raise it while a step runs. An update moves it
  * behind the others, to element L - 1, and clears element 0; the window it looks at is the pending number and the L - 1 others, one of
@@ -21,7 +21,7 @@ public final class AmaxHistory {
 
     private AmaxHistory() {}
 
-    /** What amax is divided into: the format's largest number over {@code 2^margin}, in FP32. */
+    /** The numerator of the multiplier, whose denominator is amax: the format's largest number over {@code 2^margin}, in FP32. */
     public static float scaledMax(Float8Format format, int margin) {
         return (float) Math.scalb((double) format.maxValue(), -margin);
     }
@@ -35,7 +35,7 @@ public final class AmaxHistory {
         history[0] = raised(history[0], amax);
     }
 
-    /** The larger of a pending amax and another, NaN left out. */
+    /** The larger of a pending amax and another, ignoring NaN. */
     public static float raised(float pending, float amax) {
         return amax > pending ? amax : pending;
     }

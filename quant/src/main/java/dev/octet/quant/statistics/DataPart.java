@@ -1,13 +1,13 @@
 package dev.octet.quant.statistics;
 
 /**
- * One data set that statistics were taken from, and how far the run got: samples are taken in the data set's order, so the
- * first {@code samplesDone} are in.
+ * One data set of the statistics and the progress of the run: samples are taken in the data set's order, so the first {@code samplesDone}
+ * are included.
  *
  * @param digest SHA-256 of the data as the model saw it, lower-case hexadecimal
- * @param name what to call it in messages (a file name); not compared
- * @param samplesDone samples that went in, at most {@code samplesTotal}
- * @param samplesTotal samples that the run was asked for
+ * @param name name in messages (a file name); not compared
+ * @param samplesDone samples included, at most {@code samplesTotal}
+ * @param samplesTotal samples of the complete run
  */
 public record DataPart(String digest, String name, long samplesDone, long samplesTotal) {
     public DataPart {
@@ -19,7 +19,7 @@ public record DataPart(String digest, String name, long samplesDone, long sample
         }
     }
 
-    /** Whether all samples went in. */
+    /** Whether all samples are included. */
     public boolean complete() {
         return samplesDone == samplesTotal;
     }

@@ -3,8 +3,7 @@ package dev.octet.quant.statistics;
 import java.util.Arrays;
 
 /**
- * How many magnitudes fell into each of {@link #BIN_COUNT} bins whose edges never depend on the data, so that two histograms
- * add up exactly.
+ * Counts magnitudes in {@link #BIN_COUNT} bins whose edges do not depend on the data, so that two histograms add exactly.
  *
  * <p>A bin is the exponent and the upper four mantissa bits of a binary32 number: bin {@code b} holds the finite
  * {@code |x|} whose bits shifted right by 19 are {@code b}. That is 16 bins per octave (twice as fine as E4M3) over the whole
@@ -21,7 +20,7 @@ public final class LogHistogram {
     /** Nothing counted. */
     public static final LogHistogram EMPTY = new LogHistogram(new long[BIN_COUNT]);
 
-    static final int SHIFT = 19; // 23 mantissa bits less the 4 that choose among 16 bins
+    static final int SHIFT = 19; // 23 mantissa bits minus the 4 that select one of 16 bins
 
     private final long[] counts;
 
@@ -46,7 +45,7 @@ public final class LogHistogram {
         return new LogHistogram(counts.clone());
     }
 
-    /** The bin of a finite magnitude. The sign is not looked at. */
+    /** The bin of a finite number; ignores the sign. */
     public static int binOf(float x) {
         int bin = (Float.floatToRawIntBits(x) & 0x7FFFFFFF) >>> SHIFT;
         if (bin >= BIN_COUNT) {
@@ -55,12 +54,12 @@ public final class LogHistogram {
         return bin;
     }
 
-    /** The least magnitude of a bin (of bin 0: zero, which is not counted in it). */
+    /** The least magnitude of a bin (0 for bin 0, although zeros are not counted). */
     public static double lowerEdge(int bin) {
         return Float.intBitsToFloat(bin << SHIFT);
     }
 
-    /** The magnitude all of a bin's are less than; 2^128 for the last one. */
+    /** The exclusive upper edge of a bin; 2^128 for the last bin. */
     public static double upperEdge(int bin) {
         return bin + 1 == BIN_COUNT ? 0x1p128 : lowerEdge(bin + 1);
     }
@@ -103,7 +102,7 @@ public final class LogHistogram {
         return sum;
     }
 
-    /** Both together. */
+    /** The sum of both histograms. */
     public LogHistogram plus(LogHistogram other) {
         long[] sum = counts.clone();
         for (int b = 0; b < BIN_COUNT; b++) {

@@ -11,11 +11,11 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Statistics of a model's tensors, and where they come from.
+ * Statistics of a model's tensors, with their origin.
  *
- * @param octetVersion version of Octet that took them
+ * @param octetVersion version of Octet that took the statistics
  * @param modelDigest SHA-256 of the model's file, lower-case hexadecimal
- * @param data the data sets that went in, disjoint; not empty
+ * @param data the data sets, disjoint; not empty
  * @param tensors by value name, in the order of the run
  */
 public record Statistics(
@@ -34,23 +34,23 @@ public record Statistics(
         }
     }
 
-    /** Statistics taken by the Octet that is running. */
+    /** Statistics taken by the running version of Octet. */
     public static Statistics of(String modelDigest, DataPart data, Map<String, TensorStatistics> tensors) {
         return new Statistics(OctetVersion.current(), modelDigest, List.of(data), tensors);
     }
 
-    /** Whether every data set went in to its last sample. */
+    /** Whether all samples of every data set are included. */
     public boolean complete() {
         return data.stream().allMatch(DataPart::complete);
     }
 
-    /** Samples that went in, over all data sets. */
+    /** Number of included samples, over all data sets. */
     public long samplesDone() {
         return data.stream().mapToLong(DataPart::samplesDone).sum();
     }
 
     /**
-     * Both together, as if one run had seen both data sets. Tensors keep this one's order.
+     * Merges both, as if one run had processed both data sets. Tensors keep the order of this object.
      *
      * @throws InvalidDataException when the models differ, a data set is in both, a run is unfinished, or the tensors are not
      *     the same
