@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.regex.Matcher;
@@ -31,7 +32,8 @@ import org.junit.jupiter.api.io.TempDir;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class TourTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
-    private static final Path ROOT = TESTDATA.toAbsolutePath().normalize().getParent();
+    private static final Path ROOT =
+            Objects.requireNonNull(TESTDATA.toAbsolutePath().normalize().getParent());
     private static final Path PAGE = ROOT.resolve("docs/library.md");
     private static final Path SOURCE = ROOT.resolve("pipeline/src/test/java/dev/octet/pipeline/TourTest.java");
     private static final Path MODELS = TESTDATA.resolve("models");
@@ -197,7 +199,8 @@ class TourTest {
         Path run = folder.resolve("run");
         assertEquals(RunEnd.Reason.COMPLETED, train(BERT, config, run, JOB).reason());
         List<String> session = Files.readAllLines(run.resolve("run.json")).stream()
-                .map(l -> l.strip().split("\"")[l.contains("\"") ? 1 : 0])
+                .filter(l -> l.strip().startsWith("\""))
+                .map(l -> l.substring(l.indexOf('"') + 1, l.indexOf('"', l.indexOf('"') + 1)))
                 .filter(List.of("command", "model", "config_folder", "threads")::contains)
                 .toList();
         assertEquals(List.of("command", "model", "config_folder", "threads"), session);

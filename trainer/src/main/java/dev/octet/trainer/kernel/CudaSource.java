@@ -12,7 +12,7 @@ import java.util.TreeMap;
 /**
  * A CUDA C++ source in the resources. It includes only {@code octet.cuh}, so it compiles without CUDA headers.
  *
- * @param beside a class in the same resource folder
+ * @param next to a class in the same resource folder
  * @param file its name
  * @param defines macros it is compiled with, by name
  * @param included what its line {@link #INCLUDE} stands for: C++ that its twin writes; empty where there is no such line

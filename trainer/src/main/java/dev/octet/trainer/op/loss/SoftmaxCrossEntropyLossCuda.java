@@ -13,7 +13,7 @@ import java.util.List;
 
 /**
  * A block, or for up to 1024 classes a warp, has a position: it reads the scores once forward, once backward, in 16 bytes at a time even where a
- * row begins at no multiple of 16. Elements are never seen here, so a label that is not a class is no error: its loss and gradient are NaN.
+ * row begins at no multiple of 16. Elements are never seen here, so a label that is not a class is not an error: its loss and gradient are NaN.
  */
 final class SoftmaxCrossEntropyLossCuda implements CudaKernel<SoftmaxCrossEntropyLoss> {
     @Override
