@@ -66,7 +66,8 @@ final class CheckpointFlags {
                 patterns.add(Pattern.compile(text));
             } catch (PatternSyntaxException e) {
                 throw new InvalidOptionException(
-                        "--" + option.getLongOpt() + " '" + text + "' is not a regular expression: " + e.getDescription(),
+                        "--" + option.getLongOpt() + " '" + text + "' is not a regular expression: "
+                                + e.getDescription(),
                         "character " + e.getIndex(),
                         "escape special characters with \\",
                         e);

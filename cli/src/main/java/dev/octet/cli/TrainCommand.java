@@ -17,8 +17,8 @@ final class TrainCommand implements Command {
     private static final PathOption RUN = PathOption.outputIn(
             "RUN", "folder of the run: checkpoints, metrics.jsonl, tensorboard, run.json", RunFolder.WRITTEN);
     private static final Option RESUME = Flags.flag("resume", "continue from the newest checkpoint in RUN");
-    private static final Option FROM_STEP =
-            Flags.value("from-step", "N", "with --resume: continue from the checkpoint of step N (default: the newest)");
+    private static final Option FROM_STEP = Flags.value(
+            "from-step", "N", "with --resume: continue from the checkpoint of step N (default: the newest)");
     private static final Option STEPS = Flags.value(
             "steps", "N", "do at most N steps now; the schedule stays that of the configuration (default: all)");
     static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu)");

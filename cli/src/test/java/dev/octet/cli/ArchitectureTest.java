@@ -56,35 +56,40 @@ class ArchitectureTest {
 
     @Test
     void a_module_uses_only_those_before_it_on_the_page() {
-        page.modules().forEach(step -> step.forEach(module -> usesNone(
-                "dev.octet." + module,
-                notBefore(page.modules(), module).stream().map(m -> "dev.octet." + m))));
+        page.modules()
+                .forEach(step -> step.forEach(module -> usesNone(
+                        "dev.octet." + module,
+                        notBefore(page.modules(), module).stream().map(m -> "dev.octet." + m))));
     }
 
     @TestFactory
     Stream<DynamicTest> a_room_uses_only_those_before_it_on_the_page() {
-        return page.rooms().entrySet().stream().map(e -> DynamicTest.dynamicTest(e.getKey(), () -> {
-            String root = "dev.octet." + e.getKey() + ".";
-            e.getValue()
-                    .forEach(row -> row.forEach(room ->
-                            usesNone(root + room, notBefore(e.getValue(), room).stream().map(r -> root + r))));
-        }));
+        return page.rooms().entrySet().stream()
+                .map(e -> DynamicTest.dynamicTest(e.getKey(), () -> {
+                    String root = "dev.octet." + e.getKey() + ".";
+                    e.getValue()
+                            .forEach(row -> row.forEach(room -> usesNone(
+                                    root + room,
+                                    notBefore(e.getValue(), room).stream().map(r -> root + r))));
+                }));
     }
 
     @TestFactory
     Stream<DynamicTest> the_page_names_every_room_once() {
-        return page.rooms().entrySet().stream().map(e -> DynamicTest.dynamicTest(e.getKey(), () -> {
-            String root = "dev.octet." + e.getKey() + ".";
-            List<String> rooms = octet.stream()
-                    .map(JavaClass::getPackageName)
-                    .filter(p -> p.startsWith(root))
-                    .map(p -> p.substring(root.length()).split("\\.")[0])
-                    .distinct()
-                    .sorted()
-                    .toList();
-            assertEquals(
-                    rooms, e.getValue().stream().flatMap(List::stream).sorted().toList());
-        }));
+        return page.rooms().entrySet().stream()
+                .map(e -> DynamicTest.dynamicTest(e.getKey(), () -> {
+                    String root = "dev.octet." + e.getKey() + ".";
+                    List<String> rooms = octet.stream()
+                            .map(JavaClass::getPackageName)
+                            .filter(p -> p.startsWith(root))
+                            .map(p -> p.substring(root.length()).replaceAll("\\..*", ""))
+                            .distinct()
+                            .sorted()
+                            .toList();
+                    assertEquals(
+                            rooms,
+                            e.getValue().stream().flatMap(List::stream).sorted().toList());
+                }));
     }
 
     @Test

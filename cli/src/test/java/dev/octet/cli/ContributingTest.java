@@ -20,8 +20,10 @@ import org.junit.jupiter.api.TestFactory;
 /** What CONTRIBUTING.md names in its table of what can be added: files that match its patterns, classes, their lists, pages and scripts. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class ContributingTest {
-    private static final Path ROOT =
-            Path.of(System.getProperty("octet.testdata")).toAbsolutePath().normalize().resolveSibling("");
+    private static final Path ROOT = Path.of(System.getProperty("octet.testdata"))
+            .toAbsolutePath()
+            .normalize()
+            .resolveSibling("");
 
     private static final Pattern QUOTED = Pattern.compile("`([^`]+)`");
     private static final Pattern CLASS = Pattern.compile("[A-Z]\\w*");
@@ -37,19 +39,24 @@ class ContributingTest {
                 .filter(l -> l.startsWith("| ") && !l.startsWith("| one more"))
                 .toList();
         assertFalse(rows.isEmpty());
-        return rows.stream().map(row -> DynamicTest.dynamicTest(row.split("\\|")[1].strip(), () -> {
-            for (String name :
-                    QUOTED.matcher(row).results().map(m -> m.group(1)).toList()) {
-                assertTrue(WORDS.contains(name) || isThere(name, sources), name);
-            }
-        }));
+        return rows.stream()
+                .map(row -> DynamicTest.dynamicTest(
+                        row.substring(2, row.indexOf('|', 2)).strip(), () -> {
+                            for (String name : QUOTED.matcher(row)
+                                    .results()
+                                    .map(m -> m.group(1))
+                                    .toList()) {
+                                assertTrue(WORDS.contains(name) || isThere(name, sources), name);
+                            }
+                        }));
     }
 
     /** Java files, relative to the root, with slashes. */
     private static List<String> sources() throws IOException {
         try (Stream<Path> modules = Files.list(ROOT)) {
             List<String> all = new ArrayList<>();
-            for (Path module : modules.filter(m -> Files.exists(m.resolve("src/main/java"))).toList()) {
+            for (Path module : modules.filter(m -> Files.exists(m.resolve("src/main/java")))
+                    .toList()) {
                 try (Stream<Path> files = Files.walk(module.resolve("src"))) {
                     files.map(f -> ROOT.relativize(f).toString().replace('\\', '/'))
                             .filter(f -> f.endsWith(".java"))
@@ -88,8 +95,7 @@ class ContributingTest {
     private static boolean isPattern(String pattern, List<String> sources) {
         String module = pattern.substring(0, pattern.indexOf('/'));
         String any = pattern.replaceAll("<[a-z]+>", "[a-z0-9]+").replaceAll("<[A-Z][a-z]*>", "[A-Z][A-Za-z0-9]*");
-        Pattern file = Pattern.compile(
-                module + "/src/main/java/dev/octet/" + any + "\\.java");
+        Pattern file = Pattern.compile(module + "/src/main/java/dev/octet/" + any + "\\.java");
         return sources.stream().anyMatch(s -> file.matcher(s).matches());
     }
 }

@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -17,8 +18,10 @@ import org.junit.jupiter.api.io.TempDir;
 /** The first section of docs/training.md, as a reader would type it. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class FiveMinuteStartTest {
-    private static final Path ROOT =
-            Path.of(System.getProperty("octet.testdata")).toAbsolutePath().normalize().getParent();
+    private static final Path ROOT = Objects.requireNonNull(Path.of(System.getProperty("octet.testdata"))
+            .toAbsolutePath()
+            .normalize()
+            .getParent());
 
     @TempDir
     Path folder;
@@ -39,7 +42,9 @@ class FiveMinuteStartTest {
         words.removeFirst();
         words.replaceAll(w -> w.startsWith("testdata/")
                 ? ROOT.resolve(w).toString()
-                : w.matches("runs/.*|first.*\\.onnx|train\\.yaml") ? folder.resolve(w).toString() : w);
+                : w.matches("runs/.*|first.*\\.onnx|train\\.yaml")
+                        ? folder.resolve(w).toString()
+                        : w);
         return words.toArray(String[]::new);
     }
 

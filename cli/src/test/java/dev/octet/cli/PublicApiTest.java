@@ -87,8 +87,9 @@ class PublicApiTest {
                 .map(m -> m.group(1))
                 .toList();
         return new ClassFileImporter()
-                .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)
-                .importPackages("dev.octet." + module).stream()
+                        .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)
+                        .importPackages("dev.octet." + module)
+                        .stream()
                         .filter(c -> packages.contains(c.getPackageName()))
                         .filter(PublicApiTest::isPublic)
                         .sorted(Comparator.comparing(JavaClass::getName))
@@ -138,13 +139,15 @@ class PublicApiTest {
 
     private static String kind(Class<?> c) {
         if (c.isRecord()) {
-            return "record(" + Arrays.stream(c.getRecordComponents())
+            return "record("
+                    + Arrays.stream(c.getRecordComponents())
                             .map(r -> r.getName() + ": " + text(r.getGenericType()))
                             .collect(Collectors.joining(", "))
                     + ")";
         }
         if (c.isEnum()) {
-            return "enum(" + Arrays.stream(c.getFields())
+            return "enum("
+                    + Arrays.stream(c.getFields())
                             .filter(Field::isEnumConstant)
                             .map(Field::getName)
                             .collect(Collectors.joining(", "))
@@ -155,7 +158,8 @@ class PublicApiTest {
     }
 
     private static boolean isVisible(Member m) {
-        boolean open = Modifier.isProtected(m.getModifiers()) && !Modifier.isFinal(m.getDeclaringClass().getModifiers());
+        boolean open = Modifier.isProtected(m.getModifiers())
+                && !Modifier.isFinal(m.getDeclaringClass().getModifiers());
         return !m.isSynthetic() && (Modifier.isPublic(m.getModifiers()) || open);
     }
 
@@ -182,7 +186,9 @@ class PublicApiTest {
     }
 
     private static String parameters(Executable e) {
-        return Arrays.stream(e.getGenericParameterTypes()).map(PublicApiTest::text).collect(Collectors.joining(", "));
+        return Arrays.stream(e.getGenericParameterTypes())
+                .map(PublicApiTest::text)
+                .collect(Collectors.joining(", "));
     }
 
     private static String text(Type type) {

@@ -47,7 +47,8 @@ class SupportMatrixTest {
     }
 
     private String row(String recipe) throws IOException {
-        List<List<String>> cells = ENGINES.stream().<List<String>>map(_ -> new ArrayList<>()).toList();
+        List<List<String>> cells =
+                ENGINES.stream().<List<String>>map(_ -> new ArrayList<>()).toList();
         for (Layout layout : Layouts.ALL) {
             String target = layout.name();
             Path output = folder.resolve(recipe + "-" + target);

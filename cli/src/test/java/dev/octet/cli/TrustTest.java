@@ -134,9 +134,7 @@ class TrustTest {
     void without_any_folder_of_the_users_own_nothing_is_loaded() throws IOException, InterruptedException {
         Ended ended = calibrate(NOWHERE, NOWHERE);
         assertEquals(ExitCode.UNAVAILABLE.number(), ended.code(), ended.text());
-        assertTrue(
-                ended.text().contains("there is no private folder to unpack native libraries to: "),
-                ended.text());
+        assertTrue(ended.text().contains("there is no private folder to unpack native libraries to: "), ended.text());
         assertTrue(
                 ended.text().contains("  fix:   set XDG_CACHE_HOME to a folder that you can write to"), ended.text());
     }

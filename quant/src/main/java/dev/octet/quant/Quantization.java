@@ -32,7 +32,8 @@ public sealed interface Quantization {
             case Done(QuantizedTensor tensor) -> tensor;
             case Refused refused ->
                 throw new InvalidDataException(
-                        "tensor '" + refused.tensor() + "' holds a value that is not a finite number: " + refused.reason(),
+                        "tensor '" + refused.tensor() + "' holds a value that is not a finite number: "
+                                + refused.reason(),
                         "tensor '" + refused.tensor() + "', element " + refused.element(),
                         "repair or re-export the model, or keep this tensor unquantised");
         };

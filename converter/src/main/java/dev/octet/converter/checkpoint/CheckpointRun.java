@@ -172,7 +172,7 @@ public final class CheckpointRun {
                 throw e;
             }
             if (replaces) { // moves the journal too: after a kill here, the same command places the remaining files or
-            // makes them again
+                // makes them again
                 WholeFolder.place(work, folder);
             } else {
                 journal.delete();

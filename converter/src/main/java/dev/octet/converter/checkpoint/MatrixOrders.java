@@ -77,7 +77,8 @@ final class MatrixOrders {
         }
         Order inCheckpoint = inCheckpoint(name)
                 .orElseThrow(() -> new UnsupportedModelException(
-                        "Octet cannot determine whether the checkpoint holds a square matrix as [out, in] or as [in, out]",
+                        "Octet cannot determine whether the checkpoint holds a square matrix as [out, in] or as [in,"
+                                + " out]",
                         "weight '" + name + "' " + square,
                         "put the config.json of the model next to the checkpoint"));
         return inCheckpoint != held;

@@ -24,7 +24,6 @@ import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.GlobalScale;
-import dev.octet.quant.scale.StoredScale;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.MemorySegment;

@@ -84,7 +84,7 @@ final class Tokenizer implements AutoCloseable {
      *
      * @param maxLength longer texts are cut to this many tokens; empty for no limit
      */
-     static Map<String, String> options(OptionalInt maxLength) {
+    static Map<String, String> options(OptionalInt maxLength) {
         String length = String.valueOf(maxLength.orElse(Integer.MAX_VALUE));
         return Map.of(
                 "padding",

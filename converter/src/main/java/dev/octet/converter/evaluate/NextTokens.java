@@ -44,7 +44,8 @@ final class NextTokens {
         Tensor ids = batch.tensors().get(IDS);
         if (ids == null || ids.shape().rank() != 2) {
             throw new InvalidDataException(
-                    "perplexity needs tokens, but the data have " + batch.tensors().keySet(),
+                    "perplexity needs tokens, but the data have "
+                            + batch.tensors().keySet(),
                     "input '" + IDS + "', [batch, sequence]",
                     "give texts as .jsonl, or an array " + IDS + " in an .npz");
         }

@@ -36,7 +36,8 @@ public final class TrainingExpansions {
     /** The trainer's own Attention has no softcap. */
     private static boolean cappedAttention(Rewriting r) {
         Node n = r.node();
-        boolean cached = n.hasInput(4) || n.hasInput(5) || n.hasInput(6) || n.outputs().size() > 1;
+        boolean cached =
+                n.hasInput(4) || n.hasInput(5) || n.hasInput(6) || n.outputs().size() > 1;
         if (n.floatAttribute("softcap", 0) == 0 || cached) {
             return false;
         }

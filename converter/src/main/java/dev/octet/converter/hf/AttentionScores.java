@@ -53,6 +53,8 @@ enum AttentionScores {
 
     /** {@code null} turns a cap off; an absent key does not. */
     private static Optional<Float> cap(HfConfig config, String key, double fallback) {
-        return config.json().path(key).isNull() ? Optional.empty() : Optional.of((float) config.positive(fallback, key));
+        return config.json().path(key).isNull()
+                ? Optional.empty()
+                : Optional.of((float) config.positive(fallback, key));
     }
 }

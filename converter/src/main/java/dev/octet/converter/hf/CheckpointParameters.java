@@ -71,8 +71,8 @@ final class CheckpointParameters {
         }
         if (found.dtype() != DType.F32 && found.dtype() != DType.BF16 && found.dtype() != DType.F16) {
             misshapen.add(found.name());
-            wrong.add(
-                    found.name() + " has elements of type " + found.dtype() + ", which are not floats that a graph computes with");
+            wrong.add(found.name() + " has elements of type " + found.dtype()
+                    + ", which are not floats that a graph computes with");
             return placeholder(parameter);
         }
         used.put(found.name(), found);

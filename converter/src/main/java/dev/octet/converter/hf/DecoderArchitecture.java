@@ -59,9 +59,8 @@ record DecoderArchitecture(
     }
 
     /** Llama 1 to 3 and other models of this type. Source: transformers/models/llama. */
-    static final Architecture LLAMA = of("llama", "Llama")
-            .withAttentionBias(AttentionBias.CONFIGURED)
-            .with(Feature.MLP_BIAS);
+    static final Architecture LLAMA =
+            of("llama", "Llama").withAttentionBias(AttentionBias.CONFIGURED).with(Feature.MLP_BIAS);
 
     /** Mistral: all layers may see only a window of positions. Source: transformers/models/mistral. */
     static final Architecture MISTRAL = of("mistral", "Mistral").withWindow(SlidingWindow.ALL_LAYERS);
@@ -91,12 +90,7 @@ record DecoderArchitecture(
             .withHeadSize(256)
             .withActivation(MlpActivation.GEMMA)
             .withScores(AttentionScores.GEMMA2)
-            .with(
-                    Feature.NORM_OFFSET,
-                    Feature.SCALED_EMBEDDINGS,
-                    Feature.OUTPUT_NORMS,
-                    Feature.TIED,
-                    Feature.PADDED);
+            .with(Feature.NORM_OFFSET, Feature.SCALED_EMBEDDINGS, Feature.OUTPUT_NORMS, Feature.TIED, Feature.PADDED);
 
     /** Frequencies that files of old versions keep; they follow from the configuration. */
     private static final List<Pattern> IGNORED = List.of(Pattern.compile("\\.rotary_emb\\.inv_freq$"));
@@ -126,7 +120,8 @@ record DecoderArchitecture(
     }
 
     private DecoderArchitecture withWindow(SlidingWindow layers) {
-        return new DecoderArchitecture(modelType, family, attentionBias, layers, headSize, activation, scores, features);
+        return new DecoderArchitecture(
+                modelType, family, attentionBias, layers, headSize, activation, scores, features);
     }
 
     private DecoderArchitecture withHeadSize(int fallback) {
@@ -216,7 +211,8 @@ record DecoderArchitecture(
                     .put("tie_word_embeddings", tied);
             config.set("rope_parameters", rope.get());
             if (window == SlidingWindow.ALL_LAYERS) {
-                t.window().ifPresentOrElse(w -> config.put("sliding_window", w), () -> config.putNull("sliding_window"));
+                t.window()
+                        .ifPresentOrElse(w -> config.put("sliding_window", w), () -> config.putNull("sliding_window"));
             }
             all.addAll(withBiases(config));
         }

@@ -173,8 +173,8 @@ final class RotaryDecoder {
     private String layer(String module, String x, RotaryAngles.Tables tables, @Nullable String mask) {
         boolean outputNorms = architecture.has(Feature.OUTPUT_NORMS);
         String residual = GraphDraft.path(module) + "/residual";
-        String attended = attention(
-                module + ".self_attn", norm(module + ".input_layernorm", x, sizes.hidden()), tables, mask);
+        String attended =
+                attention(module + ".self_attn", norm(module + ".input_layernorm", x, sizes.hidden()), tables, mask);
         if (outputNorms) {
             attended = norm(module + ".post_attention_layernorm", attended, sizes.hidden());
         }

@@ -50,9 +50,7 @@ enum SlidingWindow {
 
     /** None where {@code sliding_window} is {@code null}. */
     private static Optional<Integer> size(HfConfig config) {
-        return config.json().has("sliding_window")
-                ? config.optionalSize("sliding_window")
-                : Optional.of(DEFAULT_SIZE);
+        return config.json().has("sliding_window") ? config.optionalSize("sliding_window") : Optional.of(DEFAULT_SIZE);
     }
 
     private static IntFunction<Optional<Integer>> byType(
@@ -67,7 +65,7 @@ enum SlidingWindow {
                 throw config.unsupported("layer_types", type, "full_attention, " + SLIDING);
             }
         }
-        return layer ->
-                window.filter(w -> types.isEmpty() ? fallback.apply(layer) : types.get(layer).equals(SLIDING));
+        return layer -> window.filter(
+                w -> types.isEmpty() ? fallback.apply(layer) : types.get(layer).equals(SLIDING));
     }
 }

@@ -205,7 +205,6 @@ final class GraphMatcher {
         };
     }
 
-
     private static boolean sameSplit(Pair pair, Node a, Node b) {
         int mine = a.outputs().indexOf(pair.file());
         int wanted = b.outputs().indexOf(pair.twin());

@@ -105,8 +105,8 @@ public record RestorationProof(double error, int runs, double tolerance) {
         if (!(error <= tolerance)) {
             throw refused(
                     String.format(
-                            "output '%s' of the checkpoint differs from the file's by %.2g of its largest number; rounding explains"
-                                    + " at most %.0e",
+                            "output '%s' of the checkpoint differs from the file's by %.2g of its largest number;"
+                                    + " rounding explains at most %.0e",
                             name, error, tolerance),
                     where);
         }
@@ -118,7 +118,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
                 "the graph has the structure of a known architecture but computes something else: " + what,
                 where,
                 "nothing was written. The structure does not show masks, windows and moves of heads; export the model"
-                    + " with the attention of transformers, or give its config.json with --config");
+                        + " with the attention of transformers, or give its config.json with --config");
     }
 
     private static boolean isNarrow(Graph graph) {

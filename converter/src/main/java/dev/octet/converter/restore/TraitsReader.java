@@ -140,8 +140,7 @@ final class TraitsReader {
                 }
             }
         }
-        throw missing(
-                "it has no MLP: no Linear from the hidden size " + hidden + " with an activation after it");
+        throw missing("it has no MLP: no Linear from the hidden size " + hidden + " with an activation after it");
     }
 
     /** The transformers name of the activation that ends at a node; null if none ends there. */

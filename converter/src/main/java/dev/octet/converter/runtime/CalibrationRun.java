@@ -225,7 +225,8 @@ public final class CalibrationRun implements TapObserver {
             throw refused("of another model", file);
         }
         if (s.data().size() != 1 || !s.data().getFirst().digest().equals(data.digest())) {
-            throw refused("of other data ('" + s.data().getFirst().name() + "'), or of this data read differently", file);
+            throw refused(
+                    "of other data ('" + s.data().getFirst().name() + "'), or of this data read differently", file);
         }
         if (s.data().getFirst().samplesTotal() != data.count()) {
             throw refused(

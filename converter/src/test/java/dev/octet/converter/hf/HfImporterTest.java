@@ -296,8 +296,8 @@ class HfImporterTest {
             throws IOException {
         Spoiled s = Spoiled.of("gemma");
         s.add("model.embed_tokens.weight", type, 37, 24);
-        Initializer scale = requireNonNull(
-                s.open().model().graph().initializers().get("model.embed_tokens.embed_scale"));
+        Initializer scale =
+                requireNonNull(s.open().model().graph().initializers().get("model.embed_tokens.embed_scale"));
         assertEquals((float) expected, scale.tensor().orElseThrow().toFloats()[0]);
     }
 

@@ -286,7 +286,7 @@ public final class Checkpoint implements AutoCloseable {
      * @throws EOFException when the file has become shorter than its header claims
      * @throws IOException when the file is missing or cannot be read
      */
-     public void read(StoredTensor tensor, long from, MemorySegment into) throws IOException {
+    public void read(StoredTensor tensor, long from, MemorySegment into) throws IOException {
         if (from < 0 || from + into.byteSize() > tensor.spec().byteSize()) {
             throw new IndexOutOfBoundsException(
                     "bytes " + from + ".." + (from + into.byteSize()) + " of " + tensor.spec());

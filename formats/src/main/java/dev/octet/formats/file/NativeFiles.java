@@ -71,8 +71,7 @@ public final class NativeFiles {
         } catch (IOException e) {
             e.addSuppressed(unusable);
             throw new UnavailableException(
-                    "there is no private folder to unpack native libraries to: " + reason(unusable) + "; "
-                            + reason(e),
+                    "there is no private folder to unpack native libraries to: " + reason(unusable) + "; " + reason(e),
                     wanted + ", " + System.getProperty("java.io.tmpdir"),
                     "set XDG_CACHE_HOME to a folder that you can write to and other users cannot",
                     e);

@@ -84,7 +84,7 @@ public final class RunPaths {
      *
      * @param name the user's name of it
      */
-     public RunPaths writing(String name, Path file) {
+    public RunPaths writing(String name, Path file) {
         return writing(name, file, Kind.FILE);
     }
 

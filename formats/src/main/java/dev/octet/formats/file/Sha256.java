@@ -21,7 +21,7 @@ public final class Sha256 {
      *
      * @throws IOException when the file cannot be read
      */
-     public static String of(Path file) throws IOException {
+    public static String of(Path file) throws IOException {
         try (InputStream in = Files.newInputStream(file)) {
             return copy(in, OutputStream.nullOutputStream());
         }

@@ -30,7 +30,7 @@ public final class Unfinished {
          *
          * @throws IOException when it cannot be created
          */
-         T make() throws IOException;
+        T make() throws IOException;
     }
 
     /**

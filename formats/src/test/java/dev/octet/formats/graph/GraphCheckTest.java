@@ -44,9 +44,7 @@ class GraphCheckTest {
 
     @Test
     void a_value_that_nothing_defines_is_found() {
-        assertEquals(
-                "node n_y reads the undefined value 'q'",
-                finding(graph("x", "y", node("Add", "x q", "y"))));
+        assertEquals("node n_y reads the undefined value 'q'", finding(graph("x", "y", node("Add", "x q", "y"))));
         assertEquals("the output 'z' is undefined", finding(graph("x", "z", node("Relu", "x", "y"))));
     }
 

@@ -76,7 +76,7 @@ public final class Nibbles {
 
     private static void requireSizes(long codes, MemorySegment packed) {
         if (packed.byteSize() != Math.ceilDiv(codes, 2L)) {
-            throw new IllegalArgumentException(codes + " nibbles beside " + packed.byteSize() + " packed bytes");
+            throw new IllegalArgumentException(codes + " nibbles in " + packed.byteSize() + " packed bytes");
         }
     }
 }

@@ -20,7 +20,7 @@ final class Sizes {
         long count = codes.byteSize();
         if (floats.byteSize() != Math.multiplyExact(count, (long) width(type))) {
             throw new IllegalArgumentException(
-                    count + " codes beside " + floats.byteSize() + " bytes of " + type + " elements");
+                    count + " codes for " + floats.byteSize() + " bytes of " + type + " elements");
         }
         return count;
     }
@@ -36,7 +36,7 @@ final class Sizes {
     /** Refuses a segment that has not {@code count} F32. */
     static void requireFloats(MemorySegment floats, long count) {
         if (floats.byteSize() != Math.multiplyExact(count, 4L)) {
-            throw new IllegalArgumentException(count + " elements beside " + floats.byteSize() + " bytes of F32");
+            throw new IllegalArgumentException(count + " elements in " + floats.byteSize() + " bytes of F32");
         }
     }
 

@@ -84,7 +84,8 @@ final class InputFactor {
                 factor[layout.index(j, k)] = moment.get(channels[j], channels[k]);
             }
             double d = factor[layout.index(j, j)] + damping;
-            // A channel that was always 0 is independent of the others; any positive number can replace its cost, which is 0.
+            // A channel that was always 0 is independent of the others; any positive number can replace its cost, which
+            // is 0.
             factor[layout.index(j, j)] = d == 0 ? 1 : d;
         }
         for (int j = channels.length; j < layout.paddedSize(); j++) {

@@ -1,12 +1,12 @@
 package dev.octet.quant.recipe;
 
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.block.Granularity.Mx;
 import dev.octet.quant.block.Granularity.PerBlock;
 import dev.octet.quant.block.Granularity.PerChannel;
 import dev.octet.quant.block.Granularity.PerGroup;
 import dev.octet.quant.block.Granularity.PerTensor;
 import dev.octet.quant.block.Granularity.PerToken;
-import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import java.util.Collections;

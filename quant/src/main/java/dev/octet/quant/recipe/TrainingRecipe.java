@@ -1,9 +1,9 @@
 package dev.octet.quant.recipe;
 
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.block.Granularity.PerBlock;
 import dev.octet.quant.block.Granularity.PerChannel;
 import dev.octet.quant.block.Granularity.PerTensor;
-import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;

@@ -205,7 +205,7 @@ public final class ScaleNumbers {
         long bytes = Math.multiplyExact(count, number.bits() / 8L);
         if (count < 0 || stored.byteSize() < bytes || f32.byteSize() < Math.multiplyExact(count, 4L)) {
             throw new IllegalArgumentException(count + " scales of " + number + " in " + stored.byteSize()
-                    + " bytes beside " + f32.byteSize() + " bytes of F32");
+                    + " bytes and " + f32.byteSize() + " bytes of F32");
         }
     }
 

@@ -145,11 +145,15 @@ class RecipesTest {
         Map<String, Recipe> graph = Recipes.byName(Recipes.GRAPH);
         assertEquals(Recipes.FP8_PER_CHANNEL, graph.get("fp8-per-channel"));
         assertEquals("fp8", requireNonNull(graph.get("fp8")).name());
-        assertEquals(Recipes.FP8_PER_CHANNEL.weight(), requireNonNull(graph.get("fp8")).weight());
+        assertEquals(
+                Recipes.FP8_PER_CHANNEL.weight(),
+                requireNonNull(graph.get("fp8")).weight());
         Map<String, Recipe> checkpoint = Recipes.byName(Recipes.CHECKPOINT);
         assertEquals(Recipes.FP8_PER_TENSOR, checkpoint.get("fp8-per-tensor"));
         assertEquals("fp8", requireNonNull(checkpoint.get("fp8")).name());
-        assertEquals(Recipes.FP8_PER_TENSOR.weight(), requireNonNull(checkpoint.get("fp8")).weight());
+        assertEquals(
+                Recipes.FP8_PER_TENSOR.weight(),
+                requireNonNull(checkpoint.get("fp8")).weight());
     }
 
     @Test

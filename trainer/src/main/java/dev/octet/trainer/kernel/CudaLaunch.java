@@ -87,7 +87,8 @@ public final class CudaLaunch {
     /** Whether the kernel's parameters have these names; true where the source does not show them. */
     private boolean namesFit() {
         String text = source.text().replaceAll("\\s*\\\\\n\\s*", " ");
-        Matcher m = Pattern.compile("KERNEL\\((\\w+)(##\\w+)?,\\s*\\w+,\\s*\\(([^()]*)\\)").matcher(text);
+        Matcher m = Pattern.compile("KERNEL\\((\\w+)(##\\w+)?,\\s*\\w+,\\s*\\(([^()]*)\\)")
+                .matcher(text);
         boolean isMade = false;
         boolean fits = false;
         while (m.find()) {

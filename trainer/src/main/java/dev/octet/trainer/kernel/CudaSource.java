@@ -12,12 +12,12 @@ import java.util.TreeMap;
 /**
  * A CUDA C++ source in the resources. It includes only {@code octet.cuh}, so it compiles without CUDA headers.
  *
- * @param next to a class in the same resource folder
+ * @param owner a class in the same resource folder
  * @param file its name
  * @param defines macros it is compiled with, by name
  * @param included what its line {@link #INCLUDE} stands for: C++ that its twin writes; empty where there is no such line
  */
-public record CudaSource(Class<?> beside, String file, Map<String, String> defines, String included) {
+public record CudaSource(Class<?> owner, String file, Map<String, String> defines, String included) {
     /** What every source includes. */
     public static final String PRELUDE = "octet.cuh";
 
@@ -30,8 +30,8 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
     }
 
     /** A source without macros. */
-    public static CudaSource of(Class<?> beside, String file) {
-        return new CudaSource(beside, file, Map.of(), "");
+    public static CudaSource of(Class<?> owner, String file) {
+        return new CudaSource(owner, file, Map.of(), "");
     }
 
     /** This source with one more macro. */
@@ -43,17 +43,17 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
 
     /** The same with these macros alone. */
     public CudaSource with(Map<String, String> macros) {
-        return new CudaSource(beside, file, macros, included);
+        return new CudaSource(owner, file, macros, included);
     }
 
     /** The same with text in place of its line {@link #INCLUDE}. */
     public CudaSource including(String text) {
-        return new CudaSource(beside, file, defines, text);
+        return new CudaSource(owner, file, defines, text);
     }
 
     /** The text of the file, with what it includes. */
     public String text() {
-        return text(beside, file).replace(INCLUDE, included);
+        return text(owner, file).replace(INCLUDE, included);
     }
 
     /** The text of {@link #PRELUDE}. */
@@ -95,14 +95,14 @@ public record CudaSource(Class<?> beside, String file, Map<String, String> defin
         return type == DType.BOOL ? "boolean" : suffix(type);
     }
 
-    private static String text(Class<?> beside, String file) {
-        try (InputStream in = beside.getResourceAsStream(file)) {
+    private static String text(Class<?> owner, String file) {
+        try (InputStream in = owner.getResourceAsStream(file)) {
             if (in == null) {
-                throw new IllegalStateException("no resource " + file + " next to " + beside.getName());
+                throw new IllegalStateException("no resource " + file + " next to " + owner.getName());
             }
             return new String(in.readAllBytes(), StandardCharsets.UTF_8);
         } catch (IOException e) {
-            throw new UncheckedIOException("resource " + file + " next to " + beside.getName(), e);
+            throw new UncheckedIOException("resource " + file + " next to " + owner.getName(), e);
         }
     }
 

@@ -122,10 +122,8 @@ class CudaBadDataTest {
     @Test
     void an_index_outside_of_the_axis_looks_up_NaN_and_gets_no_gradient() {
         Gather op = new Gather("emb", f32(3, 1), i64(5), 0);
-        List<double[]> got =
-                run(op, List.of(f32(3, 1), i64(5)), List.of(new double[] {1, 2, 3}, new double[] {
-                    3, -3, -4, 2, 1L << 40
-                }));
+        List<double[]> got = run(
+                op, List.of(f32(3, 1), i64(5)), List.of(new double[] {1, 2, 3}, new double[] {3, -3, -4, 2, 1L << 40}));
         assertArrayEquals(new double[] {NAN, 1, NAN, 3, NAN}, got.get(0));
         assertArrayEquals(new double[] {1, 0, 1}, got.get(1));
     }
@@ -134,8 +132,7 @@ class CudaBadDataTest {
     void an_index_outside_of_the_axis_picks_NaN_and_spoils_the_first_row_of_what_is_scattered() {
         List<OperandType> types = List.of(f32(3, 1), i64(4, 1));
         Op pick = read(source("GatherElements", types, Attribute.of("axis", 0)));
-        List<double[]> picked =
-                run(pick, types, List.of(new double[] {1, 2, 3}, new double[] {2, 3, -4, 0}));
+        List<double[]> picked = run(pick, types, List.of(new double[] {1, 2, 3}, new double[] {2, 3, -4, 0}));
         assertArrayEquals(new double[] {3, NAN, NAN, 1}, picked.get(0));
         assertArrayEquals(new double[] {1, 0, 1}, picked.get(1));
         List<OperandType> three = List.of(f32(3, 1), i64(2, 1), f32(2, 1));
@@ -166,13 +163,11 @@ class CudaBadDataTest {
         ClassLabels labels = ClassLabels.of(x, 1, -100L, Reduction.NONE);
         List<OperandType> types = List.of(x, i64(3));
         List<double[]> values = List.of(new double[] {0, 0, -1, -2, 5, 5}, new double[] {0, 2, -1});
-        List<double[]> entropy =
-                run(new SoftmaxCrossEntropyLoss(labels, false), types, values);
+        List<double[]> entropy = run(new SoftmaxCrossEntropyLoss(labels, false), types, values);
         assertEquals((float) Math.log(2), entropy.get(0)[0], 1e-6);
         assertTrue(Double.isNaN(entropy.get(0)[1]) && Double.isNaN(entropy.get(0)[2]));
         assertArrayEquals(new double[] {-0.5, 0.5, NAN, NAN, NAN, NAN}, entropy.get(1), 1e-6);
-        List<double[]> likelihood =
-                run(new NegativeLogLikelihoodLoss(labels), types, values);
+        List<double[]> likelihood = run(new NegativeLogLikelihoodLoss(labels), types, values);
         assertArrayEquals(new double[] {0, NAN, NAN}, likelihood.get(0), 1e-6);
         assertArrayEquals(new double[] {-1, 0, NAN, NAN, NAN, NAN}, likelihood.get(1), 1e-6);
     }

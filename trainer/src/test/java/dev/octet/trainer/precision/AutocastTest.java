@@ -29,7 +29,8 @@ class AutocastTest {
     void every_operator_that_can_be_trained_is_in_the_table_of_operators() {
         for (OpEntry<?> entry : Ops.ALL) {
             entry.names()
-                    .forEach(n -> assertTrue(OperatorTable.of(n.domain(), n.type()).isPresent(), n.type()));
+                    .forEach(n ->
+                            assertTrue(OperatorTable.of(n.domain(), n.type()).isPresent(), n.type()));
         }
     }
 

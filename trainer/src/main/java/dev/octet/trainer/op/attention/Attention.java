@@ -45,9 +45,9 @@ public record Attention(
         float scale)
         implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Attention> ENTRY =
-            OpEntry.of(Attention.class, new AttentionReference(), new AttentionCpu(), new AttentionCuda())
-                .onnx("Attention", Attention::read);
+    public static final OpEntry<Attention> ENTRY = OpEntry.of(
+                    Attention.class, new AttentionReference(), new AttentionCpu(), new AttentionCuda())
+            .onnx("Attention", Attention::read);
 
     /** Reads ONNX Attention of opsets 23 and 24. */
     static Attention read(OpSource source) {

@@ -139,7 +139,9 @@ final class FlashAttention {
         long dots = PlainAttention.dots(op, frame, cuda, steps);
         if (frame.wantsGradient(0)) {
             Grid grid = backGrid(op.queries(), op.heads(), 2 * BACK_ROWS + 4 * tiles.backKeys);
-            launches.queries("flash_queries", grid, dots).value("scale", op.scale()).launch();
+            launches.queries("flash_queries", grid, dots)
+                    .value("scale", op.scale())
+                    .launch();
         }
         if (frame.wantsGradient(1) || frame.wantsGradient(2)) {
             Grid grid = backGrid(op.keys(), op.keyHeads(), 2 * BACK_ROWS + 4 * tiles.queries);

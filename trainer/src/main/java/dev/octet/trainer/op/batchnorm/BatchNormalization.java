@@ -17,9 +17,12 @@ import java.util.List;
  */
 public record BatchNormalization(OperandType x, int samples, int channels, int inner, float epsilon) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<BatchNormalization> ENTRY =
-            OpEntry.of(BatchNormalization.class, new BatchNormalizationReference(), new BatchNormalizationCpu(), new BatchNormalizationCuda())
-                .onnx("BatchNormalization", BatchNormalization::read);
+    public static final OpEntry<BatchNormalization> ENTRY = OpEntry.of(
+                    BatchNormalization.class,
+                    new BatchNormalizationReference(),
+                    new BatchNormalizationCpu(),
+                    new BatchNormalizationCuda())
+            .onnx("BatchNormalization", BatchNormalization::read);
 
     /** Reads ONNX BatchNormalization. */
     static BatchNormalization read(OpSource source) {

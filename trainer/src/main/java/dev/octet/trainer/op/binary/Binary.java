@@ -88,8 +88,7 @@ public record Binary(BinaryFunction function, Pair pair, OptionalDouble exponent
 
     @Override
     public boolean passesGradient(int i) {
-        return function.gradient(i).equals(BinaryGradient.PASSED)
-                && (i == 0 ? pair.a() : pair.b()).equals(pair.y());
+        return function.gradient(i).equals(BinaryGradient.PASSED) && (i == 0 ? pair.a() : pair.b()).equals(pair.y());
     }
 
     @Override

@@ -40,22 +40,22 @@ public final class BinaryCuda implements CudaKernel<Binary> {
             }
         }
         return """
-                template <typename R> DEVICE R value(int function, R a, R b) {
-                    switch (function) {
-                %s    default: return a;
-                    }
+            template <typename R> DEVICE R value(int function, R a, R b) {
+                switch (function) {
+            %s    default: return a;
                 }
-                DEVICE float gradient_a(int function, float g, float a, float b, float constant) {
-                    switch (function) {
-                %s    default: return g;
-                    }
+            }
+            DEVICE float gradient_a(int function, float g, float a, float b, float constant) {
+                switch (function) {
+            %s    default: return g;
                 }
-                DEVICE float gradient_b(int function, float g, float a, float b) {
-                    switch (function) {
-                %s    default: return g;
-                    }
+            }
+            DEVICE float gradient_b(int function, float g, float a, float b) {
+                switch (function) {
+            %s    default: return g;
                 }
-                """.formatted(values, gradients.getFirst(), gradients.getLast());
+            }
+            """.formatted(values, gradients.getFirst(), gradients.getLast());
     }
 
     private static String row(BinaryFunction f, String expression) {
@@ -91,7 +91,15 @@ public final class BinaryCuda implements CudaKernel<Binary> {
                     .pointer("axes", allAxes(broadcast, cuda))
                     .launch();
         } else if (broadcast.isWhole(0) && broadcast.isWhole(1)) {
-            cuda.launch(SOURCE, "binary_forward_" + y.suffix(), Grid.over(n, 256, 8), op.function().cudaCase(), a, b, y, n);
+            cuda.launch(
+                    SOURCE,
+                    "binary_forward_" + y.suffix(),
+                    Grid.over(n, 256, 8),
+                    op.function().cudaCase(),
+                    a,
+                    b,
+                    y,
+                    n);
         } else {
             cuda.launch(
                     SOURCE,

@@ -110,7 +110,8 @@ public enum BinaryFunction {
             BinaryValue.withConstant(Math::pow, "pow(a, b)", Power::value),
             BinaryGradient.withConstant(
                     Power::ofBase,
-                    "constant_or(constant, b) == 0 ? 0 : g * constant_or(constant, b) * powf(a, constant_or(constant, b) - 1)",
+                    "constant_or(constant, b) == 0 ? 0 : g * constant_or(constant, b) * powf(a, constant_or(constant,"
+                            + " b) - 1)",
                     Power::ofBase),
             ofBoth(Power::ofExponent, "a == 0 && b >= 0 ? 0 : g * powf(a, b) * logf(a)", Power::ofExponent)),
 

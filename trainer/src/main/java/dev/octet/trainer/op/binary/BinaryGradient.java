@@ -10,8 +10,8 @@ package dev.octet.trainer.op.binary;
  */
 record BinaryGradient(boolean readsA, boolean readsB, Formula formula, Tile tile, String cuda) {
     /** No gradient flows. */
-    static final BinaryGradient NONE = new BinaryGradient(
-            false, false, (g, a, b) -> Double.NaN, (g, a, b, d, n, constant) -> {}, "");
+    static final BinaryGradient NONE =
+            new BinaryGradient(false, false, (g, a, b) -> Double.NaN, (g, a, b, d, n, constant) -> {}, "");
 
     /** g itself. */
     static final BinaryGradient PASSED =

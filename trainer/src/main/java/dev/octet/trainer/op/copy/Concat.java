@@ -12,8 +12,8 @@ import java.util.stream.LongStream;
 /** The inputs one after the other along an axis; the gradient is cut into their parts. */
 public record Concat(List<OperandType> inputs, int axis) implements StridedCopyOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<Concat> ENTRY = StridedCopyOp.entry(Concat.class)
-            .onnx("Concat", Concat::read);
+    public static final OpEntry<Concat> ENTRY =
+            StridedCopyOp.entry(Concat.class).onnx("Concat", Concat::read);
 
     public Concat {
         inputs = List.copyOf(inputs);

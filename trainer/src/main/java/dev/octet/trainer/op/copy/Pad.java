@@ -15,8 +15,7 @@ import java.util.stream.LongStream;
  */
 public record Pad(OperandType x, List<Long> before, Shape shape, double fill) implements StridedCopyOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<Pad> ENTRY = StridedCopyOp.entry(Pad.class)
-            .onnx("Pad", Pad::read);
+    public static final OpEntry<Pad> ENTRY = StridedCopyOp.entry(Pad.class).onnx("Pad", Pad::read);
 
     public Pad {
         before = List.copyOf(before);

@@ -17,8 +17,7 @@ import java.util.stream.LongStream;
  */
 public record Slice(OperandType x, List<Long> starts, List<Long> steps, Shape shape) implements StridedCopyOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<Slice> ENTRY = StridedCopyOp.entry(Slice.class)
-            .onnx("Slice", Slice::read);
+    public static final OpEntry<Slice> ENTRY = StridedCopyOp.entry(Slice.class).onnx("Slice", Slice::read);
 
     public Slice {
         starts = List.copyOf(starts);

@@ -11,8 +11,7 @@ import java.util.List;
 /** x cut along an axis; gradients are joined, zeros where an output has none. */
 public record Split(OperandType x, int axis, List<Long> sizes) implements StridedCopyOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<Split> ENTRY = StridedCopyOp.entry(Split.class)
-            .onnx("Split", Split::read);
+    public static final OpEntry<Split> ENTRY = StridedCopyOp.entry(Split.class).onnx("Split", Split::read);
 
     public Split {
         sizes = List.copyOf(sizes);

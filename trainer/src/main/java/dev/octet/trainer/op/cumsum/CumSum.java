@@ -16,9 +16,9 @@ import java.util.stream.LongStream;
  */
 public record CumSum(OperandType x, int axis, boolean exclusive, boolean reverse) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<CumSum> ENTRY =
-            OpEntry.of(CumSum.class, new CumSumReference(), new CumSumCpu(), new CumSumCuda())
-                .onnx("CumSum", CumSum::read);
+    public static final OpEntry<CumSum> ENTRY = OpEntry.of(
+                    CumSum.class, new CumSumReference(), new CumSumCpu(), new CumSumCuda())
+            .onnx("CumSum", CumSum::read);
 
     /** Reads ONNX CumSum. */
     static CumSum read(OpSource source) {

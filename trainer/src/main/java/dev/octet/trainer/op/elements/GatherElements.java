@@ -15,10 +15,13 @@ import java.util.List;
  */
 public record GatherElements(String type, OperandType x, Places places, OperandType y) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<GatherElements> ENTRY =
-            OpEntry.of(GatherElements.class, new GatherElementsReference(), new GatherElementsCpu(), new GatherElementsCuda())
-                .onnx("GatherElements", GatherElements::elements)
-                .onnx("GatherND", GatherElements::tuples);
+    public static final OpEntry<GatherElements> ENTRY = OpEntry.of(
+                    GatherElements.class,
+                    new GatherElementsReference(),
+                    new GatherElementsCpu(),
+                    new GatherElementsCuda())
+            .onnx("GatherElements", GatherElements::elements)
+            .onnx("GatherND", GatherElements::tuples);
 
     /** Reads ONNX GatherElements. */
     static GatherElements elements(OpSource source) {

@@ -17,10 +17,10 @@ import java.util.List;
  */
 public record Scatter(String type, OperandType x, OperandType updates, Places places, boolean adds) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Scatter> ENTRY =
-            OpEntry.of(Scatter.class, new ScatterReference(), new ScatterCpu(), new ScatterCuda())
-                .onnx("ScatterElements", Scatter::elements)
-                .onnx("ScatterND", Scatter::tuples);
+    public static final OpEntry<Scatter> ENTRY = OpEntry.of(
+                    Scatter.class, new ScatterReference(), new ScatterCpu(), new ScatterCuda())
+            .onnx("ScatterElements", Scatter::elements)
+            .onnx("ScatterND", Scatter::tuples);
 
     /** Reads ONNX ScatterElements. */
     static Scatter elements(OpSource source) {

@@ -20,10 +20,10 @@ import java.util.List;
  */
 public record Expand(String type, OperandType x, Shape axes, Shape repeated, Shape shape) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Expand> ENTRY =
-            OpEntry.of(Expand.class, new ExpandReference(), new ExpandCpu(), new ExpandCuda())
-                .onnx("Expand", Expand::expand)
-                .onnx("Tile", Expand::tile);
+    public static final OpEntry<Expand> ENTRY = OpEntry.of(
+                    Expand.class, new ExpandReference(), new ExpandCpu(), new ExpandCuda())
+            .onnx("Expand", Expand::expand)
+            .onnx("Tile", Expand::tile);
 
     /** Reads ONNX Expand: x and the wanted shape are broadcast both ways. */
     static Expand expand(OpSource source) {

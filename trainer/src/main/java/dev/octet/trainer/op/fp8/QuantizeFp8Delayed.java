@@ -19,8 +19,11 @@ import java.util.List;
  */
 public record QuantizeFp8Delayed(OperandType x, Float8Format format, int historyLength) implements ForwardOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<QuantizeFp8Delayed> ENTRY =
-            OpEntry.of(QuantizeFp8Delayed.class, new QuantizeFp8DelayedReference(), new QuantizeFp8DelayedCpu(), new QuantizeFp8DelayedCuda());
+    public static final OpEntry<QuantizeFp8Delayed> ENTRY = OpEntry.of(
+            QuantizeFp8Delayed.class,
+            new QuantizeFp8DelayedReference(),
+            new QuantizeFp8DelayedCpu(),
+            new QuantizeFp8DelayedCuda());
 
     @Override
     public String type() {

@@ -20,9 +20,9 @@ import java.util.stream.LongStream;
  */
 public record Gather(String node, OperandType x, OperandType indices, int axis, int padding) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Gather> ENTRY =
-            OpEntry.of(Gather.class, new GatherReference(), new GatherCpu(), new GatherCuda())
-                .onnx("Gather", Gather::read);
+    public static final OpEntry<Gather> ENTRY = OpEntry.of(
+                    Gather.class, new GatherReference(), new GatherCpu(), new GatherCuda())
+            .onnx("Gather", Gather::read);
 
     /** Without a place that gets no gradient. */
     public Gather(String node, OperandType x, OperandType indices, int axis) {

@@ -25,9 +25,12 @@ import org.jspecify.annotations.Nullable;
  */
 public record KlDivergenceLoss(ClassLabels positions, OperandType teacher, float temperature) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<KlDivergenceLoss> ENTRY =
-            OpEntry.of(KlDivergenceLoss.class, new KlDivergenceLossReference(), new KlDivergenceLossCpu(), new KlDivergenceLossCuda())
-                .octet("KlDivergenceLoss", KlDivergenceLoss::read);
+    public static final OpEntry<KlDivergenceLoss> ENTRY = OpEntry.of(
+                    KlDivergenceLoss.class,
+                    new KlDivergenceLossReference(),
+                    new KlDivergenceLossCpu(),
+                    new KlDivergenceLossCuda())
+            .octet("KlDivergenceLoss", KlDivergenceLoss::read);
 
     /** Reads Octet's {@code KlDivergenceLoss}. */
     static KlDivergenceLoss read(OpSource source) {

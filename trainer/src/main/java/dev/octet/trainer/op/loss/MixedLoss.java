@@ -18,9 +18,9 @@ public record MixedLoss(float weight) implements Op {
     private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
 
     /** Its row in the table of operators. */
-    public static final OpEntry<MixedLoss> ENTRY =
-            OpEntry.of(MixedLoss.class, new MixedLossReference(), new MixedLossCpu(), new MixedLossCuda())
-                .octet("MixedLoss", MixedLoss::read);
+    public static final OpEntry<MixedLoss> ENTRY = OpEntry.of(
+                    MixedLoss.class, new MixedLossReference(), new MixedLossCpu(), new MixedLossCuda())
+            .octet("MixedLoss", MixedLoss::read);
 
     /** Reads Octet's {@code MixedLoss}. */
     static MixedLoss read(OpSource source) {

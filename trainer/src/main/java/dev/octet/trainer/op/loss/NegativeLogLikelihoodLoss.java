@@ -14,9 +14,12 @@ import java.util.List;
  */
 public record NegativeLogLikelihoodLoss(ClassLabels labels) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<NegativeLogLikelihoodLoss> ENTRY =
-            OpEntry.of(NegativeLogLikelihoodLoss.class, new NegativeLogLikelihoodLossReference(), new NegativeLogLikelihoodLossCpu(), new NegativeLogLikelihoodLossCuda())
-                .onnx("NegativeLogLikelihoodLoss", NegativeLogLikelihoodLoss::read);
+    public static final OpEntry<NegativeLogLikelihoodLoss> ENTRY = OpEntry.of(
+                    NegativeLogLikelihoodLoss.class,
+                    new NegativeLogLikelihoodLossReference(),
+                    new NegativeLogLikelihoodLossCpu(),
+                    new NegativeLogLikelihoodLossCuda())
+            .onnx("NegativeLogLikelihoodLoss", NegativeLogLikelihoodLoss::read);
 
     /** Reads ONNX NegativeLogLikelihoodLoss. */
     static NegativeLogLikelihoodLoss read(OpSource source) {

@@ -41,10 +41,10 @@ public record RowLoss(Kind kind, OperandType x, OperandType target, int rows, in
     static final double SHORTEST = 1e-8;
 
     /** Its row in the table of operators. */
-    public static final OpEntry<RowLoss> ENTRY =
-            OpEntry.of(RowLoss.class, new RowLossReference(), new RowLossCpu(), new RowLossCuda())
-                .octet(Kind.COSINE.type(), RowLoss::readCosine)
-                .octet(Kind.MEAN_SQUARED_ERROR.type(), RowLoss::readSquared);
+    public static final OpEntry<RowLoss> ENTRY = OpEntry.of(
+                    RowLoss.class, new RowLossReference(), new RowLossCpu(), new RowLossCuda())
+            .octet(Kind.COSINE.type(), RowLoss::readCosine)
+            .octet(Kind.MEAN_SQUARED_ERROR.type(), RowLoss::readSquared);
 
     /** Reads {@code MeanSquaredErrorLoss}. */
     static RowLoss readSquared(OpSource source) {

@@ -20,10 +20,13 @@ import java.util.List;
  */
 public record SoftmaxCrossEntropyLoss(ClassLabels labels, boolean givesLogarithms) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<SoftmaxCrossEntropyLoss> ENTRY =
-            OpEntry.of(SoftmaxCrossEntropyLoss.class, new SoftmaxCrossEntropyLossReference(), new SoftmaxCrossEntropyLossCpu(), new SoftmaxCrossEntropyLossCuda())
-                .onnx("SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss::read)
-                .octet("SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss::readLast);
+    public static final OpEntry<SoftmaxCrossEntropyLoss> ENTRY = OpEntry.of(
+                    SoftmaxCrossEntropyLoss.class,
+                    new SoftmaxCrossEntropyLossReference(),
+                    new SoftmaxCrossEntropyLossCpu(),
+                    new SoftmaxCrossEntropyLossCuda())
+            .onnx("SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss::read)
+            .octet("SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss::readLast);
 
     /** Reads ONNX SoftmaxCrossEntropyLoss. */
     static SoftmaxCrossEntropyLoss read(OpSource source) {

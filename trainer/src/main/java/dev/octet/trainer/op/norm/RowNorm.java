@@ -27,12 +27,12 @@ public record RowNorm(
         OperandType x, OperandType y, boolean centred, int axis, int rows, int size, float epsilon, int nodeOutputs)
         implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<RowNorm> ENTRY =
-            OpEntry.of(RowNorm.class, new RowNormReference(), new RowNormCpu(), new RowNormCuda())
-                .onnx("LayerNormalization", RowNorm::readLayer)
-                .octet("LayerNormalization", RowNorm::readLayer)
-                .onnx("RMSNormalization", RowNorm::readRms)
-                .octet("RMSNormalization", RowNorm::readRms);
+    public static final OpEntry<RowNorm> ENTRY = OpEntry.of(
+                    RowNorm.class, new RowNormReference(), new RowNormCpu(), new RowNormCuda())
+            .onnx("LayerNormalization", RowNorm::readLayer)
+            .octet("LayerNormalization", RowNorm::readLayer)
+            .onnx("RMSNormalization", RowNorm::readRms)
+            .octet("RMSNormalization", RowNorm::readRms);
 
     /** Reads LayerNormalization of ONNX's or Octet's domain. */
     static RowNorm readLayer(OpSource source) {

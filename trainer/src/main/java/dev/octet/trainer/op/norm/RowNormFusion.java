@@ -172,10 +172,20 @@ public final class RowNormFusion implements CudaFusion {
                 .value("rows", (long) op.rows())
                 .value("size", op.size())
                 .value("epsilon", op.epsilon())
-                .pointer("codes", quantizer == null ? 0L : quantizer.frame().output(0).address())
-                .pointer("quant_scale", quantizer == null ? 0L : quantizer.frame().input(1).address())
-                .pointer("scale", quantizer == null ? 0L : quantizer.frame().output(1).address())
-                .pointer("amax", quantizer == null || cast == null ? 0L : QuantizeFp8DelayedCuda.history(cast, quantizer.frame(), cuda))
+                .pointer(
+                        "codes",
+                        quantizer == null ? 0L : quantizer.frame().output(0).address())
+                .pointer(
+                        "quant_scale",
+                        quantizer == null ? 0L : quantizer.frame().input(1).address())
+                .pointer(
+                        "scale",
+                        quantizer == null ? 0L : quantizer.frame().output(1).address())
+                .pointer(
+                        "amax",
+                        quantizer == null || cast == null
+                                ? 0L
+                                : QuantizeFp8DelayedCuda.history(cast, quantizer.frame(), cuda))
                 .launch();
         if (quantizer != null) {
             transpose(quantizer.frame().output(0), cuda);

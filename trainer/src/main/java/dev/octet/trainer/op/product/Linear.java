@@ -21,9 +21,9 @@ public record Linear(
         OperandType x, OperandType w, boolean hasBias, boolean transB, OperandType y, int rows, int in, int out)
         implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Linear> ENTRY =
-            OpEntry.of(Linear.class, new LinearReference(), new LinearCpu(), new LinearCuda())
-                .octet("Linear", Linear::read);
+    public static final OpEntry<Linear> ENTRY = OpEntry.of(
+                    Linear.class, new LinearReference(), new LinearCpu(), new LinearCuda())
+            .octet("Linear", Linear::read);
 
     /** Reads {@code dev.octet.Linear}. */
     static Linear read(OpSource source) {

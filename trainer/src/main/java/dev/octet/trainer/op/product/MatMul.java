@@ -20,9 +20,9 @@ import org.jspecify.annotations.Nullable;
  */
 public record MatMul(OperandType a, OperandType b, OperandType y, int batches, int m, int n, int k) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<MatMul> ENTRY =
-            OpEntry.of(MatMul.class, new MatMulReference(), new MatMulCpu(), new MatMulCuda())
-                .onnx("MatMul", MatMul::read);
+    public static final OpEntry<MatMul> ENTRY = OpEntry.of(
+                    MatMul.class, new MatMulReference(), new MatMulCpu(), new MatMulCuda())
+            .onnx("MatMul", MatMul::read);
 
     /** Reads ONNX MatMul of any opset. */
     static MatMul read(OpSource source) {

@@ -162,7 +162,10 @@ public final class ReduceCuda implements CudaKernel<Reduce> {
         splits = Math.max(1, Math.ceilDiv(folded.count(), chunk == 0 ? 1 : chunk));
         boolean typed = isTyped(x.dtype());
         long parts = splits == 1 ? 0 : workspace(x, count * splits, cuda).address();
-        cuda.kernel(SOURCE, (byWarps ? "reduce_warps_" : "reduce_threads_") + (typed ? x.suffix() : "any"), Grid.over(count * splits * lanes, THREADS, 1))
+        cuda.kernel(
+                        SOURCE,
+                        (byWarps ? "reduce_warps_" : "reduce_threads_") + (typed ? x.suffix() : "any"),
+                        Grid.over(count * splits * lanes, THREADS, 1))
                 .typed("type", "x", x)
                 .value("term", pass.term().code)
                 .value("join", pass.join().code)
@@ -260,7 +263,10 @@ public final class ReduceCuda implements CudaKernel<Reduce> {
             equal = count.address();
         }
         boolean typed = isTyped(dx.dtype());
-        cuda.kernel(SOURCE, "reduce_backward_" + (typed ? dx.suffix() : "any"), Grid.over(dx.count(), THREADS, typed ? 8 : 1))
+        cuda.kernel(
+                        SOURCE,
+                        "reduce_backward_" + (typed ? dx.suffix() : "any"),
+                        Grid.over(dx.count(), THREADS, typed ? 8 : 1))
                 .value("kind", KINDS.indexOf(op.kind()))
                 .value("type", CudaSource.code(dx.dtype()))
                 .pointer("g", g)
@@ -271,7 +277,11 @@ public final class ReduceCuda implements CudaKernel<Reduce> {
                 .value("n", dx.count())
                 .value("terms", op.terms())
                 .value("rank", broadcast.lengths().length)
-                .pointer("axes", cuda.table(LongStream.concat(LongStream.of(broadcast.lengths()), LongStream.of(broadcast.steps(0))) .toArray()))
+                .pointer(
+                        "axes",
+                        cuda.table(
+                                LongStream.concat(LongStream.of(broadcast.lengths()), LongStream.of(broadcast.steps(0)))
+                                        .toArray()))
                 .launch();
     }
 }

@@ -31,9 +31,12 @@ public record RotaryEmbedding(
         boolean interleaved)
         implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<RotaryEmbedding> ENTRY =
-            OpEntry.of(RotaryEmbedding.class, new RotaryEmbeddingReference(), new RotaryEmbeddingCpu(), new RotaryEmbeddingCuda())
-                .onnx("RotaryEmbedding", RotaryEmbedding::read);
+    public static final OpEntry<RotaryEmbedding> ENTRY = OpEntry.of(
+                    RotaryEmbedding.class,
+                    new RotaryEmbeddingReference(),
+                    new RotaryEmbeddingCpu(),
+                    new RotaryEmbeddingCuda())
+            .onnx("RotaryEmbedding", RotaryEmbedding::read);
 
     /** Reads ONNX RotaryEmbedding. */
     static RotaryEmbedding read(OpSource source) {

@@ -20,10 +20,10 @@ import java.util.List;
  */
 public record Softmax(OperandType x, boolean logarithm, int outer, int size, int inner) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Softmax> ENTRY =
-            OpEntry.of(Softmax.class, new SoftmaxReference(), new SoftmaxCpu(), new SoftmaxCuda())
-                .onnx("LogSoftmax", Softmax::readLogarithm)
-                .onnx("Softmax", Softmax::read);
+    public static final OpEntry<Softmax> ENTRY = OpEntry.of(
+                    Softmax.class, new SoftmaxReference(), new SoftmaxCpu(), new SoftmaxCuda())
+            .onnx("LogSoftmax", Softmax::readLogarithm)
+            .onnx("Softmax", Softmax::read);
 
     /** Softmax itself. */
     public Softmax(OperandType x, int outer, int size, int inner) {

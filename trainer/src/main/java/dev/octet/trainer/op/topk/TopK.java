@@ -16,8 +16,8 @@ import java.util.List;
  */
 public record TopK(OperandType x, int axis, int k, boolean largest) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<TopK> ENTRY =
-            OpEntry.of(TopK.class, new TopKReference(), new TopKCpu(), new TopKCuda()).onnx("TopK", TopK::read);
+    public static final OpEntry<TopK> ENTRY = OpEntry.of(TopK.class, new TopKReference(), new TopKCpu(), new TopKCuda())
+            .onnx("TopK", TopK::read);
 
     /** Reads ONNX TopK from opset 10 on; results are sorted even where it need not sort. */
     static TopK read(OpSource source) {
@@ -29,8 +29,7 @@ public record TopK(OperandType x, int axis, int k, boolean largest) implements O
                     "its k does not fit an axis of " + x.shape().dim(axis) + " elements",
                     "the model is damaged; export it again");
         }
-        return new TopK(
-                x, axis, Math.toIntExact(k[0]), source.node().intAttribute("largest", 1) != 0);
+        return new TopK(x, axis, Math.toIntExact(k[0]), source.node().intAttribute("largest", 1) != 0);
     }
 
     /** Elements of a line. */

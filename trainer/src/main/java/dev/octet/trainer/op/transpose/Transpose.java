@@ -15,9 +15,9 @@ import java.util.stream.IntStream;
  */
 public record Transpose(OperandType x, List<Integer> order) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Transpose> ENTRY =
-            OpEntry.of(Transpose.class, new TransposeReference(), new TransposeCpu(), new TransposeCuda())
-                .onnx("Transpose", Transpose::read);
+    public static final OpEntry<Transpose> ENTRY = OpEntry.of(
+                    Transpose.class, new TransposeReference(), new TransposeCpu(), new TransposeCuda())
+            .onnx("Transpose", Transpose::read);
 
     public Transpose {
         order = List.copyOf(order);

@@ -13,9 +13,9 @@ import java.util.List;
  */
 public record Trilu(OperandType x, boolean upper, long diagonal) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Trilu> ENTRY =
-            OpEntry.of(Trilu.class, new TriluReference(), new TriluCpu(), new TriluCuda())
-                .onnx("Trilu", Trilu::read);
+    public static final OpEntry<Trilu> ENTRY = OpEntry.of(
+                    Trilu.class, new TriluReference(), new TriluCpu(), new TriluCuda())
+            .onnx("Trilu", Trilu::read);
 
     /** Reads ONNX Trilu. */
     static Trilu read(OpSource source) {

@@ -28,17 +28,17 @@ public final class UnaryCuda implements CudaKernel<Unary> {
             }
         }
         return """
-                template <typename R> DEVICE R value(int function, R x, R a, R b) {
-                    switch (function) {
-                %s    default: return x;
-                    }
+            template <typename R> DEVICE R value(int function, R x, R a, R b) {
+                switch (function) {
+            %s    default: return x;
                 }
-                DEVICE float gradient(int function, float g, float saved, float a, float b) {
-                    switch (function) {
-                %s    default: return 0;
-                    }
+            }
+            DEVICE float gradient(int function, float g, float saved, float a, float b) {
+                switch (function) {
+            %s    default: return 0;
                 }
-                """.formatted(values, gradients);
+            }
+            """.formatted(values, gradients);
     }
 
     private static boolean isNarrowFloat(DType type) {

@@ -48,9 +48,7 @@ public enum UnaryFunction {
             ofInput((g, x) -> g / Math.sqrt((1 - x) * (1 + x)), "g / sqrtf((1 - x) * (1 + x))")),
 
     /** ln(x + √(x² + 1)), computed from |x| so that nothing cancels. */
-    Asinh(
-            formula(UnaryFunction::asinh, "asinh(x)"),
-            ofInput((g, x) -> g / Math.hypot(1, x), "g / hypotf(1, x)")),
+    Asinh(formula(UnaryFunction::asinh, "asinh(x)"), ofInput((g, x) -> g / Math.hypot(1, x), "g / hypotf(1, x)")),
 
     /** The angle in -π/2 .. π/2 whose tangent is x. */
     Atan(formula(Math::atan, "atan(x)"), ofInput((g, x) -> g / (1 + x * x), "g / (1 + x * x)")),
@@ -80,13 +78,11 @@ public enum UnaryFunction {
             new UnaryAttribute("highest", "max", 2, Float.POSITIVE_INFINITY)),
 
     /** cos x. */
-    Cos(
-            formula(Math::cos, "cos(x)"),
-            ofInput((g, x) -> -g * Math.sin(x), "-g * sinf(x)", (g, x, dx, n) -> {
-                for (int i = 0; i < n; i++) {
-                    dx[i] = -g[i] * (float) Math.sin(x[i]);
-                }
-            })),
+    Cos(formula(Math::cos, "cos(x)"), ofInput((g, x) -> -g * Math.sin(x), "-g * sinf(x)", (g, x, dx, n) -> {
+        for (int i = 0; i < n; i++) {
+            dx[i] = -g[i] * (float) Math.sin(x[i]);
+        }
+    })),
 
     /** erf x; its slope is 2/√π·e^-x². */
     Erf(
@@ -236,13 +232,11 @@ public enum UnaryFunction {
     Sign(formula(Math::signum, "sign(x)"), NONE),
 
     /** sin x. */
-    Sin(
-            formula(Math::sin, "sin(x)"),
-            ofInput((g, x) -> g * Math.cos(x), "g * cosf(x)", (g, x, dx, n) -> {
-                for (int i = 0; i < n; i++) {
-                    dx[i] = g[i] * (float) Math.cos(x[i]);
-                }
-            })),
+    Sin(formula(Math::sin, "sin(x)"), ofInput((g, x) -> g * Math.cos(x), "g * cosf(x)", (g, x, dx, n) -> {
+        for (int i = 0; i < n; i++) {
+            dx[i] = g[i] * (float) Math.cos(x[i]);
+        }
+    })),
 
     /** ln(1 + e^x); its slope is 1 / (1 + e^-x). */
     Softplus(

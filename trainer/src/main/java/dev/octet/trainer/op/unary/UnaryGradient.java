@@ -61,13 +61,9 @@ record UnaryGradient(SavedForBackward saved, Formula formula, Tile tile, String 
         });
     }
 
-    private static UnaryGradient of(
-            SavedForBackward saved, DoubleBinaryOperator formula, String cuda, PlainTile tile) {
+    private static UnaryGradient of(SavedForBackward saved, DoubleBinaryOperator formula, String cuda, PlainTile tile) {
         return new UnaryGradient(
-                saved,
-                (g, v, a, b) -> formula.applyAsDouble(g, v),
-                (g, v, dx, n, a, b) -> tile.run(g, v, dx, n),
-                cuda);
+                saved, (g, v, a, b) -> formula.applyAsDouble(g, v), (g, v, dx, n, a, b) -> tile.run(g, v, dx, n), cuda);
     }
 
     /** Whether a gradient flows. */

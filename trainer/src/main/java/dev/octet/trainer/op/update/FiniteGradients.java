@@ -33,7 +33,10 @@ public record FiniteGradients(int gradients, double maxNorm) implements UpdateOp
 
     /** Its row in the table of operators. */
     public static final OpEntry<FiniteGradients> ENTRY = UpdateOp.entry(
-            FiniteGradients.class, UpdateReference::finiteGradients, UpdateCpu::finiteGradients, ChecksCuda::finiteGradients);
+            FiniteGradients.class,
+            UpdateReference::finiteGradients,
+            UpdateCpu::finiteGradients,
+            ChecksCuda::finiteGradients);
 
     @Override
     public String type() {

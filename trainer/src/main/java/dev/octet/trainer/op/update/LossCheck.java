@@ -15,8 +15,8 @@ import java.util.List;
  */
 public record LossCheck(OperandType loss) implements UpdateOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<LossCheck> ENTRY = UpdateOp.entry(
-            LossCheck.class, UpdateReference::lossCheck, UpdateCpu::lossCheck, ChecksCuda::lossCheck);
+    public static final OpEntry<LossCheck> ENTRY =
+            UpdateOp.entry(LossCheck.class, UpdateReference::lossCheck, UpdateCpu::lossCheck, ChecksCuda::lossCheck);
 
     @Override
     public String type() {

@@ -12,9 +12,9 @@ import java.util.List;
  */
 public record Where(OperandType condition, OperandType a, OperandType b, OperandType y) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<Where> ENTRY =
-            OpEntry.of(Where.class, new WhereReference(), new WhereCpu(), new WhereCuda())
-                .onnx("Where", Where::read);
+    public static final OpEntry<Where> ENTRY = OpEntry.of(
+                    Where.class, new WhereReference(), new WhereCpu(), new WhereCuda())
+            .onnx("Where", Where::read);
 
     /** Reads ONNX Where. */
     static Where read(OpSource source) {

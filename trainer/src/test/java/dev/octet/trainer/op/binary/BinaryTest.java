@@ -68,7 +68,8 @@ class BinaryTest extends TwinTest {
             cases.add(c);
         }
         cases.add(of(BinaryFunction.Add.of(pair(f32(50, 70).as(DType.BF16), f32(70).as(DType.BF16)))));
-        cases.add(of(BinaryFunction.Mul.of(pair(f32(50, 70).as(DType.F16), f32(50, 1).as(DType.F16)))));
+        cases.add(of(
+                BinaryFunction.Mul.of(pair(f32(50, 70).as(DType.F16), f32(50, 1).as(DType.F16)))));
         cases.add(of(BinaryFunction.Sub.of(pair(f32(5, 7).as(DType.I64), f32(7).as(DType.I64)))));
         cases.add(awayFromZero(BinaryFunction.Div.of(pair(f32(5, 7).as(DType.I64), f32(7).as(DType.I64)))));
         return cases;
