@@ -2,12 +2,14 @@ package dev.octet.quant.number;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -17,9 +19,12 @@ import org.junit.jupiter.api.Test;
 class NumericsPageTest {
     private static final int COLUMNS = 9;
 
+    private static Path page() {
+        return Path.of(System.getProperty("octet.testdata")).resolveSibling("docs/numerics.md");
+    }
+
     private static List<String> formatRows() throws IOException {
-        Path page = Path.of(System.getProperty("octet.testdata")).resolveSibling("docs/numerics.md");
-        return Files.readAllLines(page).stream()
+        return Files.readAllLines(page()).stream()
                 .dropWhile(l -> !l.equals("## Number formats"))
                 .skip(1)
                 .takeWhile(l -> !l.startsWith("## "))
@@ -51,6 +56,17 @@ class NumericsPageTest {
                 number(f.minPositive()),
                 f.hasInfinity() ? "yes" : "no",
                 String.valueOf(nans));
+    }
+
+    @Test
+    void every_recipe_has_its_formulas() throws IOException {
+        String text = Files.readString(page());
+        List<String> names = new ArrayList<>(Recipes.TRAINING.keySet());
+        Recipes.GRAPH.forEach(r -> names.add(r.name()));
+        Recipes.CHECKPOINT.forEach(r -> names.add(r.name()));
+        names.removeIf(n -> Pattern.compile("(?m)^\\| (ONNX |checkpoint )?`" + n + "`").matcher(text).find()
+                || text.contains("(`" + n + "`)"));
+        assertEquals(List.of(), names);
     }
 
     @Test
