@@ -3,8 +3,8 @@ package dev.octet.cli;
 import dev.octet.converter.compare.Closeness;
 import dev.octet.converter.compare.CompareOptions;
 import dev.octet.converter.compare.DiffReport;
-import dev.octet.converter.compare.ModelComparison;
 import dev.octet.converter.compare.ModelDiff;
+import dev.octet.converter.compare.TensorComparison;
 import dev.octet.converter.compare.TensorDiff;
 import dev.octet.pipeline.Gates;
 import java.io.IOException;
@@ -77,7 +77,7 @@ final class DiffCommand implements Command {
         }
         ModelDiff diff;
         try (Progress progress = arguments.progress(screen)) {
-            diff = ModelComparison.compare(
+            diff = TensorComparison.compare(
                     arguments.operand(0),
                     arguments.operand(1),
                     options.withProgress((done, total) -> progress.progress("comparing", done, total, "elements")));

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.converter.compare.CompareOptions;
-import dev.octet.converter.compare.ModelComparison;
+import dev.octet.converter.compare.TensorComparison;
 import dev.octet.converter.verify.Verifier;
 import dev.octet.converter.verify.VerifyOptions;
 import dev.octet.formats.npy.NpzWriter;
@@ -113,7 +113,7 @@ class TourTest {
     static boolean look(Path model, Path original, Job job) throws IOException {
         Inspect.Result facts = Inspect.run(model);
         boolean readable = Verifier.verify(model, VerifyOptions.defaults()).passed();
-        boolean same = ModelComparison.compare(original, model, CompareOptions.defaults())
+        boolean same = TensorComparison.compare(original, model, CompareOptions.defaults())
                 .sameValues();
         return readable && !same && facts.withoutGraph() != null;
     }

@@ -764,7 +764,7 @@ class TrainerTest {
         outputs.setOutputs(List.of(new ValueInfo("h", edit.type("x")), new ValueInfo("a", edit.type("x"))));
         TrainingParts nameless = withTeacher(parts, teacher.withGraph(outputs.build()));
         e = assertThrows(UnsupportedModelException.class, () -> run(nameless, folder, RunOptions.NEW));
-        assertTrue(e.what().contains("no 'logits'"), e.what());
+        assertTrue(e.what().contains("but not 'logits'"), e.what());
         assertTrue(Files.notExists(folder.resolve("metrics.jsonl")));
         CountedMemory device = new CountedMemory();
         assertThrows(UnsupportedModelException.class, () -> Trainer.of(nameless, device));

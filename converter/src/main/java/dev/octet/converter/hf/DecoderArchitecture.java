@@ -28,7 +28,7 @@ record DecoderArchitecture(
         SlidingWindow window,
         Optional<Integer> headSize,
         MlpActivation activation,
-        AttentionScores scores,
+        ScoreScaling scores,
         Set<Feature> features)
         implements Architecture {
     /** Which Linears of attention have biases. */
@@ -89,7 +89,7 @@ record DecoderArchitecture(
             .withWindow(SlidingWindow.EVERY_OTHER_LAYER)
             .withHeadSize(256)
             .withActivation(MlpActivation.GEMMA)
-            .withScores(AttentionScores.GEMMA2)
+            .withScores(ScoreScaling.GEMMA2)
             .with(Feature.NORM_OFFSET, Feature.SCALED_EMBEDDINGS, Feature.OUTPUT_NORMS, Feature.TIED, Feature.PADDED);
 
     /** Frequencies that files of old versions keep; they follow from the configuration. */
@@ -111,7 +111,7 @@ record DecoderArchitecture(
                 SlidingWindow.NONE,
                 Optional.empty(),
                 MlpActivation.SILU,
-                AttentionScores.PLAIN,
+                ScoreScaling.PLAIN,
                 Set.of());
     }
 
@@ -133,7 +133,7 @@ record DecoderArchitecture(
         return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, mlp, scores, features);
     }
 
-    private DecoderArchitecture withScores(AttentionScores kind) {
+    private DecoderArchitecture withScores(ScoreScaling kind) {
         return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, activation, kind, features);
     }
 

@@ -1,9 +1,9 @@
 package dev.octet.converter.verify;
 
 import dev.octet.converter.compare.CompareOptions;
-import dev.octet.converter.compare.ModelComparison;
 import dev.octet.converter.compare.ModelDiff;
 import dev.octet.converter.compare.Nearness;
+import dev.octet.converter.compare.TensorComparison;
 import dev.octet.converter.compare.TensorDiff;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.quant.block.Granularity;
@@ -61,7 +61,7 @@ final class OriginalDiff {
             throws IOException {
         CompareOptions options = CompareOptions.defaults().withThreads(threads);
         return new OriginalDiff(
-                ModelComparison.compare(original, model, stored, options),
+                TensorComparison.compare(original, model, stored, options),
                 stored.weights().keySet());
     }
 

@@ -108,7 +108,7 @@ class RoundingSignatureTest {
     }
 
     private static TensorDiff diff(Weight a, Weight b) throws IOException {
-        ModelDiff diff = ModelComparison.compare(
+        ModelDiff diff = TensorComparison.compare(
                 "a",
                 "b",
                 ArrayWeights.of(a),

@@ -130,7 +130,7 @@ public sealed interface TrainingRecipe extends Recipe {
             if (!last && !flags.isEmpty() && !flags.equals(List.of("false", "false", "false"))) {
                 throw f.error(
                         OVERRIDE,
-                        flags + " is not for delayed scaling",
+                        flags + " is not supported by delayed scaling",
                         "give [false, false, true] or nothing; high_precision: [...] takes any product");
             }
             return last;

@@ -39,7 +39,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Planted differences between checkpoints in files. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
-class ModelComparisonTest {
+class TensorComparisonTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
     private static final String WEIGHT = "model.layers.0.mlp.up_proj.weight";
     private static final int ROWS = 160;
@@ -121,7 +121,7 @@ class ModelComparisonTest {
     }
 
     private static ModelDiff diff(Path a, Path b) throws IOException {
-        return ModelComparison.compare(a, b, CompareOptions.defaults().withThreads(2));
+        return TensorComparison.compare(a, b, CompareOptions.defaults().withThreads(2));
     }
 
     private TensorDiff only(List<Tensor> a, List<Tensor> b) throws IOException {
@@ -340,10 +340,10 @@ class ModelComparisonTest {
         Shape shape = Shape.of(rows, cols);
         Path a = save("a", List.of(bf16(WEIGHT, shape, x)));
         Path b = save("b", perChannel(WEIGHT, shape, x, rowScales(x, cols)));
-        ModelDiff one = ModelComparison.compare(a, b, CompareOptions.defaults().withThreads(1));
+        ModelDiff one = TensorComparison.compare(a, b, CompareOptions.defaults().withThreads(1));
         for (int threads : new int[] {2, 3, 8}) {
             assertEquals(
-                    one, ModelComparison.compare(a, b, CompareOptions.defaults().withThreads(threads)));
+                    one, TensorComparison.compare(a, b, CompareOptions.defaults().withThreads(threads)));
         }
         assertEquals(rows * (long) cols, one.summary().elements());
     }
@@ -371,7 +371,7 @@ class ModelComparisonTest {
         for (int i = 0; i < x.length; i++) {
             y[i] = grid.round(x[i], multipliers[i]);
         }
-        ModelDiff diff = ModelComparison.compare(
+        ModelDiff diff = TensorComparison.compare(
                 "a",
                 "b",
                 ArrayWeights.of(ArrayWeights.plain("w", DType.BF16, shape, x)),
@@ -476,10 +476,10 @@ class ModelComparisonTest {
     @Test
     void a_pattern_chooses_and_one_that_matches_nothing_is_refused() throws IOException {
         Path a = save("a", List.of(f32("x.bias", Shape.of(1), 1), f32("y.bias", Shape.of(1), 1)));
-        ModelDiff diff = ModelComparison.compare(a, a, CompareOptions.defaults().withOnly(Pattern.compile("^x")));
+        ModelDiff diff = TensorComparison.compare(a, a, CompareOptions.defaults().withOnly(Pattern.compile("^x")));
         assertEquals(1, diff.tensors().size());
         CompareOptions none = CompareOptions.defaults().withOnly(Pattern.compile("nothing"));
-        assertThrows(InvalidOptionException.class, () -> ModelComparison.compare(a, a, none));
+        assertThrows(InvalidOptionException.class, () -> TensorComparison.compare(a, a, none));
     }
 
     @Test

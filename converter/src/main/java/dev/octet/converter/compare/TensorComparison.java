@@ -26,7 +26,7 @@ import java.util.regex.Pattern;
  * Compares two models tensor by tensor: dequantises both and measures the differences, across number formats, layouts, names and sharding.
  * Streams with a few tiles of memory for each thread. Results do not depend on the number of threads.
  */
-public final class ModelComparison {
+public final class TensorComparison {
     /** Pairs in one batch of work; threads wait for each other between batches. */
     private static final int PAIRS_AT_A_TIME = 256;
 
@@ -34,7 +34,7 @@ public final class ModelComparison {
     private final long totalElements;
     private long doneElements;
 
-    private ModelComparison(CompareOptions options, long totalElements) {
+    private TensorComparison(CompareOptions options, long totalElements) {
         this.options = options;
         this.totalElements = totalElements;
     }
@@ -117,7 +117,7 @@ public final class ModelComparison {
         long elements = paired.pairs().stream()
                 .mapToLong(p -> p.a().shape().elementCount())
                 .sum();
-        ModelComparison comparison = new ModelComparison(options, elements);
+        TensorComparison comparison = new TensorComparison(options, elements);
         List<PairWork> works = comparison.run(paired.pairs());
         List<TensorDiff> tensors = new ArrayList<>();
         PairSums all = new PairSums();

@@ -3,7 +3,7 @@ package dev.octet.converter.hf;
 import java.util.Optional;
 
 /** What a family does with the scores of attention and with logits. */
-enum AttentionScores {
+enum ScoreScaling {
     /** Scores are scaled by {@code 1 / sqrt(head size)}. */
     PLAIN {
         @Override
