@@ -343,7 +343,8 @@ class TensorComparisonTest {
         ModelDiff one = TensorComparison.compare(a, b, CompareOptions.defaults().withThreads(1));
         for (int threads : new int[] {2, 3, 8}) {
             assertEquals(
-                    one, TensorComparison.compare(a, b, CompareOptions.defaults().withThreads(threads)));
+                    one,
+                    TensorComparison.compare(a, b, CompareOptions.defaults().withThreads(threads)));
         }
         assertEquals(rows * (long) cols, one.summary().elements());
     }
@@ -476,7 +477,8 @@ class TensorComparisonTest {
     @Test
     void a_pattern_chooses_and_one_that_matches_nothing_is_refused() throws IOException {
         Path a = save("a", List.of(f32("x.bias", Shape.of(1), 1), f32("y.bias", Shape.of(1), 1)));
-        ModelDiff diff = TensorComparison.compare(a, a, CompareOptions.defaults().withOnly(Pattern.compile("^x")));
+        ModelDiff diff =
+                TensorComparison.compare(a, a, CompareOptions.defaults().withOnly(Pattern.compile("^x")));
         assertEquals(1, diff.tensors().size());
         CompareOptions none = CompareOptions.defaults().withOnly(Pattern.compile("nothing"));
         assertThrows(InvalidOptionException.class, () -> TensorComparison.compare(a, a, none));

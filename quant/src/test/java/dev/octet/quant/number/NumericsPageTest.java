@@ -64,7 +64,9 @@ class NumericsPageTest {
         List<String> names = new ArrayList<>(Recipes.TRAINING.keySet());
         Recipes.GRAPH.forEach(r -> names.add(r.name()));
         Recipes.CHECKPOINT.forEach(r -> names.add(r.name()));
-        names.removeIf(n -> Pattern.compile("(?m)^\\| (ONNX |checkpoint )?`" + n + "`").matcher(text).find()
+        names.removeIf(n -> Pattern.compile("(?m)^\\| (ONNX |checkpoint )?`" + n + "`")
+                        .matcher(text)
+                        .find()
                 || text.contains("(`" + n + "`)"));
         assertEquals(List.of(), names);
     }
