@@ -22,13 +22,13 @@ record CheckpointPage(CheckpointOutcome outcome) {
 
     void print(Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(outcome));
+            screen.out().println(Json.answer(arguments.verb(), outcome));
             return;
         }
         Table table = new Table()
                 .row(
                         "model",
-                        outcome.model() + "  " + Table.bytes(outcome.sourceBytes()) + " of tensors, "
+                        outcome.model() + "  " + Quantity.bytes(outcome.sourceBytes()) + " of tensors, "
                                 + outcome.sourceLayout());
         if (outcome.recipe() != null) {
             table.row("recipe", outcome.recipe());
@@ -42,16 +42,13 @@ record CheckpointPage(CheckpointOutcome outcome) {
             table.row("KV cache", "scales of " + outcome.kvCacheLayers() + " attention layers");
         }
         if (outcome.dryRun()) {
-            table.row("would write", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
+            table.row("would write", outcome.output() + "  " + Quantity.bytes(outcome.targetBytes()));
         } else {
-            table.row("written", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
+            table.row("written", outcome.output() + "  " + Quantity.bytes(outcome.targetBytes()));
             table.row(
                     "time",
-                    String.format(
-                            Locale.ROOT,
-                            "%s, %.2f GB/s read",
-                            Table.seconds(outcome.seconds()),
-                            outcome.gigabytesPerSecond()));
+                    Quantity.seconds(outcome.seconds()) + ", "
+                            + Quantity.rate(1e9 * outcome.gigabytesPerSecond(), "bytes") + " read");
         }
         if (outcome.resumedFiles() > 0) {
             table.row("resumed", outcome.resumedFiles() + " files were finished by an earlier run");
@@ -100,7 +97,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
         if (differing.isEmpty()) {
             return;
         }
-        Table table = new Table().row("fused weights with one scale", "own scales differ by", "worst loses");
+        Table table = new Table().heading("fused weights with one scale", "ratio of scales", "worst loss");
         differing.stream()
                 .limit(SHOWN)
                 .forEach(s -> table.row(

@@ -22,18 +22,20 @@ final class ConvertCommand implements Command {
     private static final Map<String, Integer> OPSETS = Flags.byName(Converter.OPSETS, String::valueOf);
     private static final int USUAL_OPSET = Converter.OPSETS.getFirst();
 
-    private static final Option TARGET = Flags.value(
+    private static final Option TARGET = ChoiceOption.of(
             "target",
             "NAME",
+            TARGETS.keySet(),
             "onnx; huggingface: an ONNX model back to its checkpoint; checkpoints: "
                     + String.join(", ", CheckpointFlags.TARGETS.keySet()) + " (must be given unless --into is)");
     private static final PathOption INTO = PathOption.read(
             "into",
             "FILE.onnx",
             "write this model with the checkpoint's weights, dequantised, in place of its constants of the same names");
-    private static final Option RECIPE = Flags.value(
+    private static final Option RECIPE = ChoiceOption.of(
             "recipe",
             "NAME",
+            CheckpointFlags.RECIPES.keySet(),
             "round weights once more that the target cannot hold as they are: " + Recipes.names(Recipes.CHECKPOINT)
                     + " (default: refuse them)");
 

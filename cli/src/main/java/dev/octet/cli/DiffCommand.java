@@ -119,7 +119,7 @@ final class DiffCommand implements Command {
                 .row(
                         "worst tensor",
                         "SQNR " + decibels(summary.sqnrDbMin()) + ", cosine " + number(summary.cosineMin(), 7))
-                .row("time", Table.seconds(seconds));
+                .row("time", Quantity.seconds(seconds));
         page.append('\n').append(facts.text(0));
         appendTensors(page, diff, top);
         appendRounding(page, diff, top);
@@ -154,9 +154,9 @@ final class DiffCommand implements Command {
         }
         long limit = top == 0 ? Long.MAX_VALUE : top;
         Table table = new Table()
-                .row(
+                .heading(
                         "tensor, worst first",
-                        "is",
+                        "verdict",
                         "SQNR",
                         "cosine",
                         "max abs",
@@ -169,7 +169,7 @@ final class DiffCommand implements Command {
         different.stream().limit(limit).forEach(t -> table.row(cells(t)));
         page.append('\n').append(table.text(0));
         if (different.size() > limit) {
-            page.append("and ").append(different.size() - limit).append(" nearer ones (--top 0 shows all)\n");
+            page.append("and ").append(different.size() - limit).append(" more (--top 0 shows all)\n");
         }
     }
 

@@ -99,7 +99,7 @@ final class InspectCommand implements Command {
                 .append(elements)
                 .append(" elements\n");
         if (listed) {
-            Table table = new Table().row("name", "use", "dtype", "shape");
+            Table table = new Table().heading("name", "use", "dtype", "shape");
             all.forEach(p -> table.row(p.name(), p.use(), p.dtype(), p.shape()));
             text.append(table.text(2));
             answer.ties()
@@ -119,7 +119,7 @@ final class InspectCommand implements Command {
         Table head = new Table()
                 .row("file", facts.path())
                 .row("format", facts.format())
-                .row("size", Table.bytes(facts.fileBytes()));
+                .row("size", Quantity.bytes(facts.fileBytes()));
         if (answer.architecture() != null) {
             head.row("architecture", answer.architecture());
         }
@@ -182,16 +182,16 @@ final class InspectCommand implements Command {
     }
 
     private static void appendTensors(StringBuilder page, Inspection.Tensors tensors) {
-        Table table = new Table().row("dtype", "tensors", "elements", "bytes");
+        Table table = new Table().heading("dtype", "tensors", "elements", "bytes");
         for (Inspection.DTypeShare share : tensors.byDtype()) {
-            table.row(share.dtype(), share.count(), share.elements(), Table.bytes(share.bytes()));
+            table.row(share.dtype(), share.count(), share.elements(), Quantity.bytes(share.bytes()));
         }
-        table.row("all", tensors.count(), tensors.elements(), Table.bytes(tensors.bytes()));
+        table.row("all", tensors.count(), tensors.elements(), Quantity.bytes(tensors.bytes()));
         page.append("\ntensors\n").append(table.text(2));
     }
 
     private static void appendOperators(StringBuilder page, Map<String, Integer> operators) {
-        Table table = new Table().row("operator", "nodes");
+        Table table = new Table().heading("operator", "nodes");
         operators.forEach((name, count) -> table.row(name, count));
         page.append("\noperators\n").append(table.text(2));
     }

@@ -28,9 +28,10 @@ final class QuantizeCommand implements Command {
             Map.of("gptq", Quantize.Rounding.GPTQ, "nearest", Quantize.Rounding.NEAREST);
     private static final Map<String, Boolean> KV_CACHES = Map.of("none", false, "fp8", true);
 
-    private static final Option RECIPE = Flags.value(
+    private static final Option RECIPE = ChoiceOption.of(
             "recipe",
             "NAME",
+            Flags.all(RECIPES, CheckpointFlags.RECIPES),
             "ONNX: " + Recipes.names(Recipes.GRAPH) + " (default: " + Recipes.GRAPH_FP8.name() + "); checkpoints: "
                     + Recipes.names(Recipes.CHECKPOINT) + " (default: "
                     + Recipes.FP8_DYNAMIC.name() + ")");
@@ -38,16 +39,18 @@ final class QuantizeCommand implements Command {
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
             "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
-    private static final Option TARGET = Flags.value(
+    private static final Option TARGET = ChoiceOption.of(
             "target",
             "NAME",
+            Flags.all(TARGETS, CheckpointFlags.TARGETS),
             "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: "
                     + Target.GRAPHS.getFirst().label()
                     + "); checkpoints: " + String.join(", ", CheckpointFlags.TARGETS.keySet())
                     + " (default: compressed-tensors, for fp8-block fp8)");
-    private static final Option ROUNDING = Flags.value(
+    private static final Option ROUNDING = ChoiceOption.of(
             "rounding",
             "NAME",
+            ROUNDINGS.keySet(),
             "how weights are rounded: gptq (compensated for the data of --calibration, one more run over it) or nearest"
                     + " (default: gptq with --calibration, nearest without)");
     private static final PathOption REPORT =
@@ -191,11 +194,11 @@ final class QuantizeCommand implements Command {
 
     private static void print(Quantize.GraphResult answer, Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
+            screen.out().println(Json.answer(arguments.verb(), answer));
             return;
         }
         Table table = new Table()
-                .row("model", answer.model() + "  " + Table.bytes(answer.originalBytes()))
+                .row("model", answer.model() + "  " + Quantity.bytes(answer.originalBytes()))
                 .row("recipe", answer.recipe() + (answer.calibrator() == null ? "" : ", " + answer.calibrator()))
                 .row("target", answer.target())
                 .row(
@@ -206,8 +209,8 @@ final class QuantizeCommand implements Command {
                                         .map(LayerCount::toString)
                                         .collect(Collectors.joining(", ")));
         if (!answer.dryRun()) {
-            table.row("written", answer.output() + "  " + Table.bytes(answer.convertedBytes()));
-            table.row("time", Table.seconds(answer.seconds()));
+            table.row("written", answer.output() + "  " + Quantity.bytes(answer.convertedBytes()));
+            table.row("time", Quantity.seconds(answer.seconds()));
         }
         if (answer.report() != null && !answer.dryRun()) {
             table.row("report", answer.report());

@@ -21,7 +21,7 @@ final class TrainCommand implements Command {
             "from-step", "N", "with --resume: continue from the checkpoint of step N (default: the newest)");
     private static final Option STEPS = Flags.value(
             "steps", "N", "do at most N steps now; the schedule stays that of the configuration (default: all)");
-    static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu)");
+    static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu); cuda has run on no GPU yet, see docs/cuda.md");
 
     @Override
     public String name() {

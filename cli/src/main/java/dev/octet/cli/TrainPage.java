@@ -215,7 +215,7 @@ final class TrainPage implements TrainingHook {
                                 + " samples, seed " + config.seed())
                 .row(
                         "memory",
-                        Table.bytes(p.lastingBytes()) + " weights and their state, " + Table.bytes(p.temporaryBytes())
+                        Quantity.bytes(p.lastingBytes()) + " weights and their state, " + Quantity.bytes(p.temporaryBytes())
                                 + " within a step")
                 .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
@@ -272,7 +272,7 @@ final class TrainPage implements TrainingHook {
     void plan(RunPlan p, long first) {
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.page(new Planned(
+                    .println(Json.answer("train", new Planned(
                             model.toString(),
                             p.device(),
                             threads,
@@ -301,7 +301,7 @@ final class TrainPage implements TrainingHook {
         lastStep = start.lastStep();
         startNanos = System.nanoTime();
         if (style == ProgressStyle.BAR || style == ProgressStyle.PLAIN) {
-            screen.err().print(table(start.plan(), firstStep).text(0));
+            screen.err().print(screen.errStyle().page(() -> table(start.plan(), firstStep).text(0)));
         }
     }
 
@@ -369,7 +369,7 @@ final class TrainPage implements TrainingHook {
                 health,
                 unit,
                 r.tokens() / r.seconds(),
-                Table.bytes(r.memoryBytes()),
+                Quantity.bytes(r.memoryBytes()),
                 100 * r.dataSeconds() / r.seconds(),
                 seconds / 3600,
                 seconds / 60 % 60,
@@ -378,7 +378,7 @@ final class TrainPage implements TrainingHook {
 
     private void event(String line) {
         if (style != ProgressStyle.NONE && style != ProgressStyle.JSON) {
-            screen.err().println(line);
+            screen.log(line);
         }
     }
 
@@ -391,9 +391,8 @@ final class TrainPage implements TrainingHook {
     public void nonFiniteSeen(NonFinite seen) {
         // said even when progress is not wanted
         String where = seen.where().isEmpty() ? "" : ", first in " + seen.where();
-        screen.err()
-                .println("step " + seen.step() + ": the " + seen.what() + " is not finite" + where
-                        + (seen.skipped() ? "; the step is skipped" : "; the run stops"));
+        screen.log("step " + seen.step() + ": the " + seen.what() + " is not finite" + where
+                + (seen.skipped() ? "; the step is skipped" : "; the run stops"));
     }
 
     @Override
@@ -402,12 +401,11 @@ final class TrainPage implements TrainingHook {
         // said even when progress is not wanted
         List<Fp8Warning> warnings = report.warnings();
         for (Fp8Warning w : warnings.subList(0, Math.min(NAMED_LAYERS, warnings.size()))) {
-            screen.err().println("step " + report.step() + ": " + w.sentence());
+            screen.log("step " + report.step() + ": " + w.sentence());
         }
         if (warnings.size() > NAMED_LAYERS) {
-            screen.err()
-                    .println("step " + report.step() + ": and " + (warnings.size() - NAMED_LAYERS)
-                            + " more tensors in FP8, see fp8_health.jsonl");
+            screen.log("step " + report.step() + ": and " + (warnings.size() - NAMED_LAYERS)
+                    + " more tensors in FP8, see fp8_health.jsonl");
         }
     }
 
@@ -441,7 +439,7 @@ final class TrainPage implements TrainingHook {
                 "step %d: checkpoint %s, %s, %.1f s",
                 r.step(),
                 r.folder(),
-                Table.bytes(r.bytes()),
+                Quantity.bytes(r.bytes()),
                 r.seconds()));
     }
 
@@ -452,7 +450,7 @@ final class TrainPage implements TrainingHook {
         boolean goesOn = hasCheckpoint && end.step() < config.steps();
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.page(new Answer(
+                    .println(Json.answer("train", new Answer(
                             folder.toString(),
                             end.reason().name().toLowerCase(Locale.ROOT),
                             end.step(),
@@ -498,7 +496,7 @@ final class TrainPage implements TrainingHook {
                                 t.dataSeconds(),
                                 t.evaluationSeconds(),
                                 t.checkpointSeconds()))
-                .row("memory", Table.bytes(memoryBytes));
+                .row("memory", Quantity.bytes(memoryBytes));
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         screen.out().print(table.text(0));
@@ -509,7 +507,7 @@ final class TrainPage implements TrainingHook {
 
     private static String healthTable(Fp8Report r) {
         Table table = new Table()
-                .row("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
+                .heading("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
                 .row(
                         "all",
                         "",
