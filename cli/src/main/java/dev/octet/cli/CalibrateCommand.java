@@ -134,7 +134,7 @@ final class CalibrateCommand implements Command {
                 .row("statistics", answer.output())
                 .row("tensors", answer.tensors())
                 .row("samples", answer.samples() + (answer.resumed() ? " (continued)" : ""))
-                .row("time", Quantity.seconds(answer.seconds()));
+                .row("time", Table.seconds(answer.seconds()));
         if (!answer.nonFinite().isEmpty()) {
             table.row("NaN or infinite", Table.cell(String.join(", ", answer.nonFinite()), Tone.CAREFUL));
         }

@@ -28,7 +28,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
         Table table = new Table()
                 .row(
                         "model",
-                        outcome.model() + "  " + Quantity.bytes(outcome.sourceBytes()) + " of tensors, "
+                        outcome.model() + "  " + Table.bytes(outcome.sourceBytes()) + " of tensors, "
                                 + outcome.sourceLayout());
         if (outcome.recipe() != null) {
             table.row("recipe", outcome.recipe());
@@ -42,12 +42,12 @@ record CheckpointPage(CheckpointOutcome outcome) {
             table.row("KV cache", "scales of " + outcome.kvCacheLayers() + " attention layers");
         }
         if (outcome.dryRun()) {
-            table.row("would write", outcome.output() + "  " + Quantity.bytes(outcome.targetBytes()));
+            table.row("would write", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
         } else {
-            table.row("written", outcome.output() + "  " + Quantity.bytes(outcome.targetBytes()));
+            table.row("written", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
             table.row(
                     "time",
-                    Quantity.seconds(outcome.seconds()) + ", "
+                    Table.seconds(outcome.seconds()) + ", "
                             + Quantity.rate(1e9 * outcome.gigabytesPerSecond(), "bytes") + " read");
         }
         if (outcome.resumedFiles() > 0) {

@@ -119,7 +119,7 @@ final class DiffCommand implements Command {
                 .row(
                         "worst tensor",
                         "SQNR " + decibels(summary.sqnrDbMin()) + ", cosine " + number(summary.cosineMin(), 7))
-                .row("time", Quantity.seconds(seconds));
+                .row("time", Table.seconds(seconds));
         page.append('\n').append(facts.text(0));
         appendTensors(page, diff, top);
         appendRounding(page, diff, top);

@@ -16,16 +16,19 @@ final class FoldedOutput extends OutputStream {
         this.style = style;
     }
 
-    /** A stream of UTF-8 to {@code out}; closing it does not close {@code out}. */
+    /** A stream of UTF-8 to {@code out}, or {@code out} itself where lines may be of any length. */
     static PrintStream to(PrintStream out, TextStyle style) {
-        return new PrintStream(new FoldedOutput(out, style), true, StandardCharsets.UTF_8);
+        return style.isTerminal() ? new PrintStream(new FoldedOutput(out, style), true, StandardCharsets.UTF_8) : out;
     }
 
     @Override
     public void write(int b) {
         line.write(b);
         if (b == '\n') {
-            pass();
+            String text = line.toString(StandardCharsets.UTF_8);
+            int start = text.lastIndexOf('\r') + 1; // what comes before is rewritten in place
+            out.print(text.substring(0, start) + style.fold(text.substring(start)));
+            line.reset();
         }
     }
 
@@ -36,20 +39,11 @@ final class FoldedOutput extends OutputStream {
         }
     }
 
-    private void pass() {
-        out.print(style.fold(line.toString(StandardCharsets.UTF_8)));
-        line.reset();
-    }
-
-    /** Whole lines are passed on; one that is not finished waits, since only the whole one can be broken. */
+    /** Passes on a line that is not finished yet, as it is: one that is rewritten in place. */
     @Override
     public void flush() {
-        out.flush();
-    }
-
-    @Override
-    public void close() {
-        pass();
+        out.print(line.toString(StandardCharsets.UTF_8));
+        line.reset();
         out.flush();
     }
 }

@@ -60,7 +60,7 @@ final class GpuPage {
                     g.capabilityText(),
                     g.hasFp8() ? "yes" : "no",
                     g.multiprocessors(),
-                    Quantity.bytes(g.totalBytes()));
+                    Table.bytes(g.totalBytes()));
         }
         text.append(report.gpus().isEmpty() ? "no GPU was found\n" : gpus.text(0))
                 .append('\n');

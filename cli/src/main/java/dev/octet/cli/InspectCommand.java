@@ -119,7 +119,7 @@ final class InspectCommand implements Command {
         Table head = new Table()
                 .row("file", facts.path())
                 .row("format", facts.format())
-                .row("size", Quantity.bytes(facts.fileBytes()));
+                .row("size", Table.bytes(facts.fileBytes()));
         if (answer.architecture() != null) {
             head.row("architecture", answer.architecture());
         }
@@ -184,9 +184,9 @@ final class InspectCommand implements Command {
     private static void appendTensors(StringBuilder page, Inspection.Tensors tensors) {
         Table table = new Table().heading("dtype", "tensors", "elements", "bytes");
         for (Inspection.DTypeShare share : tensors.byDtype()) {
-            table.row(share.dtype(), share.count(), share.elements(), Quantity.bytes(share.bytes()));
+            table.row(share.dtype(), share.count(), share.elements(), Table.bytes(share.bytes()));
         }
-        table.row("all", tensors.count(), tensors.elements(), Quantity.bytes(tensors.bytes()));
+        table.row("all", tensors.count(), tensors.elements(), Table.bytes(tensors.bytes()));
         page.append("\ntensors\n").append(table.text(2));
     }
 

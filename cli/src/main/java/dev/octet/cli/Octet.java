@@ -100,9 +100,8 @@ public final class Octet {
         }
         Screen folded = colored.folded();
         ExitCode code = answered(words, folded);
-        if (folded.out() != screen.out()) {
-            folded.out().close();
-        }
+        folded.out().flush();
+        folded.err().flush();
         return code;
     }
 

@@ -98,7 +98,7 @@ final class Progress implements TaskListener, AutoCloseable {
                 screen.err().flush();
                 barShown = true;
             }
-            case PLAIN -> screen.log(task + ": " + String.join(", ", facts(state)));
+            case PLAIN -> screen.err().println(task + ": " + String.join(", ", facts(state)));
             case JSON -> screen.err().println(json(state));
             case NONE -> {}
         }

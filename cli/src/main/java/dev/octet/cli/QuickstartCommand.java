@@ -111,7 +111,7 @@ final class QuickstartCommand implements Command {
                         "layers",
                         answer.layers().stream().map(LayerCount::toString).collect(Collectors.joining(", ")));
         answer.kept().forEach(k -> table.row("kept", k.kind() + " " + k.node() + ": " + k.reason()));
-        table.row("size", Quantity.bytes(answer.originalBytes()) + " -> " + Quantity.bytes(answer.convertedBytes()))
+        table.row("size", Table.bytes(answer.originalBytes()) + " -> " + Table.bytes(answer.convertedBytes()))
                 .row(
                         "cosine",
                         String.format(
@@ -134,7 +134,7 @@ final class QuickstartCommand implements Command {
                                 "%.5f of the pairwise similarities, distilled %.5f",
                                 answer.spearman(),
                                 answer.distilled().spearman()))
-                .row("time", Quantity.seconds(answer.seconds()))
+                .row("time", Table.seconds(answer.seconds()))
                 .row("model", answer.model())
                 .row("  distilled", answer.distilled().model())
                 .row("report", answer.report());

@@ -33,9 +33,9 @@ public record Screen(PrintStream out, PrintStream err, TextStyle outStyle, TextS
         return new Screen(out, err, TextStyle.PLAIN, errStyle, debug);
     }
 
-    /** This screen with lines that are too long for its terminal broken on their way there. */
+    /** This screen with lines that are too long for its terminals broken on their way there; to be flushed at the end. */
     Screen folded() {
-        return outStyle.isTerminal() ? new Screen(FoldedOutput.to(out, outStyle), err, outStyle, errStyle, debug) : this;
+        return new Screen(FoldedOutput.to(out, outStyle), FoldedOutput.to(err, errStyle), outStyle, errStyle, debug);
     }
 
     /** Prints what a verb answers: as JSON where {@code --json} asks for it, else the page, which ends its last line. */
@@ -45,10 +45,5 @@ public record Screen(PrintStream out, PrintStream err, TextStyle outStyle, TextS
         } else {
             out.print(outStyle.page(page::get));
         }
-    }
-
-    /** A line of the log on standard error, broken where the terminal ends. */
-    void log(String line) {
-        err.println(errStyle.fold(line));
     }
 }

@@ -145,6 +145,16 @@ final class Table {
         text.append(style.fold(more + painted)).append('\n');
     }
 
+    /** {@link Quantity#bytes}. */
+    static String bytes(long n) {
+        return Quantity.bytes(n);
+    }
+
+    /** {@link Quantity#seconds}. */
+    static String seconds(double seconds) {
+        return Quantity.seconds(seconds);
+    }
+
     private static int widest(Stream<String> cells) {
         return cells.mapToInt(TextStyle::width).max().orElse(0);
     }

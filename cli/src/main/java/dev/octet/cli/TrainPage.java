@@ -215,7 +215,7 @@ final class TrainPage implements TrainingHook {
                                 + " samples, seed " + config.seed())
                 .row(
                         "memory",
-                        Quantity.bytes(p.lastingBytes()) + " weights and their state, " + Quantity.bytes(p.temporaryBytes())
+                        Table.bytes(p.lastingBytes()) + " weights and their state, " + Table.bytes(p.temporaryBytes())
                                 + " within a step")
                 .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
@@ -369,7 +369,7 @@ final class TrainPage implements TrainingHook {
                 health,
                 unit,
                 r.tokens() / r.seconds(),
-                Quantity.bytes(r.memoryBytes()),
+                Table.bytes(r.memoryBytes()),
                 100 * r.dataSeconds() / r.seconds(),
                 seconds / 3600,
                 seconds / 60 % 60,
@@ -378,7 +378,7 @@ final class TrainPage implements TrainingHook {
 
     private void event(String line) {
         if (style != ProgressStyle.NONE && style != ProgressStyle.JSON) {
-            screen.log(line);
+            screen.err().println(line);
         }
     }
 
@@ -391,8 +391,9 @@ final class TrainPage implements TrainingHook {
     public void nonFiniteSeen(NonFinite seen) {
         // said even when progress is not wanted
         String where = seen.where().isEmpty() ? "" : ", first in " + seen.where();
-        screen.log("step " + seen.step() + ": the " + seen.what() + " is not finite" + where
-                + (seen.skipped() ? "; the step is skipped" : "; the run stops"));
+        screen.err()
+                .println("step " + seen.step() + ": the " + seen.what() + " is not finite" + where
+                        + (seen.skipped() ? "; the step is skipped" : "; the run stops"));
     }
 
     @Override
@@ -401,11 +402,12 @@ final class TrainPage implements TrainingHook {
         // said even when progress is not wanted
         List<Fp8Warning> warnings = report.warnings();
         for (Fp8Warning w : warnings.subList(0, Math.min(NAMED_LAYERS, warnings.size()))) {
-            screen.log("step " + report.step() + ": " + w.sentence());
+            screen.err().println("step " + report.step() + ": " + w.sentence());
         }
         if (warnings.size() > NAMED_LAYERS) {
-            screen.log("step " + report.step() + ": and " + (warnings.size() - NAMED_LAYERS)
-                    + " more tensors in FP8, see fp8_health.jsonl");
+            screen.err()
+                    .println("step " + report.step() + ": and " + (warnings.size() - NAMED_LAYERS)
+                            + " more tensors in FP8, see fp8_health.jsonl");
         }
     }
 
@@ -439,7 +441,7 @@ final class TrainPage implements TrainingHook {
                 "step %d: checkpoint %s, %s, %.1f s",
                 r.step(),
                 r.folder(),
-                Quantity.bytes(r.bytes()),
+                Table.bytes(r.bytes()),
                 r.seconds()));
     }
 
@@ -496,7 +498,7 @@ final class TrainPage implements TrainingHook {
                                 t.dataSeconds(),
                                 t.evaluationSeconds(),
                                 t.checkpointSeconds()))
-                .row("memory", Quantity.bytes(memoryBytes));
+                .row("memory", Table.bytes(memoryBytes));
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         screen.out().print(table.text(0));

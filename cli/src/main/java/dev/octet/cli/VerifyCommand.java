@@ -256,7 +256,7 @@ final class VerifyCommand implements Command {
                 .append(" advice; ")
                 .append(result.rulesRun().size())
                 .append(" rules in ")
-                .append(Quantity.seconds(seconds))
+                .append(Table.seconds(seconds))
                 .append('\n')
                 .toString();
     }

@@ -31,9 +31,9 @@ class TableTest {
         String text = TextStyle.terminal(60).page(() -> table.text(0));
         assertEquals(
                 """
-                tensor                    error  reason
-                model/encoder/layer/0/     1.25  the scale is not a
-                attention                        constant of the graph
+                tensor                  error  reason
+                model/encoder/layer/0/   1.25  the scale is not a
+                attention                      constant of the graph
                 """,
                 text);
     }

@@ -81,7 +81,7 @@ class TerminalTest {
         shown(ExitCode.OK, "inspect", "--parameters", BERT);
         shown(ExitCode.OK, "calibrate", BERT, "-o", at("s"), "--calibration", samples);
         shown(ExitCode.OK, "quantize", BERT, "-o", at("dry.onnx"), "--statistics", at("s"), "--dry-run");
-        shown(ExitCode.OK, "quantize", BERT, "-o", at("fp8.onnx"), "--calibration", samples, "--keep", "pooler");
+        shown(ExitCode.OK, "quantize", BERT, "-o", at("fp8.onnx"), "--calibration", samples, "--keep", "query");
         shown(ExitCode.OK, "evaluate", BERT, at("fp8.onnx"), "--data", samples);
         shown(
                 ExitCode.CHECK_FAILED,
