@@ -10,12 +10,13 @@ final class HelpPage {
     private static final int WIDEST_HEAD = 30;
 
     private static final int INDENT = 2;
+    private static final int GAP = 2;
 
     private HelpPage() {}
 
     /** The list of verbs. */
     static String ofAll(List<Command> commands) {
-        int column = commands.stream().mapToInt(c -> c.name().length()).max().orElse(0) + INDENT;
+        int column = commands.stream().mapToInt(c -> c.name().length()).max().orElse(0) + GAP;
         StringBuilder page = new StringBuilder(heading("usage:")).append(" octet VERB [options] ARGUMENTS\n\n");
         for (Command command : commands) {
             appendEntry(page, command.name(), column, command.summary());
@@ -30,7 +31,7 @@ final class HelpPage {
         List<Option> options = Flags.of(command);
         List<String> heads = new ArrayList<>();
         options.forEach(o -> heads.add(head(o)));
-        int longest = heads.stream().mapToInt(String::length).max().orElse(0) + INDENT;
+        int longest = heads.stream().mapToInt(String::length).max().orElse(0) + GAP;
         int column = Math.min(longest, Math.min(WIDEST_HEAD, TextStyle.here().prose() / 3));
         StringBuilder page = new StringBuilder(heading("usage:")).append(" octet ").append(command.name());
         command.operands().forEach(o -> page.append(' ').append(o));
@@ -58,7 +59,7 @@ final class HelpPage {
         page.append(" ".repeat(INDENT)).append(head);
         int used = INDENT + head.length();
         int start = column + INDENT;
-        if (head.length() >= column) {
+        if (head.length() + GAP > column) {
             page.append('\n');
             used = 0;
         }

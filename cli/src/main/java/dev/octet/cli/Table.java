@@ -3,6 +3,7 @@ package dev.octet.cli;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
@@ -14,6 +15,9 @@ final class Table {
 
     /** A column of text is not set narrower than this. */
     private static final int NARROWEST_TEXT = 14;
+
+    /** Lines that the longest cell of a column may take in a table. */
+    private static final int MOST_LINES = 4;
 
     private static final String NUMBER = "[-+]?[0-9.,]+( [kMGTPE]?i?B| [kMGTPE]| %| dB| s)?|";
 
@@ -59,12 +63,12 @@ final class Table {
             widths[c] = widest(cells(c).stream());
             least[c] = numeric[c] ? leastOfNumbers(c) : Math.min(widths[c], Math.max(name(c), NARROWEST_TEXT));
         }
-        int room = style.columns() - indent - GAP * (columns - 1);
+        int[] natural = widths.clone();
+        boolean fits = shrink(widths, least, style.columns() - indent - GAP * (columns - 1));
         StringBuilder text = new StringBuilder();
-        if (style.isTerminal() && headed && Arrays.stream(least).sum() > room) {
+        if (headed && (!fits || isCramped(natural, widths))) {
             rows.stream().skip(1).forEach(r -> appendParagraph(text, r, indent, style));
         } else {
-            shrink(widths, least, room);
             for (int c = 0; c < columns; c++) { // what is broken may not need all it was given
                 int width = Math.max(1, widths[c]);
                 widths[c] = widest(cells(c).stream().flatMap(t -> TextStyle.broken(t, width).stream()));
@@ -74,22 +78,26 @@ final class Table {
         return text.toString();
     }
 
-    /** Takes from the widest columns until all fit {@code room} characters, or none can give more. */
-    private static void shrink(int[] widths, int[] least, int room) {
-        int over = Arrays.stream(widths).sum() - room;
-        while (over > 0) {
+    /** Takes from the widest columns until all fit {@code room} characters; whether they do. */
+    private static boolean shrink(int[] widths, int[] least, int room) {
+        for (int over = Arrays.stream(widths).sum() - room; over > 0; over--) {
             int widest = -1;
             for (int c = 0; c < widths.length; c++) {
-                if (widths[c] > least[c] && (widest < 0 || widths[c] >= widths[widest])) {
+                if (widths[c] > least[c] && (widest < 0 || widths[c] > widths[widest])) {
                     widest = c;
                 }
             }
             if (widest < 0) {
-                return;
+                return false;
             }
             widths[widest]--;
-            over--;
         }
+        return true;
+    }
+
+    /** Whether a cell would take so many lines that a paragraph reads better. */
+    private static boolean isCramped(int[] natural, int[] widths) {
+        return IntStream.range(0, widths.length).anyMatch(c -> natural[c] > MOST_LINES * widths[c]);
     }
 
     private void appendRow(StringBuilder text, List<Cell> row, int[] widths, boolean[] numeric, int indent, TextStyle style) {
@@ -121,28 +129,40 @@ final class Table {
         String first = " ".repeat(indent);
         TextStyle.broken(row.getFirst().text(), style.columns() - indent)
                 .forEach(l -> text.append(first)
-                        .append(style.paint(row.getFirst().tone(), l))
+                        .append(style.paint(Tone.HEADING, l))
                         .append('\n'));
         String more = " ".repeat(indent + GAP);
-        String line = "";
-        String painted = "";
+        int room = style.columns() - more.length();
+        StringBuilder line = new StringBuilder();
         for (int c = 1; c < row.size(); c++) {
             Cell cell = row.get(c);
             if (cell.text().isEmpty()) {
                 continue;
             }
-            String name = rows.getFirst().get(c).text() + " ";
-            int width = TextStyle.width(name + cell.text());
-            if (!line.isEmpty() && TextStyle.width(line) + GAP + width > style.columns() - more.length()) {
-                text.append(more).append(painted).append('\n');
-                line = "";
-                painted = "";
+            String name = rows.getFirst().get(c).text();
+            int width = TextStyle.width(name) + 1 + TextStyle.width(cell.text());
+            if (!line.isEmpty() && TextStyle.width(line.toString()) + GAP + width > room) {
+                text.append(more).append(line).append('\n');
+                line.setLength(0);
             }
-            String gap = line.isEmpty() ? "" : " ".repeat(GAP);
-            line += gap + name + cell.text();
-            painted += gap + style.paint(Tone.HEADING, name.strip()) + " " + style.paint(cell.tone(), cell.text());
+            List<String> lines = TextStyle.broken(name + " " + cell.text(), room, room - GAP);
+            String start = lines.getFirst().substring(name.length());
+            line.append(line.isEmpty() ? "" : " ".repeat(GAP))
+                    .append(style.paint(Tone.HEADING, name))
+                    .append(style.paint(cell.tone(), start));
+            for (String next : lines.subList(1, lines.size())) {
+                text.append(more).append(line).append('\n');
+                line.setLength(0);
+                line.append(" ".repeat(GAP)).append(style.paint(cell.tone(), next));
+            }
+            if (lines.size() > 1) {
+                text.append(more).append(line).append('\n');
+                line.setLength(0);
+            }
         }
-        text.append(style.fold(more + painted)).append('\n');
+        if (!line.isEmpty()) {
+            text.append(more).append(line).append('\n');
+        }
     }
 
     /** {@link Quantity#bytes}. */

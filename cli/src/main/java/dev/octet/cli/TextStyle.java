@@ -159,12 +159,12 @@ public record TextStyle(int columns, boolean colored) {
     }
 
     /** The first line may take {@code first} characters, the others {@code later}. */
-    private static List<String> broken(String text, int first, int later) {
+    static List<String> broken(String text, int first, int later) {
         boolean command = COMMAND.matcher(text).matches();
         String end = command ? " \\" : "";
         List<String> lines = new ArrayList<>();
         @Nullable String line = null;
-        for (String word : text.split(" ", -1)) {
+        for (String word : command ? arguments(text) : List.of(text.split(" ", -1))) {
             int room = (lines.isEmpty() ? first : later) - end.length();
             String longer = line == null ? word : line + " " + word;
             if (width(longer) <= room) {
@@ -179,6 +179,18 @@ public record TextStyle(int columns, boolean colored) {
         }
         lines.add(line == null ? "" : line);
         return lines;
+    }
+
+    /** The words of a command, an option and its value together. */
+    private static List<String> arguments(String command) {
+        List<String> arguments = new ArrayList<>();
+        for (String word : command.split(" ", -1)) {
+            boolean value = !arguments.isEmpty()
+                    && arguments.getLast().matches("--?[a-z-]+")
+                    && !word.startsWith("-");
+            arguments.add(value ? arguments.removeLast() + " " + word : word);
+        }
+        return arguments;
     }
 
     /** Adds lines of a word that does not fit {@code room} characters, then {@code later}, and returns its end, which does. */
