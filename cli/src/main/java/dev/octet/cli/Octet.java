@@ -45,8 +45,6 @@ public final class Octet {
     /** What {@link Start} hands over to. Ends the process with the exit code of {@link #run}. */
     public static void main(String[] args) {
         NativeStderr.restore(System.getenv());
-        // the tokenizer library logs through SLF4J and would complain that nobody listens
-        System.setProperty("slf4j.internal.verbosity", "ERROR");
         PrintStream out = stream(FileDescriptor.out);
         PrintStream err = stream(FileDescriptor.err);
         Map<String, String> environment = System.getenv();

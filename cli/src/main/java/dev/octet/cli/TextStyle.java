@@ -37,8 +37,8 @@ public record TextStyle(int columns, boolean colored) {
 
     private static final Pattern ESCAPE = Pattern.compile("\u001b\\[[0-9;]*m");
 
-    /** A name and what it is: {@code "  written  model.onnx"}; group 1 ends where the latter begins. */
-    private static final Pattern ENTRY = Pattern.compile("( *\\S+(?: \\S+)* {2,})\\S.*");
+    /** A name and what it is: {@code "  written  model.onnx"}, {@code "note: text"}; group 1 ends where the latter begins. */
+    private static final Pattern ENTRY = Pattern.compile("( *\\S+: +| *\\S+(?: \\S+)*? {2,})\\S.*");
 
     /** A line of a shell, which has to go on after a backslash. */
     private static final Pattern COMMAND = Pattern.compile(" *(?:(?:\\./)?octet|vllm serve|hf download) .*");

@@ -46,7 +46,8 @@ class TerminalTest {
 
     private static void assertFits(CommandLine run) {
         for (String line : (run.out() + run.err()).split("[\r\n]", -1)) {
-            assertTrue(TextStyle.width(line) <= TERMINAL.columns(), line);
+            boolean longWord = line.endsWith(" \\") && line.strip().split(" ", -1).length == 2; // of a command, to be copied
+            assertTrue(TextStyle.width(line) <= TERMINAL.columns() || longWord, line);
         }
     }
 

@@ -13,16 +13,22 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.hook.RunEnd;
 import java.io.IOException;
+import java.io.StringWriter;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import javax.tools.JavaCompiler;
+import javax.tools.StandardJavaFileManager;
+import javax.tools.ToolProvider;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -224,9 +230,48 @@ class TourTest {
         int shown = 0;
         while (mark.find()) {
             String code = mark.group(2).indent(-4);
-            assertTrue(page.contains("```java\n" + code + "```\n"), mark.group(1) + ":\n" + code);
+            assertTrue(page.contains("\n\n" + code + "```\n"), mark.group(1) + ":\n" + code);
             shown++;
         }
         assertEquals(9, shown);
+        assertEquals(shown, snippets().size());
+    }
+
+    /** The Java of the page, in order. */
+    private static List<String> snippets() throws IOException {
+        return Pattern.compile("```java\n(.*?)```\n", Pattern.DOTALL)
+                .matcher(Files.readString(PAGE))
+                .results()
+                .map(m -> m.group(1))
+                .toList();
+    }
+
+    @Test
+    void each_piece_of_the_page_compiles_with_the_imports_it_shows() throws IOException {
+        List<Path> sources = new ArrayList<>();
+        for (String snippet : snippets()) {
+            int end = snippet.indexOf("\n\n") + 2;
+            String name = "Piece" + sources.size();
+            sources.add(Files.writeString(
+                    folder.resolve(name + ".java"),
+                    snippet.substring(0, end) + "final class " + name + " {\n" + snippet.substring(end) + "}\n"));
+            for (String line : snippet.substring(0, end).strip().split("\n", -1)) {
+                String type = line.replaceAll("import .*\\.(\\w+);", "$1");
+                assertTrue(snippet.substring(end).matches("(?s).*\\b" + type + "\\b.*"), "not needed: " + line);
+            }
+        }
+        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+        StringWriter said = new StringWriter();
+        try (StandardJavaFileManager files = compiler.getStandardFileManager(null, Locale.ROOT, null)) {
+            boolean compiled = compiler.getTask(
+                            said,
+                            files,
+                            null,
+                            List.of("-proc:none", "-d", folder.toString()),
+                            null,
+                            files.getJavaFileObjectsFromPaths(sources))
+                    .call();
+            assertTrue(compiled, said.toString());
+        }
     }
 }

@@ -17,12 +17,14 @@ import java.util.Map;
  */
 public record RunOptions(
         boolean resume, long fromStep, long maxSteps, List<TrainingHook> hooks, Map<String, String> manifest) {
-    /** A new run of all its steps. */
-    public static final RunOptions NEW = new RunOptions(false, 0, Long.MAX_VALUE, List.of(), Map.of());
-
     public RunOptions {
         hooks = List.copyOf(hooks);
         manifest = Collections.unmodifiableMap(new LinkedHashMap<>(manifest)); // a file has its keys in this order
+    }
+
+    /** A new run of all its steps. */
+    public static RunOptions defaults() {
+        return new RunOptions(false, 0, Long.MAX_VALUE, List.of(), Map.of());
     }
 
     /** These options with other hooks. */
@@ -32,7 +34,22 @@ public record RunOptions(
 
     /** These options, resuming from the newest checkpoint. */
     public RunOptions resuming() {
-        return new RunOptions(true, fromStep, maxSteps, hooks, manifest);
+        return withResume(true);
+    }
+
+    /** These options, resuming or not. */
+    public RunOptions withResume(boolean newResume) {
+        return new RunOptions(newResume, fromStep, maxSteps, hooks, manifest);
+    }
+
+    /** These options with the checkpoint of another step to resume from; 0 for the newest. */
+    public RunOptions withFromStep(long step) {
+        return new RunOptions(resume, step, maxSteps, hooks, manifest);
+    }
+
+    /** These options with other entries for {@code run.json}. */
+    public RunOptions withManifest(Map<String, String> entries) {
+        return new RunOptions(resume, fromStep, maxSteps, hooks, entries);
     }
 
     /** These options with at most {@code steps} steps. */

@@ -6,12 +6,20 @@ package dev.octet.converter.data;
  * @param maxLength longer texts are cut to this many tokens, including special tokens; at least 2
  */
 public record TextOptions(int maxLength) {
-    /** 256 tokens: enough for a paragraph, and the usual length for sentence embedding models. */
-    public static final TextOptions DEFAULT = new TextOptions(256);
-
+    /** Checks the length. */
     public TextOptions {
         if (maxLength < 2) {
             throw new IllegalArgumentException("maxLength is " + maxLength);
         }
+    }
+
+    /** 256 tokens: enough for a paragraph, and the usual length for sentence embedding models. */
+    public static TextOptions defaults() {
+        return new TextOptions(256);
+    }
+
+    /** These options with another length. */
+    public TextOptions withMaxLength(int newMaxLength) {
+        return new TextOptions(newMaxLength);
     }
 }
