@@ -32,7 +32,7 @@ class PublicTypesTest {
             "GpuOptions", "ofSystem takes them from the environment");
 
     /** Components that one method sets together with another. */
-    private static final Map<String, String> TOGETHER = Map.of("checkpointEvery", "withCheckpoint");
+    private static final Map<String, String> TOGETHER = Map.of("checkpointSamples", "withCheckpoint");
 
     private static List<JavaClass> types() {
         return new ClassFileImporter()
