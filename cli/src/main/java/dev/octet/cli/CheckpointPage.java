@@ -82,7 +82,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
                         e.getValue().size(),
                         e.getKey(),
                         e.getValue().getFirst().name() + (e.getValue().size() > 1 ? ", ..." : "")));
-        screen.out().print("\nkept as they are\n" + table.text(2));
+        screen.out().print("\n" + TextStyle.heading("kept as they are") + "\n" + table.text(2));
         if (byReason.size() > SHOWN) {
             screen.out().println("  and for " + (byReason.size() - SHOWN) + " other reasons (--json lists all)");
         }
@@ -133,7 +133,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
         if (lines.isEmpty()) {
             return;
         }
-        screen.out().println("\n" + title);
+        screen.out().println("\n" + TextStyle.heading(title));
         lines.stream().limit(SHOWN).forEach(l -> screen.out().println("  " + Printable.of(l)));
         if (lines.size() > SHOWN) {
             screen.out().println("  and " + (lines.size() - SHOWN) + " more (--json lists all)");

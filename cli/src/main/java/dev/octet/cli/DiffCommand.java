@@ -224,7 +224,7 @@ final class DiffCommand implements Command {
         if (lines.isEmpty()) {
             return;
         }
-        page.append('\n').append(title).append(" (").append(lines.size()).append(")\n");
+        page.append('\n').append(TextStyle.heading(title)).append(" (").append(lines.size()).append(")\n");
         lines.stream()
                 .limit(most)
                 .forEach(l -> page.append("  ").append(Printable.of(l)).append('\n'));

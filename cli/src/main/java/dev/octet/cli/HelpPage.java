@@ -17,7 +17,7 @@ final class HelpPage {
     /** The list of verbs. */
     static String ofAll(List<Command> commands) {
         int column = commands.stream().mapToInt(c -> c.name().length()).max().orElse(0) + GAP;
-        StringBuilder page = new StringBuilder(heading("usage:")).append(" octet VERB [options] ARGUMENTS\n\n");
+        StringBuilder page = new StringBuilder(TextStyle.heading("usage:")).append(" octet VERB [options] ARGUMENTS\n\n");
         for (Command command : commands) {
             appendEntry(page, command.name(), column, command.summary());
         }
@@ -33,21 +33,17 @@ final class HelpPage {
         options.forEach(o -> heads.add(head(o)));
         int longest = heads.stream().mapToInt(String::length).max().orElse(0) + GAP;
         int column = Math.min(longest, Math.min(WIDEST_HEAD, TextStyle.here().prose() / 3));
-        StringBuilder page = new StringBuilder(heading("usage:")).append(" octet ").append(command.name());
+        StringBuilder page = new StringBuilder(TextStyle.heading("usage:")).append(" octet ").append(command.name());
         command.operands().forEach(o -> page.append(' ').append(o));
         page.append(" [options]\n\n");
         appendText(page, command.summary(), 0);
-        page.append('\n').append(heading("options:")).append('\n');
+        page.append('\n').append(TextStyle.heading("options:")).append('\n');
         for (int i = 0; i < options.size(); i++) {
             appendEntry(page, heads.get(i), column, options.get(i).getDescription());
         }
-        page.append('\n').append(heading("examples:")).append('\n');
+        page.append('\n').append(TextStyle.heading("examples:")).append('\n');
         command.examples().forEach(e -> appendExample(page, e));
         return page.toString();
-    }
-
-    private static String heading(String text) {
-        return TextStyle.here().paint(Tone.HEADING, text);
     }
 
     private static String head(Option option) {

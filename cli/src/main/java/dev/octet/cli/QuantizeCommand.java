@@ -225,7 +225,7 @@ final class QuantizeCommand implements Command {
         }
         Table table = new Table();
         kept.stream().limit(KEPT_SHOWN).forEach(k -> table.row(k.kind(), k.node(), k.reason()));
-        screen.out().print("\nkept as they are\n" + table.text(2));
+        screen.out().print("\n" + TextStyle.heading("kept as they are") + "\n" + table.text(2));
         if (kept.size() > KEPT_SHOWN) {
             screen.out().println("  and " + (kept.size() - KEPT_SHOWN) + " more (--json lists all)");
         }

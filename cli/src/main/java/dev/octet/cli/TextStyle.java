@@ -108,6 +108,11 @@ public record TextStyle(int columns, boolean colored) {
         return colored ? tone.paint(text) : text;
     }
 
+    /** The head of a part of a page. */
+    static String heading(String text) {
+        return here().paint(Tone.HEADING, text);
+    }
+
     /** Characters that {@code text} takes on a terminal. */
     static int width(String text) {
         String shown = ESCAPE.matcher(text).replaceAll("");

@@ -476,10 +476,7 @@ final class TrainPage implements TrainingHook {
         }
         Table table = new Table()
                 .row("run", folder)
-                .row(
-                        "ended",
-                        end.reason().name().toLowerCase(Locale.ROOT).replace('_', ' ') + " at step " + end.step()
-                                + (end.message().isEmpty() ? "" : ": " + end.message()))
+                .row("ended", ended(end))
                 .row("loss", String.format(Locale.ROOT, "best %.4f, last %.4f", t.bestLoss(), t.lastLoss()));
         if (!Double.isNaN(bestEval)) {
             String perplexity = Double.isNaN(bestPerplexity)
@@ -505,6 +502,14 @@ final class TrainPage implements TrainingHook {
         if (fp8 != null) {
             screen.out().print(healthTable(fp8));
         }
+    }
+
+    private String ended(RunEnd end) {
+        if (end.reason() == RunEnd.Reason.INTERRUPTED && end.message().isEmpty()) {
+            return "at step " + end.step() + " of " + config.steps() + ", as --steps asked";
+        }
+        return end.reason().name().toLowerCase(Locale.ROOT).replace('_', ' ') + " at step " + end.step()
+                + (end.message().isEmpty() ? "" : ": " + end.message());
     }
 
     private static String healthTable(Fp8Report r) {

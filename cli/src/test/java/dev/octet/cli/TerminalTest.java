@@ -137,7 +137,9 @@ class TerminalTest {
         List<String> dry = new ArrayList<>(train);
         dry.add("--dry-run");
         shown(ExitCode.OK, dry.toArray(String[]::new));
-        shown(ExitCode.OK, train.toArray(String[]::new));
+        List<String> first = new ArrayList<>(train);
+        first.addAll(List.of("--steps", "2"));
+        assertTrue(shown(ExitCode.OK, first.toArray(String[]::new)).out().contains("at step 2 of 3, as --steps asked"));
         CommandLine run = shown(
                 ExitCode.OK, "export", at("run"), "-o", at("out.onnx"), "--target", "onnxruntime", "--samples", "4");
         assertTrue(run.out().contains("passed"), run.out());
