@@ -178,7 +178,7 @@ final class ConvertCommand implements Command {
                 () -> written(arguments, result.model(), String.join(", ", result.files()))
                         .row("opset", result.opset())
                         .row("nodes", result.nodes())
-                        .row("constants", result.constants() + ", " + result.constantBytes() + " bytes")
+                        .row("constants", result.constants() + ", " + Quantity.bytes(result.constantBytes()))
                         .text(0));
         return ExitCode.OK;
     }
@@ -193,7 +193,7 @@ final class ConvertCommand implements Command {
     private static String page(Arguments arguments, Convert.HuggingFaceResult result) {
         Table table = written(arguments, result.model(), result.output())
                 .row("architecture", result.architecture())
-                .row("tensors", result.tensors() + ", " + result.bytes() + " bytes")
+                .row("tensors", result.tensors() + ", " + Quantity.bytes(result.bytes()))
                 .row("proof", String.format("outputs differ by %.1e of the largest number", result.error()));
         if (!result.notInFile().isEmpty()) {
             table.row("not in the file", String.join(", ", result.notInFile()) + " (transformers' defaults)");

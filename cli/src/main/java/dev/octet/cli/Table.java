@@ -19,7 +19,7 @@ final class Table {
     /** Lines that the longest cell of a column may take in a table. */
     private static final int MOST_LINES = 4;
 
-    private static final String NUMBER = "[-+]?[0-9.,]+( [kMGTPE]?i?B| [kMGTPE]| %| dB| s)?|";
+    private static final String NUMBER = "[-+]?[0-9.,]+(e[-+]?[0-9]+)?(x| [kMGTPE]?i?B| [kMGTPE]| %| dB| s)?|";
 
     private final List<List<Cell>> rows = new ArrayList<>();
     private boolean headed;
