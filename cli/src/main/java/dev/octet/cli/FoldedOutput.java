@@ -18,7 +18,8 @@ final class FoldedOutput extends OutputStream {
 
     /** A stream of UTF-8 to {@code out}, or {@code out} itself where lines may be of any length. */
     static PrintStream to(PrintStream out, TextStyle style) {
-        return style.isTerminal() ? new PrintStream(new FoldedOutput(out, style), true, StandardCharsets.UTF_8) : out;
+        // without automatic flushing, which would pass on pieces of lines; whole ones are passed on anyway
+        return style.isTerminal() ? new PrintStream(new FoldedOutput(out, style), false, StandardCharsets.UTF_8) : out;
     }
 
     @Override

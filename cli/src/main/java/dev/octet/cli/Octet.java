@@ -108,21 +108,22 @@ public final class Octet {
         try {
             ExitCode code = screen.outStyle().page(() -> dispatch(words, screen));
             Optional<ShortenedFileException> shortened = MappedFile.shortened(mapped);
-            return shortened.isPresent() ? failed(shortened.get(), words, screen) : code;
+            return shortened.isPresent() ? failed(shortened.get(), screen) : code;
         } catch (IOException | RuntimeException | Error e) {
             // whatever went wrong, a file that lost its end while it was read is why
             Optional<ShortenedFileException> shortened = MappedFile.shortened(mapped);
             shortened.ifPresent(s -> s.addSuppressed(e));
-            return failed(shortened.isPresent() ? shortened.get() : e, words, screen);
+            Throwable why = shortened.isPresent() ? shortened.get() : e;
+            if (words.contains("--" + Flags.JSON.getLongOpt())) {
+                screen.out().println(Json.answer("error", Failure.of(why).answer()));
+            }
+            return failed(why, screen);
         }
     }
 
-    private static ExitCode failed(Throwable thrown, List<String> words, Screen screen) {
+    private static ExitCode failed(Throwable thrown, Screen screen) {
         Failure failure = Failure.of(thrown);
         screen.err().println(failure.text(screen.errStyle()));
-        if (words.contains("--" + Flags.JSON.getLongOpt())) {
-            screen.out().println(Json.answer("error", failure.answer()));
-        }
         if (screen.debug() > 0) {
             thrown.printStackTrace(screen.err());
         }

@@ -146,7 +146,7 @@ final class Table {
                 line.setLength(0);
             }
             List<String> lines = TextStyle.broken(name + " " + cell.text(), room, room - GAP);
-            String start = lines.getFirst().substring(name.length());
+            String start = lines.getFirst().substring(Math.min(name.length(), lines.getFirst().length()));
             line.append(line.isEmpty() ? "" : " ".repeat(GAP))
                     .append(style.paint(Tone.HEADING, name))
                     .append(style.paint(cell.tone(), start));

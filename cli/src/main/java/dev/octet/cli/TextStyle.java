@@ -9,9 +9,9 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * How text is set for those who read it: the one place that knows how wide a line may be and whether colours are shown. Pages need not
- * hand it on: while a page is made, {@link #here} is the style of where it will be printed.
+ * hand it on: while a page is made, {@code here()} is the style of where it will be printed.
  *
- * @param columns characters that a line may take, at least {@value #NARROWEST}; {@link #UNLIMITED} in files and pipes
+ * @param columns characters that a line may take, at least 40; {@link #UNLIMITED} in files and pipes
  * @param colored whether tones are shown
  */
 public record TextStyle(int columns, boolean colored) {

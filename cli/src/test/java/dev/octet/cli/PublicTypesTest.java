@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -64,6 +65,36 @@ class PublicTypesTest {
                 .forEach(c -> options.add(c.reflect()));
         assertTrue(options.size() > 8, options.toString());
         return options.stream().map(c -> DynamicTest.dynamicTest(c.getSimpleName(), () -> check(c)));
+    }
+
+    @Test
+    void requests_start_from_of_and_take_what_is_optional_by_with() {
+        List<String> missing = new ArrayList<>();
+        int seen = 0;
+        for (JavaClass type : new ClassFileImporter()
+                .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)
+                .importPackages("dev.octet.pipeline")) {
+            Class<?> request = type.reflect();
+            if (!Modifier.isPublic(request.getModifiers())
+                    || !request.isRecord()
+                    || !request.getSimpleName().matches("(\\w*Request|To[A-Z]\\w*|Loss|SampleSource)")) {
+                continue;
+            }
+            List<String> methods =
+                    Arrays.stream(request.getMethods()).map(Method::getName).toList();
+            for (RecordComponent component : request.getRecordComponents()) {
+                String name = component.getName();
+                if (component.getType().equals(Optional.class)) {
+                    seen++;
+                    String with = "with" + Character.toUpperCase(name.charAt(0)) + name.substring(1);
+                    if (!methods.contains(with) || !methods.contains("of")) {
+                        missing.add(request.getName() + "." + with);
+                    }
+                }
+            }
+        }
+        assertEquals(List.of(), missing);
+        assertTrue(seen > 8, seen + " optional components");
     }
 
     private static void check(Class<?> type) throws NoSuchMethodException {

@@ -80,7 +80,7 @@ class TourTest {
     }
 
     static Convert.HuggingFaceResult toHuggingFace(Path onnx, Path output, Job job) throws IOException {
-        return Convert.run(new Convert.ToHuggingFace(onnx, output, Optional.empty()), job);
+        return Convert.run(Convert.ToHuggingFace.of(onnx, output), job);
     }
     // end
 
