@@ -115,6 +115,13 @@ class JsonAnswersTest {
     }
 
     @Test
+    void the_page_shows_an_error_as_it_is_printed() throws IOException {
+        String page = Files.readString(TESTDATA.resolveSibling("docs/output.md"));
+        String printed = CommandLine.run("inspect", "--json", "--jsno").out();
+        assertTrue(page.contains("```json\n" + printed + "```\n"), printed);
+    }
+
+    @Test
     void what_is_not_finite_is_null_at_any_depth() throws IOException {
         JsonNode answer = JSON.readTree(Json.answer(
                 "test",
