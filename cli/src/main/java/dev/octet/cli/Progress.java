@@ -17,6 +17,9 @@ final class Progress implements TaskListener, AutoCloseable {
     /** A rate over less time than this says nothing. */
     private static final double MEASURABLE_SECONDS = 0.05;
 
+    /** The unit of work that only says how long it has taken so far. */
+    private static final String SECONDS = "s";
+
     private static final int LONGEST_BAR = 30;
     private static final int SHORTEST_BAR = 8;
 
@@ -132,7 +135,7 @@ final class Progress implements TaskListener, AutoCloseable {
     private static List<String> facts(State state) {
         List<String> facts = new ArrayList<>();
         facts.add(state.amount());
-        if (state.rate() > 0) {
+        if (state.rate() > 0 && !state.unit().equals(SECONDS)) {
             facts.add(Quantity.rate(state.rate(), state.unit()));
         }
         if (state.etaSeconds() > 0) {

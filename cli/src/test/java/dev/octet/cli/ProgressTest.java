@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -73,6 +74,21 @@ class ProgressTest {
         String lines = shown(ProgressStyle.PLAIN, TextStyle.PLAIN, "quantising", 505_434_112L, "bytes");
         assertTrue(lines.contains("quantising: 0 B of 505.4 MB"), lines);
         assertTrue(lines.contains("quantising: 505.4 MB of 505.4 MB"), lines);
+    }
+
+    @Test
+    void seconds_that_pass_have_no_rate() throws InterruptedException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        PrintStream err = new PrintStream(bytes, true, StandardCharsets.UTF_8);
+        try (Progress progress = new Progress(
+                ProgressStyle.BAR, new Screen(err, err, TextStyle.PLAIN, TextStyle.terminal(80), 0))) {
+            progress.progress("fetching", 0, 0, "s");
+            Thread.sleep(250);
+            progress.progress("fetching", 2, 0, "s");
+        }
+        String shown = bytes.toString(StandardCharsets.UTF_8);
+        assertTrue(shown.contains("\rfetching  2 s "), shown);
+        assertFalse(shown.contains("/s"), shown);
     }
 
     @Test
