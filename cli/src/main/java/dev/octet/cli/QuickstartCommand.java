@@ -138,7 +138,7 @@ final class QuickstartCommand implements Command {
                 .row("model", answer.model())
                 .row("  distilled", answer.distilled().model())
                 .row("report", answer.report());
-        return TextStyle.heading("all-MiniLM-L6-v2 in FP8") + "\n" + table.text(2) + "\n" + TextStyle.heading("next") + "\n" + next(files, answer);
+        return "all-MiniLM-L6-v2 in FP8\n" + table.text(2) + "\nnext\n" + next(files, answer);
     }
 
     /** What to try next, as lines to copy. */

@@ -17,14 +17,14 @@ import java.util.Map;
  */
 public record RunOptions(
         boolean resume, long fromStep, long maxSteps, List<TrainingHook> hooks, Map<String, String> manifest) {
-    public RunOptions {
-        hooks = List.copyOf(hooks);
-        manifest = Collections.unmodifiableMap(new LinkedHashMap<>(manifest)); // a file has its keys in this order
-    }
-
     /** A new run of all its steps. */
     public static RunOptions defaults() {
         return new RunOptions(false, 0, Long.MAX_VALUE, List.of(), Map.of());
+    }
+
+    public RunOptions {
+        hooks = List.copyOf(hooks);
+        manifest = Collections.unmodifiableMap(new LinkedHashMap<>(manifest)); // a file has its keys in this order
     }
 
     /** These options with other hooks. */
@@ -34,17 +34,12 @@ public record RunOptions(
 
     /** These options, resuming from the newest checkpoint. */
     public RunOptions resuming() {
-        return withResume(true);
+        return new RunOptions(true, fromStep, maxSteps, hooks, manifest);
     }
 
-    /** These options, resuming or not. */
-    public RunOptions withResume(boolean newResume) {
-        return new RunOptions(newResume, fromStep, maxSteps, hooks, manifest);
-    }
-
-    /** These options with the checkpoint of another step to resume from; 0 for the newest. */
-    public RunOptions withFromStep(long step) {
-        return new RunOptions(resume, step, maxSteps, hooks, manifest);
+    /** These options, resuming from the checkpoint of a step; the newest for 0. */
+    public RunOptions resumingFrom(long step) {
+        return new RunOptions(true, step, maxSteps, hooks, manifest);
     }
 
     /** These options with other entries for {@code run.json}. */

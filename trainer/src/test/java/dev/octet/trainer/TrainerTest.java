@@ -627,7 +627,6 @@ class TrainerTest {
         run(parts, folder, first);
         run(parts, folder, RunOptions.defaults().resuming());
         JsonNode run = new ObjectMapper().readTree(folder.resolve("run.json").toFile());
-        assertEquals("octet/run/1", run.get("schema").asText());
         assertEquals("0.01", run.at("/settings/optimizer.lr").asText());
         assertEquals("abc", run.at("/settings/sha256.model").asText());
         assertEquals(2, run.get("sessions").size());

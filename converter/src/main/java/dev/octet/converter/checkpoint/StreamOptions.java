@@ -13,18 +13,18 @@ public record StreamOptions(int threads, boolean force, ByteProgress progress) {
         return new StreamOptions(Runtime.getRuntime().availableProcessors(), false, ByteProgress.silent());
     }
 
-    /** These options with another number of threads. */
-    public StreamOptions withThreads(int newThreads) {
-        return new StreamOptions(newThreads, force, progress);
+    /** The same with so many threads. */
+    public StreamOptions withThreads(int count) {
+        return new StreamOptions(count, force, progress);
     }
 
-    /** These options, an existing model overwritten or not. */
-    public StreamOptions withForce(boolean newForce) {
-        return new StreamOptions(threads, newForce, progress);
+    /** The same, overwriting an existing model or not. */
+    public StreamOptions withForce(boolean overwrite) {
+        return new StreamOptions(threads, overwrite, progress);
     }
 
-    /** These options with another receiver of the progress. */
-    public StreamOptions withProgress(ByteProgress newProgress) {
-        return new StreamOptions(threads, force, newProgress);
+    /** The same, telling another listener. */
+    public StreamOptions withProgress(ByteProgress listener) {
+        return new StreamOptions(threads, force, listener);
     }
 }

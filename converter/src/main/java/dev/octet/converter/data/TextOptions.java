@@ -6,20 +6,19 @@ package dev.octet.converter.data;
  * @param maxLength longer texts are cut to this many tokens, including special tokens; at least 2
  */
 public record TextOptions(int maxLength) {
-    /** Checks the length. */
+    /** 256 tokens: enough for a paragraph, and the usual length for sentence embedding models. */
+    public static TextOptions defaults() {
+        return new TextOptions(256);
+    }
+
     public TextOptions {
         if (maxLength < 2) {
             throw new IllegalArgumentException("maxLength is " + maxLength);
         }
     }
 
-    /** 256 tokens: enough for a paragraph, and the usual length for sentence embedding models. */
-    public static TextOptions defaults() {
-        return new TextOptions(256);
-    }
-
-    /** These options with another length. */
-    public TextOptions withMaxLength(int newMaxLength) {
-        return new TextOptions(newMaxLength);
+    /** The same with another limit. */
+    public TextOptions withMaxLength(int tokens) {
+        return new TextOptions(tokens);
     }
 }

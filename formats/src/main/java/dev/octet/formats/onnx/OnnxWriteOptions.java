@@ -22,7 +22,11 @@ public record OnnxWriteOptions(
         ALWAYS
     }
 
-    /** Checks sizes and name. */
+    /** One file if possible. */
+    public static OnnxWriteOptions defaults() {
+        return new OnnxWriteOptions(External.WHEN_NEEDED, 1024, null, 4096);
+    }
+
     public OnnxWriteOptions {
         if (minTensorBytes < 0) {
             throw new IllegalArgumentException("minTensorBytes is negative: " + minTensorBytes);
@@ -40,29 +44,9 @@ public record OnnxWriteOptions(
         }
     }
 
-    /** One file if possible. */
-    public static OnnxWriteOptions defaults() {
-        return new OnnxWriteOptions(External.WHEN_NEEDED, 1024, null, 4096);
-    }
-
     /** Constants of at least {@code minTensorBytes} in a data file next to the model. */
     public static OnnxWriteOptions externalData(long minTensorBytes) {
-        return defaults().withExternal(External.ALWAYS).withMinTensorBytes(minTensorBytes);
-    }
-
-    /** A copy that uses a data file in other cases. */
-    public OnnxWriteOptions withExternal(External newExternal) {
-        return new OnnxWriteOptions(newExternal, minTensorBytes, dataFileName, alignment);
-    }
-
-    /** A copy that keeps constants of fewer bytes in the model. */
-    public OnnxWriteOptions withMinTensorBytes(long bytes) {
-        return new OnnxWriteOptions(external, bytes, dataFileName, alignment);
-    }
-
-    /** A copy with another alignment of tensors in the data file. */
-    public OnnxWriteOptions withAlignment(int bytes) {
-        return new OnnxWriteOptions(external, minTensorBytes, dataFileName, bytes);
+        return new OnnxWriteOptions(External.ALWAYS, minTensorBytes, null, 4096);
     }
 
     /** A copy with this name of the data file. */

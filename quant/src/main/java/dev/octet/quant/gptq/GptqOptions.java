@@ -24,13 +24,13 @@ public record GptqOptions(double damping, boolean largestFirst) {
         return new GptqOptions(0.05, true);
     }
 
-    /** These options with another damping. */
-    public GptqOptions withDamping(double newDamping) {
-        return new GptqOptions(newDamping, largestFirst);
+    /** The same with another damping. */
+    public GptqOptions withDamping(double share) {
+        return new GptqOptions(share, largestFirst);
     }
 
-    /** These options with channels rounded in descending order of their sums of squares, or in the order of the weight. */
-    public GptqOptions withLargestFirst(boolean newLargestFirst) {
-        return new GptqOptions(damping, newLargestFirst);
+    /** The same in another order of the channels. */
+    public GptqOptions withLargestFirst(boolean byCost) {
+        return new GptqOptions(damping, byCost);
     }
 }
