@@ -87,11 +87,13 @@ final class CalibrateCommand implements Command {
         try (Progress progress = arguments.progress(screen)) {
             if (arguments.has(Flags.DRY_RUN)) {
                 Calibrate.Planned planned = Calibrate.plan(request, arguments.job(progress));
-                screen.answer(
-                        arguments,
-                        planned,
-                        () -> "would measure " + planned.tensors() + " tensors over " + planned.samples()
-                                + " samples of " + planned.data() + "\n");
+                if (arguments.has(Flags.JSON)) {
+                    screen.out().println(Json.answer(arguments.verb(), planned));
+                    return ExitCode.OK;
+                }
+                screen.out()
+                        .println("would measure " + planned.tensors() + " tensors over " + planned.samples()
+                                + " samples of " + planned.data());
                 return ExitCode.OK;
             }
             Calibrate.Result result = Calibrate.run(request, arguments.job(progress));
@@ -126,18 +128,18 @@ final class CalibrateCommand implements Command {
     }
 
     private static void print(Calibrate.Result answer, Arguments arguments, Screen screen) {
-        screen.answer(arguments, answer, () -> page(answer));
-    }
-
-    private static String page(Calibrate.Result answer) {
-        Table table = new Table()
-                .row("statistics", answer.output())
-                .row("tensors", answer.tensors())
-                .row("samples", answer.samples() + (answer.resumed() ? " (continued)" : ""))
-                .row("time", Table.seconds(answer.seconds()));
-        if (!answer.nonFinite().isEmpty()) {
-            table.row("NaN or infinite", Table.cell(String.join(", ", answer.nonFinite()), Tone.CAREFUL));
+        if (arguments.has(Flags.JSON)) {
+            screen.out().println(Json.answer(arguments.verb(), answer));
+        } else {
+            Table table = new Table()
+                    .row("statistics", answer.output())
+                    .row("tensors", answer.tensors())
+                    .row("samples", answer.samples() + (answer.resumed() ? " (continued)" : ""))
+                    .row("time", Table.seconds(answer.seconds()));
+            if (!answer.nonFinite().isEmpty()) {
+                table.row("NaN or infinite", String.join(", ", answer.nonFinite()));
+            }
+            screen.out().print(table.text(0));
         }
-        return table.text(0);
     }
 }

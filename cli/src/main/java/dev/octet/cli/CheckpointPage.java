@@ -97,7 +97,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
         if (differing.isEmpty()) {
             return;
         }
-        Table table = new Table().heading("fused weights with one scale", "ratio of scales", "worst loss");
+        Table table = new Table().heading("fused weights with one scale", "own scales differ by", "worst loses");
         differing.stream()
                 .limit(SHOWN)
                 .forEach(s -> table.row(

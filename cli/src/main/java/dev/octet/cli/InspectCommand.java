@@ -93,13 +93,13 @@ final class InspectCommand implements Command {
             return "";
         }
         long elements = all.stream().mapToLong(Inspect.ParameterFact::elements).sum();
-        StringBuilder text = new StringBuilder("\n" + TextStyle.heading("parameters") + "\n  ")
+        StringBuilder text = new StringBuilder("\nparameters\n  ")
                 .append(all.size())
                 .append(" that training may change, ")
                 .append(elements)
                 .append(" elements\n");
         if (listed) {
-            Table table = new Table().heading("name", "use", "dtype", "shape");
+            Table table = new Table().row("name", "use", "dtype", "shape");
             all.forEach(p -> table.row(p.name(), p.use(), p.dtype(), p.shape()));
             text.append(table.text(2));
             answer.ties()
@@ -182,28 +182,28 @@ final class InspectCommand implements Command {
     }
 
     private static void appendTensors(StringBuilder page, Inspection.Tensors tensors) {
-        Table table = new Table().heading("dtype", "tensors", "elements", "bytes");
+        Table table = new Table().row("dtype", "tensors", "elements", "bytes");
         for (Inspection.DTypeShare share : tensors.byDtype()) {
             table.row(share.dtype(), share.count(), share.elements(), Table.bytes(share.bytes()));
         }
         table.row("all", tensors.count(), tensors.elements(), Table.bytes(tensors.bytes()));
-        page.append("\n" + TextStyle.heading("tensors") + "\n").append(table.text(2));
+        page.append("\ntensors\n").append(table.text(2));
     }
 
     private static void appendOperators(StringBuilder page, Map<String, Integer> operators) {
-        Table table = new Table().heading("operator", "nodes");
+        Table table = new Table().row("operator", "nodes");
         operators.forEach((name, count) -> table.row(name, count));
-        page.append("\n" + TextStyle.heading("operators") + "\n").append(table.text(2));
+        page.append("\noperators\n").append(table.text(2));
     }
 
     private static void appendQuantization(StringBuilder page, Inspection.Quantization q) {
         boolean none = q.quantizeNodes() + q.dequantizeNodes() + q.float8Tensors() + q.scaleTensors() == 0
                 && q.settings().isEmpty();
         if (none) {
-            page.append("\n" + TextStyle.heading("quantisation") + "\n  none found\n");
+            page.append("\nquantisation\n  none found\n");
             return;
         }
-        page.append("\n" + TextStyle.heading("quantisation") + "\n")
+        page.append("\nquantisation\n")
                 .append(new Table()
                         .row("QuantizeLinear nodes", q.quantizeNodes())
                         .row("DequantizeLinear nodes", q.dequantizeNodes())
@@ -219,7 +219,7 @@ final class InspectCommand implements Command {
         }
         Table table = new Table();
         settings.forEach((key, value) -> table.row(key, shortened(value)));
-        page.append('\n').append(TextStyle.heading(title)).append('\n').append(table.text(2));
+        page.append('\n').append(title).append('\n').append(table.text(2));
     }
 
     private static String shortened(String value) {

@@ -47,10 +47,9 @@ final class QuantizeCommand implements Command {
                     + Target.GRAPHS.getFirst().label()
                     + "); checkpoints: " + String.join(", ", CheckpointFlags.TARGETS.keySet())
                     + " (default: compressed-tensors, for fp8-block fp8)");
-    private static final Option ROUNDING = ChoiceOption.of(
+    private static final Option ROUNDING = Flags.value(
             "rounding",
             "NAME",
-            ROUNDINGS.keySet(),
             "how weights are rounded: gptq (compensated for the data of --calibration, one more run over it) or nearest"
                     + " (default: gptq with --calibration, nearest without)");
     private static final PathOption REPORT =

@@ -26,7 +26,7 @@ class NamedOptionsTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root"));
     private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "pipeline", "cli");
 
-    /** Of the JVM, of Maven and of Docker, and a placeholder. */
+    /** Of the JVM and of Maven, and a placeholder. */
     private static final Set<String> FOREIGN = Set.of(
             "--add-modules",
             "--enable-native-access",
@@ -35,11 +35,11 @@ class NamedOptionsTest {
             "--name",
             "--kv-cache-dtype",
             "--gpus",
-            "--rm",
-            "--user",
-            "--build-arg",
             "--gpu-architecture",
             "--list-gpu-arch",
+            "--rm", // of docker, as the next two
+            "--user",
+            "--build-arg",
             "--tool");
 
     /** A text, with what is added to it. */

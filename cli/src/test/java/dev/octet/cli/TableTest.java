@@ -19,9 +19,17 @@ class TableTest {
     }
 
     @Test
-    void facts_stand_left_whatever_they_are() {
-        String text = new Table().row("statistics", "model.stats").row("tensors", 24).text(0);
-        assertEquals("statistics  model.stats\ntensors     24\n", text);
+    void bytes_are_shown_with_one_decimal() {
+        assertEquals("999 B", Table.bytes(999));
+        assertEquals("1.0 kB", Table.bytes(1000));
+        assertEquals("90.4 MB", Table.bytes(90_387_606));
+        assertEquals("1.0 MB", Table.bytes(999_999));
+        assertEquals("9.2 EB", Table.bytes(Long.MAX_VALUE));
+    }
+
+    @Test
+    void control_characters_are_shown_not_obeyed() {
+        assertEquals("a\\u001b[2Jb\n", new Table().row("a\u001b[2Jb").text(0));
     }
 
     @Test
@@ -63,10 +71,5 @@ class TableTest {
         String text = TextStyle.terminal(80).with(Color.ALWAYS).page(() -> table.text(0));
         assertEquals(
                 "\u001b[1mcheck\u001b[0m   \u001b[1mresult\u001b[0m\ncosine  \u001b[1;31mFAILED\u001b[0m\n", text);
-    }
-
-    @Test
-    void control_characters_are_shown_not_obeyed() {
-        assertEquals("a\\u001b[2Jb\n", new Table().row("a\u001b[2Jb").text(0));
     }
 }
