@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Set;
 
-/** Numbers as people read them: three to four digits, in powers of 1000, with the unit. */
+/** Quantities as people read them: three or four digits, in powers of 1000, with the unit. Programs get plain numbers ({@link Json}). */
 final class Quantity {
     private static final List<String> PREFIXES = List.of("", "k", "M", "G", "T", "P", "E");
 
@@ -40,25 +40,31 @@ final class Quantity {
         return unit.equals(BYTES) ? part + " of " + all : part.substring(0, part.length() - unit.length() - 1) + " of " + all;
     }
 
-    /** How fast something goes: {@code 280.2 MB/s}, {@code 1.4 M elements/s}, {@code 12.5 samples/s}. */
+    /** How fast something goes, in three digits: {@code 280 MB/s}, {@code 1.36 M elements/s}, {@code 12.5 samples/s}. */
     static String rate(double perSecond, String unit) {
-        String what = unit.equals(BYTES) ? "B/s" : unit + "/s";
-        if (perSecond >= 999.95) {
-            String number = scaled(perSecond);
-            return number + (unit.equals(BYTES) ? "" : " ") + what;
-        }
-        return String.format(Locale.ROOT, perSecond >= 99.95 ? "%.0f %s" : "%.1f %s", perSecond, what);
+        Scaled rate = Scaled.of(perSecond);
+        String format = rate.value() >= 99.95 ? "%.0f" : rate.value() >= 9.995 ? "%.1f" : "%.2f";
+        String number = String.format(Locale.ROOT, format, rate.value()) + " " + rate.prefix();
+        return unit.equals(BYTES) ? number + "B/s" : number + (rate.prefix().isEmpty() ? "" : " ") + unit + "/s";
     }
 
     /** A number of 1000 or more with its prefix: {@code 252.7 M}. */
     private static String scaled(double n) {
-        double value = n;
-        int prefix = 0;
-        while (value >= 999.95 && prefix + 1 < PREFIXES.size()) {
-            value /= 1000;
-            prefix++;
+        Scaled scaled = Scaled.of(n);
+        return String.format(Locale.ROOT, "%.1f %s", scaled.value(), scaled.prefix());
+    }
+
+    /** A number between 1 and 1000 of thousands, millions and so on, or less than 1 of ones. */
+    private record Scaled(double value, String prefix) {
+        static Scaled of(double n) {
+            double value = n;
+            int prefix = 0;
+            while (value >= 999.95 && prefix + 1 < PREFIXES.size()) {
+                value /= 1000;
+                prefix++;
+            }
+            return new Scaled(value, PREFIXES.get(prefix));
         }
-        return String.format(Locale.ROOT, "%.1f %s", value, PREFIXES.get(prefix));
     }
 
     /** A time that something took: {@code 0.4 s}, {@code 95.0 s}. */

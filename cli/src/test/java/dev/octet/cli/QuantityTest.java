@@ -32,9 +32,10 @@ class QuantityTest {
 
     @ParameterizedTest
     @CsvSource({
-        "280189019.6, bytes, 280.2 MB/s",
+        "280189019.6, bytes, 280 MB/s",
+        "1836000000, bytes, 1.84 GB/s",
         "12, bytes, 12.0 B/s",
-        "1359620.0, elements, 1.4 M elements/s",
+        "1359620.0, elements, 1.36 M elements/s",
         "12.345, samples, 12.3 samples/s",
         "345.67, samples, 346 samples/s"
     })
