@@ -5,6 +5,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.onnx.OnnxWriteOptions;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.run.RunFolder;
@@ -57,7 +58,7 @@ final class Arguments {
     }
 
     private static InvalidOptionException explain(Command command, List<Option> known, ParseException e) {
-        List<String> names = known.stream().map(o -> "--" + o.getLongOpt()).toList();
+        List<String> names = known.stream().map(Option::getLongOpt).toList();
         String where = "octet " + command.name();
         return switch (e) {
             case AmbiguousOptionException a ->
@@ -65,7 +66,13 @@ final class Arguments {
                         "ambiguous option " + a.getOption(), where, "one of " + a.getMatchingOptions(), e);
             case UnrecognizedOptionException u -> {
                 String typed = u.getOption().split("=", 2)[0];
-                yield new InvalidOptionException("unknown option " + typed, where, Nearest.advice(typed, names), e);
+                String fix = FieldWords.advice(
+                        typed.replaceFirst("^-+", ""),
+                        FieldWords.OPTIONS,
+                        names,
+                        "--",
+                        "octet " + command.name() + " --help lists the options");
+                yield new InvalidOptionException("unknown option " + typed, where, fix, e);
             }
             case MissingArgumentException m -> {
                 Option option = m.getOption();
@@ -290,13 +297,13 @@ final class Arguments {
                 String.format(Locale.ROOT, "give one from %s to %s", min, max));
     }
 
-    /** One of {@code choices} by its name, or {@code fallback} when the option was not given. */
+    /** One of {@code choices} by its name, a float type in any of its spellings, or {@code fallback} when the option was not given. */
     <T> T choice(Option option, Map<String, T> choices, T fallback) {
         String value = line.getOptionValue(option.getLongOpt());
         if (value == null) {
             return fallback;
         }
-        T chosen = choices.get(value);
+        T chosen = choices.get(choices.containsKey(value) ? value : FloatName.normal(value));
         if (chosen == null) {
             throw usage("unknown " + option.getLongOpt() + " '" + value + "'", Nearest.advice(value, choices.keySet()));
         }

@@ -26,7 +26,7 @@ final class VerifyCommand implements Command {
             "for",
             "CONSUMERS",
             "whose demands to check, with commas between: " + String.join(", ", Consumer.names())
-                    + " (default: all that read this kind of model)");
+                    + " (default: those that load its layout)");
     private static final PathOption AGAINST = PathOption.read(
             "against", "ORIGINAL", "the model this one was made from: also compare with it (values with --deep)");
     private static final Option TP = Flags.value(

@@ -216,8 +216,8 @@ public final class Quickstart {
         return new ReportData.Quality(
                 "glosses.jsonl, held out",
                 comparison.samples(),
-                measures.value("cosine"),
-                measures.value("cosine-min"),
+                measures.value("embedding-cosine"),
+                measures.value("embedding-cosine-min"),
                 measures.value("sqnr"),
                 measures.value("spearman"));
     }
@@ -249,8 +249,8 @@ public final class Quickstart {
             return new Distilled(
                     distillation.model().toString(),
                     distillation.run().toString(),
-                    measures.value("cosine"),
-                    measures.value("cosine-min"),
+                    measures.value("embedding-cosine"),
+                    measures.value("embedding-cosine-min"),
                     measures.value("spearman"),
                     measures.value("sqnr"));
         }

@@ -428,7 +428,8 @@ public final class CheckpointPlanner {
                     Exactness.DOUBLE_ROUNDING);
         }
         throw new UnsupportedModelException(
-                "layout " + layout.name() + " has no way to say " + weight.codes() + " by " + weight.granularity()
+                "layout " + layout.name() + " has no way to say " + weight.codes() + " "
+                        + weight.granularity().text()
                         + (weight.scale() == null
                                 ? ""
                                 : " with " + weight.scale().number() + " scales"),

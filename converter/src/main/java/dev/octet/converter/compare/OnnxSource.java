@@ -228,6 +228,11 @@ final class OnnxSource implements WeightSource {
     }
 
     @Override
+    public Optional<String> rounding() {
+        return Optional.ofNullable(file.model().metadata().get(DeclaredRounding.KEY));
+    }
+
+    @Override
     public List<String> notes() {
         return List.of();
     }

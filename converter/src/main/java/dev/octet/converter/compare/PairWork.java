@@ -20,6 +20,7 @@ final class PairWork {
     private static final long SCALES_AT_A_TIME = 1 << 16;
 
     private final Pairing.Pair pair;
+    private final DeclaredRounding declared;
     private final Tiles tiles;
     private final AtomicInteger left;
     private @Nullable PairSums @Nullable [] partial;
@@ -27,8 +28,9 @@ final class PairWork {
     private @Nullable String failure;
     private @Nullable TensorDiff result;
 
-    PairWork(Pairing.Pair pair) {
+    PairWork(Pairing.Pair pair, DeclaredRounding declared) {
         this.pair = pair;
+        this.declared = declared;
         this.tiles = Tiles.of(pair.a().elements(), pair.b().elements());
         this.left = new AtomicInteger(tiles.size());
     }
@@ -161,7 +163,7 @@ final class PairWork {
         CastError measures = all.measures();
         List<String> notes = new ArrayList<>();
         ScaleChanges scales = scaleChanges(a.scales(), b.scales());
-        RoundingSignature rounding = SignatureSearch.search(a, b, all, notes);
+        RoundingSignature rounding = SignatureSearch.search(a, b, all, declared, notes);
         note(all, notes);
         double amaxChange = all.amaxA == all.amaxB ? 0 : Math.abs((double) all.amaxB - all.amaxA) / all.amaxA;
         return new TensorDiff(
