@@ -32,6 +32,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class VerifyCommandTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
+    private static final Path CHECKPOINTS = TESTDATA.resolve("checkpoints");
     private static final String BERT =
             TESTDATA.resolve("models/tiny-hf/bert/model.safetensors").toString();
 
@@ -55,6 +56,24 @@ class VerifyCommandTest {
         CommandLine run = CommandLine.run("verify", BERT);
         assertEquals(ExitCode.OK, run.code(), run.err() + run.out());
         assertTrue(run.out().contains("0 errors"), run.out());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"fp8-dynamic, modelopt", "mxfp8, modelopt", "nvfp4, modelopt", "fp8, fp8", "fp8-dynamic, compressed-tensors"})
+    void what_octet_writes_is_checked_for_those_who_read_the_layout(String recipe, String target) {
+        String model = CHECKPOINTS.resolve("llama-128-small").toString();
+        String output = folder.resolve("quantised").toString();
+        CommandLine made = CommandLine.run(
+                "quantize", model, "--recipe", recipe, "--target", target, "-o", output, "--quiet");
+        assertEquals(ExitCode.OK, made.code(), made.err());
+        CommandLine run = CommandLine.run("verify", output);
+        assertEquals(ExitCode.OK, run.code(), run.out());
+        if (!target.equals("compressed-tensors")) {
+            assertTrue(run.out().contains("not checked for transformers, which does not load this layout"), run.out());
+            assertEquals(
+                    ExitCode.CHECK_FAILED,
+                    CommandLine.run("verify", output, "--for", "transformers").code());
+        }
     }
 
     @Test

@@ -32,16 +32,18 @@ record DeclaredRounding(Optional<String> a, Optional<String> b) {
     }
 
     private static Optional<String> note(String side, List<TensorDiff> tensors) {
-        long count = tensors.stream()
-                .map(TensorDiff::rounding)
-                .filter(r -> r.verdict() == RoundingSignature.Verdict.COMPENSATED && side.equals(r.side()))
-                .count();
+        List<TensorDiff> moved = tensors.stream()
+                .filter(t -> t.rounding().isCompensated() && side.equals(t.rounding().side()))
+                .toList();
+        long clipped = moved.stream().mapToLong(t -> t.nearness().clipped()).sum();
+        int count = moved.size();
         String one = side.toUpperCase(Locale.ROOT);
         String other = side.equals("a") ? "B" : "A";
         return count == 0
                 ? Optional.empty()
-                : Optional.of(one + " was rounded with GPTQ (its metadata: " + KEY + " gptq), which moves weights further"
-                        + " than one rounding from " + other + " where that lowers the error of the outputs: " + count
-                        + (count == 1 ? " tensor" : " tensors"));
+                : Optional.of(one + " was rounded with GPTQ (" + KEY + "), which moves weights further than one rounding"
+                        + " from " + other + " to make up for each other's errors: " + count
+                        + (count == 1 ? " tensor" : " tensors")
+                        + (clipped == 0 ? "" : ", " + clipped + " elements clipped"));
     }
 }

@@ -54,6 +54,11 @@ public record RoundingSignature(
     static final RoundingSignature NONE =
             new RoundingSignature(Verdict.NONE, null, 0, 0, 0, null, Double.NaN, Double.NaN, "");
 
+    /** Whether the file of one side says that its weights were rounded with compensation, and the errors fit. */
+    public boolean isCompensated() {
+        return verdict == Verdict.COMPENSATED;
+    }
+
     /** Whether the errors show a second rounding. */
     public boolean isDouble() {
         return verdict == Verdict.ROUNDED_AGAIN || verdict == Verdict.THROUGH_ANOTHER_GRID;

@@ -60,7 +60,8 @@ public sealed interface Granularity {
     default String text() {
         return switch (this) {
             case PerTensor() -> "per tensor";
-            case PerChannel(int axis) -> axis == -2 ? "per channel" : "per index of axis " + axis;
+            case PerChannel(int axis) ->
+                axis == -2 ? "per channel" : axis == -1 ? "per column" : "per index of axis " + axis;
             case PerToken() -> "per row";
             case PerGroup(int axis, int size) -> "per " + size + (axis == -1 ? "" : " along axis " + axis);
             case PerBlock(int rows, int cols) -> "per " + rows + " x " + cols;
