@@ -100,7 +100,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
         if (differing.isEmpty()) {
             return;
         }
-        Table table = new Table().row("fused weights with one scale", "own scales differ by", "worst loses");
+        Table table = new Table().heading("fused weights with one scale", "own scales differ by", "worst loses");
         differing.stream()
                 .limit(SHOWN)
                 .forEach(s -> table.row(

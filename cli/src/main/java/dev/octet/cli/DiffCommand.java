@@ -160,7 +160,7 @@ final class DiffCommand implements Command {
         }
         long limit = top == 0 ? Long.MAX_VALUE : top;
         Table table = new Table()
-                .row(
+                .heading(
                         "tensor, worst first",
                         "is",
                         "SQNR",

@@ -98,7 +98,7 @@ final class EvaluateCommand implements Command {
                 .row("data", comparison.samples() + " samples of " + answer.data())
                 .row("time", Table.seconds(answer.seconds()))
                 .text(0));
-        Table outputs = new Table().row("output", "cosine mean", "min", "SQNR", "top-1");
+        Table outputs = new Table().heading("output", "cosine mean", "min", "SQNR", "top-1");
         for (OutputComparison o : comparison.outputs()) {
             outputs.row(
                     o.output(),
@@ -112,7 +112,7 @@ final class EvaluateCommand implements Command {
         if (e != null) {
             page.append('\n')
                     .append(new Table()
-                            .row("sentence embedding", "cosine mean", "min", "Spearman")
+                            .heading("sentence embedding", "cosine mean", "min", "Spearman")
                             .row(
                                     e.output(),
                                     number(e.cosineMean(), 5),
@@ -124,7 +124,7 @@ final class EvaluateCommand implements Command {
         if (p != null) {
             page.append('\n')
                     .append(new Table()
-                            .row("perplexity", "reference", "candidate", "change", "tokens")
+                            .heading("perplexity", "reference", "candidate", "change", "tokens")
                             .row(
                                     "",
                                     number(p.reference().perplexity(), 4),
@@ -151,7 +151,7 @@ final class EvaluateCommand implements Command {
             page.append("\nThe outputs of all ").append(layers.size()).append(" layers are the same.\n");
             return;
         }
-        Table table = new Table().row("layers, worst first", "SQNR");
+        Table table = new Table().heading("layers, worst first", "SQNR");
         layers.stream()
                 .sorted((a, b) -> Double.compare(a.sqnrDb(), b.sqnrDb()))
                 .limit(LAYERS_SHOWN)

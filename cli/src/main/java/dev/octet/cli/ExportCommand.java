@@ -181,7 +181,7 @@ final class ExportCommand implements Command {
                     .append(" --prove-only\n")
                     .toString();
         }
-        Table gaps = new Table().row("compared with the trainer", "largest difference", "cosine", "relative");
+        Table gaps = new Table().heading("compared with the trainer", "largest difference", "cosine", "relative");
         for (Prove.Gap gap : proof.gaps()) {
             gaps.row(
                     gap.output(),

@@ -52,7 +52,7 @@ final class GpuPage {
 
     static String text(GpuReport report) {
         StringBuilder text = new StringBuilder();
-        Table gpus = new Table().row("device", "GPU", "capability", "FP8", "multiprocessors", "memory");
+        Table gpus = new Table().heading("device", "GPU", "capability", "FP8", "multiprocessors", "memory");
         for (GpuInfo g : report.gpus()) {
             gpus.row(
                     "cuda:" + g.ordinal(),

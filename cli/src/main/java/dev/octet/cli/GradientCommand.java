@@ -148,7 +148,7 @@ final class GradientCommand implements Command {
         if (arguments.has(PROGRAM)) {
             screen.out().print(program);
         }
-        Table table = new Table().row("tensor", "error", "largest", "elements", "worst at", "computed", "expected");
+        Table table = new Table().heading("tensor", "error", "largest", "elements", "worst at", "computed", "expected");
         for (GoldenDifference d : answer.differences()) {
             table.row(
                     d.tensor(),

@@ -4,9 +4,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/** Text in columns. A column is right-aligned when all its cells but the first are numbers. */
+/** Text in columns. A column of numbers is right-aligned. */
 final class Table {
     private final List<List<String>> rows = new ArrayList<>();
+    private boolean headed;
+
+    /** The names of the columns, before any {@link #row}. */
+    Table heading(String... names) {
+        headed = true;
+        return row((Object[]) names);
+    }
 
     /** Adds a row; {@code null} cells are not allowed, missing ones at the end are. */
     Table row(Object... cells) {
@@ -49,7 +56,7 @@ final class Table {
     private boolean numeric(int column) {
         return column > 0
                 && rows.stream()
-                        .skip(1)
+                        .skip(headed ? 1 : 0)
                         .filter(r -> r.size() > column)
                         .allMatch(r -> r.get(column).matches("[-+]?[0-9.,]+( [kMGT]?i?B| %| dB| s)?|"));
     }

@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.pipeline.Train;
-import dev.octet.pipeline.run.ShellWord;
+import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Fp8Tensor;
@@ -178,10 +178,7 @@ final class TrainPage implements TrainingHook {
     }
 
     private String exportCommand() {
-        boolean fromOnnx = model.toString().endsWith(".onnx");
-        return "octet export " + ShellWord.of(folder) + " -o "
-                + ShellWord.of(folder.resolve(fromOnnx ? "model.onnx" : "model")) + " --target "
-                + (fromOnnx ? "onnxruntime" : "huggingface");
+        return RunSummary.exportCommand(folder, model.toString());
     }
 
     private String resumeCommand() {
@@ -509,7 +506,7 @@ final class TrainPage implements TrainingHook {
 
     private static String healthTable(Fp8Report r) {
         Table table = new Table()
-                .row("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
+                .heading("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
                 .row(
                         "all",
                         "",

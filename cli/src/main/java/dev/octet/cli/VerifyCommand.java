@@ -214,7 +214,7 @@ final class VerifyCommand implements Command {
     }
 
     private static String rulesPage(List<RuleText> rules) {
-        Table table = new Table().row("rule", "severity", "for", "demand", "source");
+        Table table = new Table().heading("rule", "severity", "for", "demand", "source");
         for (RuleText rule : rules) {
             table.row(
                     rule.id(),

@@ -11,11 +11,20 @@ class TableTest {
     @Test
     void numbers_stand_right_and_words_left() {
         String text = new Table()
-                .row("dtype", "count")
+                .heading("dtype", "count")
                 .row("F32", 5)
                 .row("F8_E4M3FN", 12)
                 .text(2);
         assertEquals("  dtype      count\n  F32            5\n  F8_E4M3FN     12\n", text);
+    }
+
+    @Test
+    void a_table_of_names_and_values_has_its_values_at_their_names() {
+        String text = new Table()
+                .row("statistics", "a/rather/long/path/to/model.stats")
+                .row("tensors", 24)
+                .text(0);
+        assertEquals("statistics  a/rather/long/path/to/model.stats\ntensors     24\n", text);
     }
 
     @Test
