@@ -14,7 +14,7 @@ import java.util.List;
 import org.apache.commons.cli.Option;
 import org.jspecify.annotations.Nullable;
 
-/** {@code octet inspect PATH}: what is in a file or folder; {@code octet inspect --device}: what of CUDA there is. */
+/** {@code octet inspect MODEL}: what is in a file or folder; {@code octet inspect --device}: what of CUDA there is. */
 final class InspectCommand implements Command {
     private static final Option TENSORS =
             Flags.flag("tensors", "list all tensors with number type, shape, bytes and scales (--json always does)");
@@ -47,7 +47,7 @@ final class InspectCommand implements Command {
 
     @Override
     public List<String> operands() {
-        return List.of("PATH");
+        return List.of("MODEL");
     }
 
     @Override
@@ -71,7 +71,7 @@ final class InspectCommand implements Command {
         if (!arguments.has(DEVICE)) {
             arguments.requireOperands();
         } else if (arguments.operands() > 0) {
-            throw arguments.usage("--device takes no PATH", "leave one of them out");
+            throw arguments.usage("--device takes no MODEL", "leave one of them out");
         }
     }
 

@@ -137,7 +137,7 @@ final class ModelPage {
 
     /** All tensors of the file. */
     String tensors() {
-        Table table = new Table().heading("tensor", "dtype", "shape", "bytes", "is");
+        Table table = new Table().heading("tensor", "dtype", "shape", "bytes", "meaning");
         for (TensorFact t : facts.list()) {
             table.row(t.name(), t.dtype(), t.shape(), Table.bytes(t.bytes()), meaning(t));
         }

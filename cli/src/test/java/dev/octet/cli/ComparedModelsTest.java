@@ -6,9 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.npy.NpzWriter;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
+import java.util.SplittableRandom;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -89,13 +95,32 @@ class ComparedModelsTest {
         assertTrue(run.out().contains("the models have no sentence embeddings"), run.out());
     }
 
+    /** Samples with all three inputs of a BERT. */
+    private static String segmented(Path file) throws IOException {
+        int count = 6;
+        int tokens = 9;
+        try (Arena arena = Arena.ofConfined();
+                NpzWriter writer = NpzWriter.stored(file)) {
+            Shape shape = Shape.of(count, tokens);
+            long[] ids = new SplittableRandom(7).longs((long) count * tokens, 1, 90).toArray();
+            long[] mask = new long[count * tokens];
+            Arrays.fill(mask, 1);
+            writer.add(Tensor.ofLongs(arena, "input_ids", shape, ids));
+            writer.add(Tensor.ofLongs(arena, "attention_mask", shape, mask));
+            writer.add(Tensor.ofLongs(arena, "token_type_ids", shape, new long[count * tokens]));
+            writer.commit();
+        }
+        return file.toString();
+    }
+
     @Test
     void sentence_embeddings_have_gates_of_their_own() throws IOException {
         String weights = folder.resolve("weights").toString();
+        String texts = segmented(folder.resolve("texts.npz"));
         CommandLine made = CommandLine.run("quantize", EMBEDDINGS, "-o", weights, "--recipe", "fp8-weight-only", "--quiet");
         assertEquals(ExitCode.OK, made.code(), made.err());
         JsonNode answer = json(
-                "evaluate", EMBEDDINGS, weights, "--data", samples, "--no-layers", "--gate", "cosine=0.1", "--gate",
+                "evaluate", EMBEDDINGS, weights, "--data", texts, "--no-layers", "--gate", "cosine=0.1", "--gate",
                 "embedding-cosine=0.1");
         assertEquals(answer.at("/comparison/outputs/0/cosine_mean"), answer.at("/gates/0/value"));
         assertEquals(answer.at("/comparison/embedding/cosine_mean"), answer.at("/gates/1/value"));
