@@ -63,7 +63,9 @@ class MessageTextTest {
         for (JavaClass c : new ClassFileImporter()
                 .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)
                 .importPackages("dev.octet")) {
-            octet.put(c.getFullName().replace('.', '/'), parsed(c.reflect()));
+            if (!c.getName().startsWith(MessageTextTest.class.getName())) {
+                octet.put(c.getName().replace('.', '/'), parsed(c.reflect()));
+            }
         }
         assertEquals(List.of(), textsOfRecords(octet));
         octet.put("planted", parsed(Planted.class));
@@ -85,6 +87,7 @@ class MessageTextTest {
                 .filter(MessageTextTest::isRecordWithoutText)
                 .forEach(c -> records.add(c.thisClass().asInternalName()));
         Set<String> shown = new HashSet<>(records);
+        shown.add("java/util/Optional"); // Optional[x]
         classes.values().stream()
                 .filter(c -> records.contains(c.thisClass().asInternalName()))
                 .forEach(c -> c.interfaces().stream()

@@ -34,6 +34,7 @@ class NamedOptionsTest {
             "--no-transfer-progress",
             "--name",
             "--kv-cache-dtype",
+            "--local-dir",
             "--gpus",
             "--gpu-architecture",
             "--list-gpu-arch",
