@@ -89,7 +89,7 @@ final class InspectCommand implements Command {
                 screen.answer(arguments, Answer.of(result), () -> page(new ModelPage(result), arguments));
             }
             case TRAINING_RUN -> {
-                RunSummary run = RunSummary.of(path);
+                RunSummary run = RunSummary.of(RunSummary.find(path).orElseThrow());
                 screen.answer(arguments, run, () -> LeftoversPage.of(run));
             }
             case STATISTICS -> {

@@ -190,6 +190,7 @@ class InspectCommandTest {
             assertTrue(page.out().contains(part), part + " in " + page.out());
         }
         assertEquals(41, json(run).get("step").asInt());
+        assertEquals(41, json(run.resolve("checkpoints/step-20")).get("step").asInt(), "a checkpoint is of its run");
         Files.writeString(run.resolve("run.json"), "{");
         assertEquals(ExitCode.INPUT, CommandLine.run("inspect", run.toString()).code());
     }

@@ -96,7 +96,7 @@ public final class Inspect {
     public enum Kind {
         /** A model: {@link #run}. */
         MODEL,
-        /** The folder of a training run: {@link RunSummary#of}. */
+        /** The folder of a training run, or of one of its checkpoints: {@link RunSummary#find}. */
         TRAINING_RUN,
         /** Statistics or second moments of activations: {@link #statistics}. */
         STATISTICS
@@ -108,7 +108,7 @@ public final class Inspect {
      * @throws IOException when it cannot be read
      */
     public static Kind kind(Path path) throws IOException {
-        if (RunSummary.isRun(path)) {
+        if (RunSummary.find(path).isPresent()) {
             return Kind.TRAINING_RUN;
         }
         return Files.isRegularFile(path) && (StatisticsFile.isOne(path) || isSecondMoments(path))

@@ -61,6 +61,7 @@ public record RunSummary(
     private static final String MANIFEST = "run.json";
     private static final String METRICS = "metrics.jsonl";
     private static final String CONFIG = "config.yaml";
+    private static final String CHECKPOINTS = "checkpoints";
 
     /** Longer lines of metrics are not what a run writes. */
     private static final int MAX_LINE = 1 << 20;
@@ -75,14 +76,25 @@ public record RunSummary(
         checkpoints = List.copyOf(checkpoints);
     }
 
-    /** Whether a folder is that of a run. */
-    public static boolean isRun(Path path) {
+    /** The folder of the run that a folder is, or that it is a checkpoint of: {@code RUN}, {@code RUN/checkpoints/step-N}. */
+    public static Optional<Path> find(Path path) {
+        Path at = path.toAbsolutePath().normalize();
+        if (isRun(path)) {
+            return Optional.of(path);
+        }
+        Path checkpoints = at.endsWith(CHECKPOINTS) ? at : at.getParent();
+        Path run = checkpoints != null && checkpoints.endsWith(CHECKPOINTS) ? checkpoints.getParent() : null;
+        return Optional.ofNullable(run).filter(r -> Files.isDirectory(at) && isRun(r));
+    }
+
+    private static boolean isRun(Path path) {
         return Files.isRegularFile(path.resolve(MANIFEST)) && !Files.exists(path.resolve("config.json"));
     }
 
     /**
      * Reads what the folder says.
      *
+     * @param folder of the run, see {@link #find}
      * @throws MalformedModelException when {@code run.json} is not a JSON object
      * @throws IOException when a file cannot be read
      */
