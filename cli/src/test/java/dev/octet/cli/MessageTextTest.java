@@ -29,6 +29,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -74,8 +75,7 @@ class MessageTextTest {
 
     private static ClassModel parsed(Class<?> c) throws IOException {
         String file = c.getName().substring(c.getName().lastIndexOf('.') + 1) + ".class";
-        try (InputStream in = c.getResourceAsStream(file)) {
-            assertTrue(in != null, file);
+        try (InputStream in = Objects.requireNonNull(c.getResourceAsStream(file), file)) {
             return ClassFile.of().parse(in.readAllBytes());
         }
     }

@@ -120,7 +120,9 @@ class OctetTest {
         Octet.COMMANDS.forEach(c -> Flags.of(c).forEach(o -> options.add(o.getLongOpt())));
         List<String> verbs = Octet.COMMANDS.stream().map(Command::name).toList();
         FieldWords.VERBS.keySet().forEach(v -> assertTrue(verbs.contains(v), v));
+        Set<String> words = new HashSet<>();
         FieldWords.OPTIONS.forEach((ours, theirs) -> {
+            theirs.forEach(t -> assertTrue(words.add(t), () -> t + " is in two lines"));
             for (String word : ours.split(" ")) {
                 assertTrue(options.contains(word), word);
             }
