@@ -11,7 +11,9 @@ import dev.octet.pipeline.run.RunFolder;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -201,6 +203,28 @@ final class Arguments {
                 .orElseThrow(() -> usage(
                         "missing " + typed(option) + " " + option.getArgName(),
                         "say where: " + typed(option) + " " + option.getArgName()));
+    }
+
+    /**
+     * Refuses operands and options for inputs that are not there.
+     *
+     * @throws NoSuchFileException naming the first of them
+     */
+    void requireInputs() throws NoSuchFileException {
+        List<Path> inputs = new ArrayList<>();
+        for (int i = 0; i < operands(); i++) {
+            inputs.add(operand(i));
+        }
+        for (Option given : line.getOptions()) {
+            if (given instanceof PathOption option && option.way() == PathOption.Way.READ) {
+                inputs.add(path(given.getValue()));
+            }
+        }
+        for (Path input : inputs) {
+            if (Files.notExists(input)) {
+                throw new NoSuchFileException(input.toString());
+            }
+        }
     }
 
     /** Where to write: {@code --output}, which must not exist yet unless {@code --force} was given. */

@@ -92,6 +92,12 @@ final class ConvertCommand implements Command {
     }
 
     @Override
+    public void checkInputs(Arguments arguments) throws IOException {
+        arguments.requiredPath(Flags.OUTPUT);
+        arguments.requireInputs();
+    }
+
+    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Path output = arguments.requiredPath(Flags.OUTPUT);
         Optional<Target> target = arguments.has(TARGET)

@@ -50,6 +50,12 @@ final class DequantizeCommand implements Command {
     }
 
     @Override
+    public void checkInputs(Arguments arguments) throws IOException {
+        arguments.requiredPath(Flags.OUTPUT);
+        arguments.requireInputs();
+    }
+
+    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Dequantize.Request request = Dequantize.Request.of(arguments.operand(0), arguments.requiredPath(Flags.OUTPUT))
                 .withType(arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16));

@@ -52,7 +52,7 @@ final class EvaluateCommand implements Command {
 
     @Override
     public List<Option> options() {
-        List<Option> options = new ArrayList<>(List.of(DATA));
+        List<Option> options = new ArrayList<>(List.of(DATA, DataFlags.CALIBRATION_FOR_DATA));
         options.addAll(DataFlags.all());
         options.addAll(List.of(GATE, PERPLEXITY, NO_LAYERS, Flags.THREADS));
         return options;
@@ -67,13 +67,16 @@ final class EvaluateCommand implements Command {
     }
 
     @Override
+    public void checkInputs(Arguments arguments) throws IOException {
+        data(arguments);
+        arguments.requireInputs();
+    }
+
+    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        Path data = arguments
-                .path(DATA)
-                .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
         Gates gates = GateFlags.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
         Evaluate.Request request = Evaluate.Request.of(
-                        arguments.operand(0), arguments.operand(1), DataFlags.source(arguments, data))
+                        arguments.operand(0), arguments.operand(1), DataFlags.source(arguments, data(arguments)))
                 .withGates(gates);
         if (arguments.has(PERPLEXITY)) {
             request = request.with(Evaluate.Part.PERPLEXITY);
@@ -87,6 +90,11 @@ final class EvaluateCommand implements Command {
             screen.answer(arguments, result, () -> page(result));
             return GateFlags.exitCode(result.gates());
         }
+    }
+
+    private static Path data(Arguments arguments) {
+        return DataFlags.file(arguments)
+                .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
     }
 
     private static String page(Evaluate.Result answer) {

@@ -108,6 +108,15 @@ final class ExportCommand implements Command {
     }
 
     @Override
+    public void checkInputs(Arguments arguments) throws IOException {
+        arguments.requiredPath(Flags.OUTPUT);
+        if (!arguments.has(TARGET)) {
+            throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
+        }
+        arguments.requireInputs();
+    }
+
+    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Export.Request request = request(arguments);
         try (Progress progress = arguments.progress(screen)) {
@@ -121,9 +130,6 @@ final class ExportCommand implements Command {
 
     private static Export.Request request(Arguments arguments) {
         Path output = arguments.requiredPath(Flags.OUTPUT);
-        if (!arguments.has(TARGET)) {
-            throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
-        }
         Target target = arguments.choice(TARGET, TARGETS, Target.Floats.ONNX);
         Export.Request request = Export.Request.of(arguments.operand(0), output, target)
                 .withStep(arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));

@@ -1,21 +1,25 @@
 package dev.octet.cli;
 
+import dev.octet.converter.verify.Consumer;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.pipeline.Calibrate;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.LayerCount;
 import dev.octet.pipeline.Quantize;
+import dev.octet.pipeline.Serving;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.commons.cli.Option;
 
 /** {@code octet quantize MODEL -o OUT}: the main job. */
@@ -43,13 +47,15 @@ final class QuantizeCommand implements Command {
             "NAME",
             "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: "
                     + Target.GRAPHS.getFirst().label()
-                    + "); checkpoints: " + String.join(", ", CheckpointFlags.TARGETS.keySet())
-                    + " (default: compressed-tensors, for fp8-block fp8)");
+                    + "); checkpoints: a layout, " + String.join(", ", CheckpointFlags.TARGETS.keySet())
+                    + " (default: compressed-tensors, for fp8-block fp8), or who loads it, "
+                    + String.join(", ", Serving.CONSUMERS.keySet()) + ": the best layout for it and the recipe");
     private static final Option ROUNDING = Flags.value(
             "rounding",
             "NAME",
-            "how weights are rounded: gptq (compensated for the data of --calibration, one more run over it) or nearest"
-                    + " (default: gptq with --calibration, nearest without)");
+            "how weights are rounded: gptq (compensated, by second moments of the layers' inputs: from --calibration, one"
+                    + " more run over the data, or from 'octet calibrate --second-moments') or nearest (default: gptq"
+                    + " where there are second moments)");
     private static final PathOption REPORT =
             PathOption.written("report", "FILE.html", "write a report (default: none)");
 
@@ -73,8 +79,11 @@ final class QuantizeCommand implements Command {
             KEEP_SCALES,
             KV_CACHE);
 
-    /** Those that only graphs have a use for. */
-    private static final List<Option> GRAPH_ONLY = List.of(DataFlags.CALIBRATION, ROUNDING, REPORT);
+    /** What {@code --target} may be for checkpoints: layouts, and programs that load them. */
+    private static final Map<String, String> CHECKPOINT_TARGETS = Flags.byName(
+            Stream.concat(CheckpointFlags.TARGETS.keySet().stream(), Serving.CONSUMERS.keySet().stream())
+                    .toList(),
+            name -> name);
 
     @Override
     public String name() {
@@ -93,7 +102,8 @@ final class QuantizeCommand implements Command {
 
     @Override
     public List<Option> options() {
-        List<Option> options = new ArrayList<>(List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, STATISTICS));
+        List<Option> options = new ArrayList<>(List.of(
+                Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
         options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, CheckpointFlags.KEEP, REPORT));
         options.addAll(CHECKPOINT_ONLY);
@@ -108,52 +118,93 @@ final class QuantizeCommand implements Command {
                         + " r.html",
                 "octet quantize model.onnx -o fp8.onnx --statistics model.stats --calibrator percentile:99.99",
                 "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler",
-                "octet quantize Llama-3.1-8B -o Llama-3.1-8B-FP8 --recipe fp8-dynamic --target compressed-tensors",
+                "octet quantize Llama-3.1-8B -o Llama-3.1-8B-FP8 --recipe fp8-dynamic --target vllm",
                 "octet quantize Llama-3.1-8B -o static --recipe fp8 --target modelopt --statistics llama.stats"
                         + " --kv-cache fp8",
                 "octet quantize Qwen3-8B -o Qwen3-8B-block --recipe fp8-block --target fp8 --keep 'layers\\.0\\.'");
     }
 
     @Override
+    public void checkInputs(Arguments arguments) throws IOException {
+        arguments.requiredPath(Flags.OUTPUT);
+        arguments.requireInputs();
+    }
+
+    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Path model = arguments.operand(0);
         boolean graph = TARGETS.containsKey(arguments.text(TARGET).orElse(""));
-        try (Progress progress = arguments.progress(screen)) {
-            if (Files.exists(model) && !graph && Checkpoint.isCheckpoint(model)) {
-                arguments.refuse(
-                        GRAPH_ONLY,
-                        "needs a model with a graph; a checkpoint has only tensors",
-                        "leave it out, or give an .onnx file");
-                CheckpointOutcome outcome = Quantize.run(ofCheckpoint(arguments), arguments.job(progress));
-                progress.end();
-                new CheckpointPage(outcome).print(arguments, screen);
-            } else {
-                arguments.refuse(
-                        CHECKPOINT_ONLY, "is for checkpoint layouts", "leave it out: an ONNX model is written");
-                Quantize.GraphResult result = Quantize.run(ofGraph(arguments), arguments.job(progress));
-                progress.end();
-                print(result, arguments, screen);
-            }
+        if (!graph && Checkpoint.isCheckpoint(model)) {
+            quantizeCheckpoint(arguments, screen);
+        } else {
+            quantizeGraph(arguments, screen);
         }
         return ExitCode.OK;
     }
 
-    private static Quantize.GraphRequest ofGraph(Arguments arguments) {
+    private static void quantizeCheckpoint(Arguments arguments, Screen screen) throws IOException {
+        String toOnnx = "leave it out; for an ONNX model with GPTQ give --target onnxruntime";
+        arguments.refuse(
+                List.of(ROUNDING),
+                "is not implemented for checkpoints: their weights are rounded to nearest",
+                toOnnx);
+        arguments.refuse(
+                List.of(DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION),
+                "is not implemented for checkpoints in one step",
+                "calibrate first: octet calibrate MODEL -o model.stats --calibration FILE, then give --statistics"
+                        + " model.stats");
+        Quantize.CheckpointRequest request = ofCheckpoint(arguments);
+        Optional<Serving> serving = serving(arguments, request.recipe());
+        try (Progress progress = arguments.progress(screen)) {
+            CheckpointOutcome outcome = Quantize.run(request, arguments.job(progress));
+            progress.end();
+            new CheckpointPage(outcome).withServing(serving).print(arguments, screen);
+            if (!outcome.dryRun() && !arguments.has(Flags.JSON)) {
+                Optional<Consumer> consumer = serving.map(Serving::consumer)
+                        .or(() -> Serving.usual(
+                                request.target(),
+                                request.recipe(),
+                                request.statistics().isPresent()));
+                consumer.ifPresent(c -> screen.out().print(NextSteps.of(outcome, c)));
+            }
+        }
+    }
+
+    private static void quantizeGraph(Arguments arguments, Screen screen) throws IOException {
+        arguments.refuse(CHECKPOINT_ONLY, "is for checkpoint layouts", "leave it out: an ONNX model is written");
+        Quantize.GraphRequest request = ofGraph(arguments);
+        try (Progress progress = arguments.progress(screen)) {
+            Quantize.GraphResult result = Quantize.run(request, arguments.job(progress));
+            progress.end();
+            print(result, arguments, screen);
+            if (!result.dryRun() && !arguments.has(Flags.JSON)) {
+                screen.out().print(NextSteps.of(request));
+            }
+        }
+    }
+
+    private static Quantize.GraphRequest ofGraph(Arguments arguments) throws IOException {
         Quantize.GraphRequest request = Quantize.GraphRequest.of(arguments.operand(0), arguments.outputFile());
         Optional<Path> report = arguments.outputFile(REPORT);
         if (report.isPresent()) {
             request = request.withReport(report.get());
         }
+        refuseOther(arguments, RECIPE, CheckpointFlags.RECIPES.keySet(), RECIPES.keySet(), "checkpoints", "ONNX models");
+        refuseOther(arguments, TARGET, CHECKPOINT_TARGETS.keySet(), TARGETS.keySet(), "checkpoints", "ONNX models");
         request = request.withRecipe(arguments.choice(RECIPE, RECIPES, request.recipe()))
                 .withTarget(arguments.choice(TARGET, TARGETS, request.target()))
                 .withCalibrator(calibrator(arguments, request.calibrator()))
                 .keeping(CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP));
-        Optional<Path> data = arguments.path(DataFlags.CALIBRATION);
+        Optional<Path> data = DataFlags.file(arguments);
         if (data.isPresent()) {
             request = request.withSamples(DataFlags.source(arguments, data.get()));
         }
         Optional<Path> statistics = arguments.path(STATISTICS);
         if (statistics.isPresent()) {
+            arguments
+                    .paths()
+                    .reading("--statistics, its second moments", Calibrate.momentsOf(statistics.get()))
+                    .requireApart();
             request = request.withStatistics(statistics.get());
         }
         return arguments.has(ROUNDING)
@@ -163,9 +214,15 @@ final class QuantizeCommand implements Command {
 
     private static Quantize.CheckpointRequest ofCheckpoint(Arguments arguments) {
         Path output = arguments.requiredPath(Flags.OUTPUT);
+        refuseOther(arguments, RECIPE, RECIPES.keySet(), CheckpointFlags.RECIPES.keySet(), "ONNX models", "checkpoints");
         Recipe recipe = arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC);
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(arguments.operand(0), output, recipe);
-        request = request.withTarget(arguments.choice(TARGET, CheckpointFlags.TARGETS, request.target()))
+        arguments.choice(TARGET, CHECKPOINT_TARGETS, "");
+        Optional<Serving> serving = serving(arguments, recipe);
+        Target.Checkpoint target = serving.isPresent()
+                ? serving.get().target()
+                : arguments.choice(TARGET, CheckpointFlags.TARGETS, request.target());
+        request = request.withTarget(target)
                 .withSelection(CheckpointFlags.selection(arguments))
                 .withLayout(CheckpointFlags.layoutOptions(arguments))
                 .withCalibrator(calibrator(arguments, request.calibrator()));
@@ -185,6 +242,29 @@ final class QuantizeCommand implements Command {
         return arguments.has(CheckpointFlags.EXACT_ONLY) ? request.with(Quantize.Choice.EXACT_ONLY) : request;
     }
 
+    /** What a program that loads checkpoints is to get; empty where {@code --target} names no such program. */
+    private static Optional<Serving> serving(Arguments arguments, Recipe recipe) {
+        return arguments
+                .text(TARGET)
+                .map(Serving.CONSUMERS::get)
+                .map(c -> Serving.of(c, recipe, arguments.has(STATISTICS)));
+    }
+
+    /** Refuses a name that the other kind of model knows, and says so. */
+    private static void refuseOther(
+            Arguments arguments, Option option, Set<String> others, Set<String> own, String otherKind, String kind) {
+        Optional<String> name = arguments.text(option).filter(n -> others.contains(n) && !own.contains(n));
+        if (name.isPresent()) {
+            throw arguments.usage(
+                    option.getLongOpt() + " '" + name.get() + "' is for " + otherKind + ", and " + arguments.operand(0)
+                            + " is one of the " + kind,
+                    "for " + kind + ": " + String.join(", ", own)
+                            + (kind.startsWith("ONNX")
+                                    ? "; 'octet convert --target huggingface' makes a checkpoint of an ONNX model"
+                                    : "; --target onnxruntime writes an ONNX model"));
+        }
+    }
+
     private static Calibrator calibrator(Arguments arguments, Calibrator usual) {
         return arguments.text(CALIBRATOR).map(Calibrator::parse).orElse(usual);
     }
@@ -197,6 +277,7 @@ final class QuantizeCommand implements Command {
         Table table = new Table()
                 .row("model", answer.model() + "  " + Table.bytes(answer.originalBytes()))
                 .row("recipe", answer.recipe() + (answer.calibrator() == null ? "" : ", " + answer.calibrator()))
+                .row("rounding", answer.rounding() + " (" + answer.roundingReason() + ")")
                 .row("target", answer.target())
                 .row(
                         "layers",
@@ -212,6 +293,7 @@ final class QuantizeCommand implements Command {
         if (answer.report() != null && !answer.dryRun()) {
             table.row("report", answer.report());
         }
+        answer.notes().forEach(n -> table.row("note", n));
         screen.out().print(table.text(0));
         printKept(answer.kept(), screen);
     }

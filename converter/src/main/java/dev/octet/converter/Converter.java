@@ -218,6 +218,17 @@ public final class Converter implements AutoCloseable {
      * @throws IOException when data cannot be read
      */
     public Map<String, SecondMoment> moments(Plan plan, Dataset data, CalibrationOptions options) throws IOException {
+        return MomentRun.run(runnable(), momentChannels(plan), data, options);
+    }
+
+    /** Bytes of the numbers of {@link #moments}, in memory and in a file: {@code 4 K (K + 1)} for an input of K channels. */
+    public long momentBytes(Plan plan) {
+        return momentChannels(plan).values().stream()
+                .mapToLong(k -> Math.multiplyExact(4L * k, k + 1L))
+                .sum();
+    }
+
+    private Map<String, Integer> momentChannels(Plan plan) {
         Map<String, Integer> channels = new LinkedHashMap<>();
         for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
             long in = inputChannels(d);
@@ -225,7 +236,7 @@ public final class Converter implements AutoCloseable {
                 channels.put(d.input(), (int) in);
             }
         }
-        return MomentRun.run(runnable(), channels, data, options);
+        return channels;
     }
 
     private long inputChannels(Decision.Converted linear) {
@@ -311,7 +322,7 @@ public final class Converter implements AutoCloseable {
 
     /**
      * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's,
-     * both fed the same samples, so the error of all layers up to there. Written into the file's metadata.
+     * both fed the same samples, so the error of all layers up to there. The file stays as it is.
      *
      * @param data only its first 32 samples are used, which is accurate to a tenth of a decibel
      * @return the conversion with the measurements

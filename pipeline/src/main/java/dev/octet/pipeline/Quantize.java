@@ -7,16 +7,26 @@ import dev.octet.converter.ConversionReport;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.checkpoint.ConversionRequest;
+import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.TensorRole;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.inspect.Inspection;
+import dev.octet.converter.inspect.QuantizedLayers;
+import dev.octet.converter.plan.Decision;
+import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
-import dev.octet.pipeline.run.OpenedModel;
+import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -25,8 +35,11 @@ import dev.octet.quant.statistics.StatisticsFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Pattern;
@@ -48,7 +61,7 @@ public final class Quantize {
     public enum Rounding {
         /** Each to the nearest code. */
         NEAREST,
-        /** With compensation for the samples (GPTQ), which takes one more run over them. */
+        /** With compensation for the samples (GPTQ), by the second moments of the layers' inputs. */
         GPTQ
     }
 
@@ -62,7 +75,8 @@ public final class Quantize {
      * @param samples to calibrate, round and measure on; empty for none
      * @param statistics a file of {@link Calibrate}, in place of calibrating; empty for none
      * @param calibrator how clips follow from statistics
-     * @param rounding empty for {@link Rounding#GPTQ} where there are samples, {@link Rounding#NEAREST} where there are none
+     * @param rounding empty for {@link Rounding#GPTQ} where there are samples, or second moments next to the statistics; else {@link
+     *     Rounding#NEAREST}
      * @param report where a report is written; empty for none
      */
     public record GraphRequest(
@@ -160,21 +174,22 @@ public final class Quantize {
             return new GraphRequest(
                     model, output, recipe, target, keep, samples, statistics, calibrator, rounding, Optional.of(file));
         }
-
-        private Rounding roundingUsed() {
-            return rounding.orElse(samples.isPresent() ? Rounding.GPTQ : Rounding.NEAREST);
-        }
     }
 
     /**
      * What became of a graph, or would.
      *
      * @param calibrator null where the recipe has no static scales of activations
+     * @param rounding how weights are rounded: {@code gptq} or {@code nearest}
+     * @param roundingReason why so, one phrase
      * @param samples how many the statistics are of
      * @param layers how many of each kind were converted
      * @param kept layers that stay as they are, with their reasons
+     * @param notes what a user should know
      * @param convertedBytes 0 when nothing was written
      * @param weightSqnrDbMin signal-to-noise ratio of the weight that lost most; NaN when none was quantised
+     * @param layerSqnrDb signal-to-noise ratio at the output of each FP8 Linear against the original's, in graph order, over the first 32
+     *     samples; includes the error of all layers before it; empty without samples
      */
     public record GraphResult(
             String model,
@@ -183,12 +198,16 @@ public final class Quantize {
             String recipe,
             String target,
             @Nullable String calibrator,
+            String rounding,
+            String roundingReason,
             long samples,
             List<LayerCount> layers,
             List<LayerCount.Kept> kept,
+            List<String> notes,
             long originalBytes,
             long convertedBytes,
             double weightSqnrDbMin,
+            Map<String, Double> layerSqnrDb,
             double seconds,
             boolean dryRun) {}
 
@@ -320,25 +339,26 @@ public final class Quantize {
     public static GraphResult run(GraphRequest request, Job job) throws IOException {
         job.refuseExisting(request.output());
         request.report().ifPresent(job::refuseExisting);
-        if (request.roundingUsed() == Rounding.GPTQ && request.samples().isEmpty()) {
-            throw job.invalid("--rounding gptq needs samples", "give --calibration FILE, or take --rounding nearest");
-        }
+        RoundingUsed rounding = RoundingUsed.of(request, job);
         Stopwatch watch = new Stopwatch();
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
             Plan plan = converter.plan(request.recipe(), request.keep());
             long bytes = Inspection.fileBytes(request.model());
             watch.step("import");
+            Work work = new Work(
+                    request, rounding, source, new QuantizeSteps(converter, plan, job, "samples"), bytes, watch);
+            work.requireSomething();
             if (job.dryRun()) {
-                return result(request, plan, List.of(), new Sizes(bytes, 0), 0, watch, true);
+                return work.planned();
             }
             checkStatistics(request, job);
             if (request.samples().isEmpty()) {
-                return convert(request, new QuantizeSteps(converter, plan, job, "samples"), null, bytes, watch);
+                return work.convert(null);
             }
             try (Dataset samples =
                     request.samples().get().open(request.model(), InputSpec.of(converter.source()), job)) {
-                return convert(request, new QuantizeSteps(converter, plan, job, "samples"), samples, bytes, watch);
+                return work.convert(samples);
             }
         }
     }
@@ -357,81 +377,170 @@ public final class Quantize {
         }
     }
 
-    private static GraphResult convert(
-            GraphRequest request, QuantizeSteps steps, @Nullable Dataset samples, long bytes, Stopwatch watch)
-            throws IOException {
-        Statistics statistics = statistics(request, steps, samples);
-        watch.step("calibrate");
-        ConversionOptions options = ConversionOptions.defaults()
-                .withTarget(request.target().runtime())
-                .withCalibrator(request.calibrator())
-                .withThreads(steps.job().threads());
-        if (samples != null && request.roundingUsed() == Rounding.GPTQ) {
-            options = options.withMoments(steps.moments(samples));
-        }
-        Conversion converted = steps.convert(statistics, options);
-        watch.step("convert");
-        Conversion conversion = samples == null ? converted : steps.measure(converted, samples);
-        watch.step("compare layers");
-        conversion.save(request.output());
-        watch.step("write");
-        Sizes sizes = new Sizes(bytes, Files.size(request.output()));
-        if (request.report().isPresent()) {
-            HtmlReport.write(
-                    ConversionReport.of(
-                            conversion,
-                            String.valueOf(request.model().getFileName()),
-                            request.calibrator().text(),
-                            sizes.original(),
-                            sizes.converted(),
-                            statistics,
-                            watch.timings()),
-                    request.report().get());
-        }
-        long calibrated = statistics == null ? 0 : statistics.samplesDone();
-        return result(request, conversion.plan(), conversion.layers(), sizes, calibrated, watch, false);
-    }
-
-    private static @Nullable Statistics statistics(GraphRequest request, QuantizeSteps steps, @Nullable Dataset samples)
-            throws IOException {
-        if (!request.recipe().needsStatistics()) {
-            return null;
-        }
-        if (request.statistics().isPresent()) {
-            return StatisticsFile.read(request.statistics().get());
-        }
-        if (samples == null) {
-            return null; // refused before
-        }
-        return steps.calibrate(
-                samples, OpenedModel.digest(request.model()), steps.job().calibration("calibrating", "samples"));
-    }
-
-    /** Bytes of the files. */
-    private record Sizes(long original, long converted) {}
-
-    private static GraphResult result(
+    /**
+     * A graph on its way.
+     *
+     * @param source the original
+     * @param bytes of its file
+     */
+    private record Work(
             GraphRequest request,
-            Plan plan,
-            List<LayerResult> layers,
-            Sizes sizes,
-            long samples,
-            Stopwatch watch,
-            boolean dryRun) {
-        return new GraphResult(
-                request.model().toString(),
-                request.output().toString(),
-                request.report().map(Path::toString).orElse(null),
-                plan.recipe().name(),
-                request.target().label(),
-                plan.recipe().needsStatistics() ? request.calibrator().text() : null,
-                samples,
-                LayerCount.of(plan),
-                LayerCount.kept(plan),
-                sizes.original(),
-                sizes.converted(),
-                layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
-                watch.seconds(),
-                dryRun);
+            RoundingUsed rounding,
+            ModelSource source,
+            QuantizeSteps steps,
+            long bytes,
+            Stopwatch watch) {
+        /** Refuses a model of which nothing would be quantised. */
+        void requireSomething() {
+            Plan plan = steps.plan();
+            if (!plan.converted(LayerKind.LINEAR).isEmpty()) {
+                return;
+            }
+            String where = source.path().toString();
+            int quantized = quantized();
+            if (quantized > 0) {
+                throw new UnsupportedModelException(
+                        "the model is quantised already: " + quantized + " Linears have weights in 8 bits or fewer, and"
+                                + " there is nothing else to quantise",
+                        where,
+                        "quantise the model in floats that it was made from");
+            }
+            List<LayerCount.Kept> linears = LayerCount.kept(plan).stream()
+                    .filter(k -> k.kind().equals(LayerKind.LINEAR.label()))
+                    .toList();
+            throw new UnsupportedModelException(
+                    "there is nothing to quantise: "
+                            + (linears.isEmpty()
+                                    ? "the model has no Linear, that is, no MatMul or Gemm with a constant matrix"
+                                    : linears.size() == 1
+                                            ? "the model's only Linear is kept"
+                                            : "all " + linears.size() + " Linears are kept"),
+                    linears.isEmpty()
+                            ? where
+                            : where + ", " + linears.getFirst().node() + ": "
+                                    + linears.getFirst().reason(),
+                    "`octet inspect` shows the operators of the model");
+        }
+
+        private int quantized() {
+            return new QuantizedLayers(steps.converter().canonical().graph()).linears();
+        }
+
+        private List<String> notes(Plan plan) {
+            List<String> notes = new ArrayList<>();
+            int quantized = quantized();
+            if (quantized > 0) {
+                notes.add(quantized + " Linears were quantised before and stay as they are");
+            }
+            List<String> heads = plan.converted(LayerKind.LINEAR).stream()
+                    .map(Decision.Converted::weight)
+                    .filter(w -> LinearNames.role(w, Shape.of(1, 1)) == TensorRole.HEAD)
+                    .toList();
+            if (!heads.isEmpty()) {
+                notes.add("quantised, too: " + String.join(", ", heads)
+                        + "; in checkpoints Octet keeps such heads, here --keep does");
+            }
+            return notes;
+        }
+
+        GraphResult planned() {
+            return result(steps.plan(), List.of(), List.of(), 0, 0);
+        }
+
+        GraphResult convert(@Nullable Dataset samples) throws IOException {
+            Statistics statistics = statistics(samples);
+            watch.step("calibrate");
+            ConversionOptions options = ConversionOptions.defaults()
+                    .withTarget(request.target().runtime())
+                    .withCalibrator(request.calibrator())
+                    .withThreads(steps.job().threads());
+            if (rounding.rounding() == Rounding.GPTQ) {
+                options = options.withMoments(moments(samples));
+                watch.step("second moments");
+            }
+            Conversion converted = steps.convert(statistics, options);
+            watch.step("convert");
+            Conversion conversion = samples == null ? converted : steps.measure(converted, samples);
+            watch.step("compare layers");
+            conversion.save(request.output());
+            watch.step("write");
+            long convertedBytes = Files.size(request.output());
+            if (request.report().isPresent()) {
+                HtmlReport.write(
+                        ConversionReport.of(
+                                conversion,
+                                String.valueOf(request.model().getFileName()),
+                                request.calibrator().text(),
+                                bytes,
+                                convertedBytes,
+                                statistics,
+                                watch.timings()),
+                        request.report().get());
+            }
+            long calibrated = statistics == null ? 0 : statistics.samplesDone();
+            return result(
+                    conversion.plan(), conversion.layers(), conversion.comparison(), calibrated, convertedBytes);
+        }
+
+        private @Nullable Statistics statistics(@Nullable Dataset samples) throws IOException {
+            if (!request.recipe().needsStatistics()) {
+                return null;
+            }
+            if (request.statistics().isPresent()) {
+                return StatisticsFile.read(request.statistics().get());
+            }
+            if (samples == null) {
+                return null; // refused before
+            }
+            CalibrationOptions options = steps.job().calibration("calibrating", "samples");
+            return source.huggingFace().isPresent() // as Calibrate does, so that both ways give the same file
+                    ? steps.converter().calibrateModules(samples, source.digest(), options)
+                    : steps.calibrate(samples, source.digest(), options);
+        }
+
+        private Map<String, SecondMoment> moments(@Nullable Dataset samples) throws IOException {
+            if (samples != null) {
+                return steps.moments(samples);
+            }
+            Path file = request.statistics().orElseThrow();
+            Statistics taken = StatisticsFile.read(file);
+            Map<String, SecondMoment> moments = new MomentsFile(file).read(taken);
+            if (!source.digest().equals(taken.modelDigest())) {
+                throw new InvalidDataException(
+                        "the second moments are of another model than '" + request.model() + "'",
+                        new MomentsFile(file).path().toString(),
+                        "calibrate this model, or give --rounding nearest");
+            }
+            return moments;
+        }
+
+        private GraphResult result(
+                Plan plan,
+                List<LayerResult> layers,
+                List<LayerComparison> comparison,
+                long samples,
+                long convertedBytes) {
+            Map<String, Double> sqnrDb = new LinkedHashMap<>();
+            comparison.forEach(c -> sqnrDb.put(c.candidate(), c.sqnrDb()));
+            return new GraphResult(
+                    request.model().toString(),
+                    request.output().toString(),
+                    request.report().map(Path::toString).orElse(null),
+                    plan.recipe().name(),
+                    request.target().label(),
+                    plan.recipe().needsStatistics() ? request.calibrator().text() : null,
+                    rounding.name(),
+                    rounding.reason(),
+                    samples,
+                    LayerCount.of(plan),
+                    LayerCount.kept(plan),
+                    notes(plan),
+                    bytes,
+                    convertedBytes,
+                    layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
+                    sqnrDb,
+                    watch.seconds(),
+                    steps.job().dryRun());
+        }
     }
 }
