@@ -256,8 +256,8 @@ final class QuantizeCommand implements Command {
         Optional<String> name = arguments.text(option).filter(n -> others.contains(n) && !own.contains(n));
         if (name.isPresent()) {
             throw arguments.usage(
-                    option.getLongOpt() + " '" + name.get() + "' is for " + otherKind + ", and " + arguments.operand(0)
-                            + " is one of the " + kind,
+                    option.getLongOpt() + " '" + name.get() + "' is for " + otherKind + ", not for " + kind + " such as "
+                            + arguments.operand(0),
                     "for " + kind + ": " + String.join(", ", own)
                             + (kind.startsWith("ONNX")
                                     ? "; 'octet convert --target huggingface' makes a checkpoint of an ONNX model"
@@ -293,8 +293,8 @@ final class QuantizeCommand implements Command {
         if (answer.report() != null && !answer.dryRun()) {
             table.row("report", answer.report());
         }
-        answer.notes().forEach(n -> table.row("note", n));
         screen.out().print(table.text(0));
+        answer.notes().forEach(n -> screen.out().println("note: " + Printable.of(n)));
         printKept(answer.kept(), screen);
     }
 

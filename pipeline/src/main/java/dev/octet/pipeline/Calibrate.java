@@ -124,6 +124,7 @@ public final class Calibrate {
     public static Result run(Request request, Job job) throws IOException {
         Stopwatch watch = new Stopwatch();
         Path output = request.output();
+        job.requireFileName(output);
         MomentsFile moments = new MomentsFile(output);
         boolean wantsMoments = request.has(Choice.SECOND_MOMENTS);
         boolean resumed = resumes(output, wantsMoments && !Files.exists(moments.path()), job);
@@ -180,6 +181,7 @@ public final class Calibrate {
         Stopwatch watch = new Stopwatch();
         boolean wantsMoments = choices.contains(Choice.SECOND_MOMENTS);
         MomentsFile target = new MomentsFile(output);
+        job.requireFileName(output);
         job.refuseExisting(output);
         if (wantsMoments) {
             job.refuseExisting(target.path());

@@ -16,6 +16,7 @@ import java.nio.file.Path;
 record CheckpointWork(CheckpointConverter converter, Path output, Job job) {
     CheckpointOutcome run(ConversionRequest goal, CheckpointConverter.Request request, StaticScales scales)
             throws IOException {
+        job.requireFolderName(output);
         CheckpointPlan plan = converter.plan(goal, request, job.streaming("looking for NaN and infinity"));
         CheckpointResult result = job.dryRun() ? null : converter.run(plan, output, job.streaming(task(goal)));
         return CheckpointOutcome.of(converter, plan, output.toString(), result, scales);

@@ -73,6 +73,34 @@ public record Job(String name, int threads, boolean overwrite, boolean dryRun, T
         }
     }
 
+    /** Refuses an output that is not a name for an ONNX file, before any work is done. */
+    void requireOnnxName(Path output) {
+        if (!isOnnx(output) || Files.isDirectory(output)) {
+            throw invalid(
+                    "'" + output + "' is not a name for an ONNX file",
+                    "give a file whose name ends in .onnx; data that do not fit in it are put next to it");
+        }
+    }
+
+    /** Refuses an output that is not a name for the folder of a checkpoint, before any work is done. */
+    void requireFolderName(Path output) {
+        if (isOnnx(output)) {
+            throw invalid(
+                    "'" + output + "' names an ONNX file, and a checkpoint is written into a folder",
+                    "give the name of a folder; `octet quantize --target onnxruntime` writes an ONNX model");
+        }
+        if (Files.exists(output) && !Files.isDirectory(output) && !output.toString().endsWith(".safetensors")) {
+            throw invalid("'" + output + "' is a file, but the output is a folder", "give the name of a folder");
+        }
+    }
+
+    /** Refuses an output that is a folder where a file is written. */
+    void requireFileName(Path output) {
+        if (Files.isDirectory(output)) {
+            throw invalid("'" + output + "' is a folder", "give --output the name of a file");
+        }
+    }
+
     private static boolean isOnnx(Path path) {
         return path.toString().endsWith(".onnx");
     }

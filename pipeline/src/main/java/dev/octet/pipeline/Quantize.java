@@ -337,6 +337,7 @@ public final class Quantize {
      * @throws IOException when reading or writing fails
      */
     public static GraphResult run(GraphRequest request, Job job) throws IOException {
+        job.requireOnnxName(request.output());
         job.refuseExisting(request.output());
         request.report().ifPresent(job::refuseExisting);
         RoundingUsed rounding = RoundingUsed.of(request, job);
@@ -437,8 +438,7 @@ public final class Quantize {
                     .filter(w -> LinearNames.role(w, Shape.of(1, 1)) == TensorRole.HEAD)
                     .toList();
             if (!heads.isEmpty()) {
-                notes.add("quantised, too: " + String.join(", ", heads)
-                        + "; in checkpoints Octet keeps such heads, here --keep does");
+                notes.add("quantised, too: " + String.join(", ", heads) + " (checkpoints keep heads, here --keep does)");
             }
             return notes;
         }

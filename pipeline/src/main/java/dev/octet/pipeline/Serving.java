@@ -131,7 +131,8 @@ public record Serving(Consumer consumer, Target.Checkpoint target, String reason
         own.forEach(row -> row.recipes()
                 .forEach(r -> loads.add(r.name() + (row.inputs() == Inputs.STATIC ? " (with --statistics)" : ""))));
         throw new InvalidOptionException(
-                consumer.text() + " loads " + recipe.name() + " in no layout" + (statistics ? "" : " without --statistics"),
+                consumer.text() + " loads " + recipe.name() + " in no layout"
+                        + (own.stream().anyMatch(r -> r.has(recipe)) ? " without --statistics" : ""),
                 "option target",
                 "it loads " + String.join(", ", loads));
     }
