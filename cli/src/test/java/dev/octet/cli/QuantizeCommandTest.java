@@ -236,4 +236,40 @@ class QuantizeCommandTest {
                 refused(ExitCode.USAGE, "export", folder.toString(), "-o", output, "--target", "onnx"),
                 "the folder is not a run");
     }
+
+    @Test
+    void embeddings_in_8_bits_make_the_file_smaller_and_other_verbs_know_them() throws IOException {
+        String floats = weightsOnly();
+        String page = ok(
+                "quantize", MODEL, "-o", at("int8.onnx"), "--recipe", "fp8-weight-only", "--embeddings", "int8");
+        assertSays(page, "2 of 3 Embedding in INT8", "its table is small: [2, 32]");
+        long saved = Files.size(Path.of(floats)) - Files.size(folder.resolve("int8.onnx"));
+        assertTrue(saved > 13_000, saved + " bytes of (101 + 64) x 32 x 3");
+        String samples = TinyBert.samples(folder.resolve("s.npz"), 6, 1).toString();
+        ok("evaluate", MODEL, at("int8.onnx"), "--data", samples, "--gate", "cosine=0.998");
+        assertSays(ok("diff", MODEL, at("int8.onnx")), "m.bert.embeddings.word_embeddings.weight", "INT8");
+        ok("verify", at("int8.onnx"));
+        assertSays(ok("inspect", at("int8.onnx")), "I8 ", "octet.embeddings");
+        ok("convert", at("int8.onnx"), "-o", at("standard.onnx"), "--target", "onnx");
+        assertSays(
+                refused(ExitCode.USAGE, "dequantize", at("int8.onnx"), "-o", at("floats")),
+                "is an ONNX model, and checkpoints of tensors are meant");
+    }
+
+    @Test
+    void embeddings_in_8_bits_are_for_onnx_runtime_and_integers() {
+        String[] line = {"quantize", MODEL, "-o", at("x.onnx"), "--recipe", "fp8-weight-only", "--embeddings", "fp8"};
+        assertSays(refused(ExitCode.USAGE, line), "ONNX's Gather takes no 8-bit floats", "--embeddings int8");
+        line[line.length - 1] = "int8";
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        Stream.concat(Arrays.stream(line), Stream.of("--target", "tensorrt"))
+                                .toArray(String[]::new)),
+                "--embeddings int8 is for --target onnxruntime");
+        assertSays(
+                refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--embeddings", "int8"),
+                "--embeddings is for ONNX models",
+                "--include embed");
+    }
 }

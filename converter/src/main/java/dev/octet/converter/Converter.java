@@ -13,6 +13,7 @@ import dev.octet.converter.pass.UniqueNodeNames;
 import dev.octet.converter.plan.ActivationScales;
 import dev.octet.converter.plan.CompensatedRounding;
 import dev.octet.converter.plan.Decision;
+import dev.octet.converter.plan.EmbeddingForm;
 import dev.octet.converter.plan.Fp8Rewrite;
 import dev.octet.converter.plan.GivenRounding;
 import dev.octet.converter.plan.LayerKind;
@@ -177,7 +178,12 @@ public final class Converter implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidOptionException when a pattern matches no layer
      */
     public Plan plan(Recipe recipe, List<Pattern> keep) {
-        return Planner.plan(canonical.graph(), recipe, keep);
+        return plan(recipe, keep, EmbeddingForm.FLOATS);
+    }
+
+    /** The same with embeddings in another form, which {@link #convert} then gives them. */
+    public Plan plan(Recipe recipe, List<Pattern> keep, EmbeddingForm embeddings) {
+        return Planner.plan(canonical.graph(), recipe, keep, embeddings);
     }
 
     /**
@@ -361,6 +367,9 @@ public final class Converter implements AutoCloseable {
         m.put("octet.version", OctetVersion.current());
         m.put("octet.recipe", plan.recipe().name());
         m.put("octet.target", options.target().label());
+        if (!plan.converted(LayerKind.EMBEDDING).isEmpty()) {
+            m.put("octet.embeddings", "int8");
+        }
         m.put("octet.rounding", options.moments().isEmpty() ? "nearest" : "gptq");
         if (statistics != null && plan.recipe().needsStatistics()) {
             m.put("octet.calibrator", options.calibrator().text());

@@ -101,6 +101,15 @@ public record Job(String name, int threads, boolean overwrite, boolean dryRun, T
         }
     }
 
+    /** Refuses an ONNX model where a checkpoint is meant. */
+    void requireCheckpoint(Path model) {
+        if (isOnnx(model) && Files.isRegularFile(model)) {
+            throw invalid(
+                    "'" + model + "' is an ONNX model, and checkpoints of tensors are meant",
+                    "give safetensors; of a quantised ONNX model take the original, which is in floats");
+        }
+    }
+
     private static boolean isOnnx(Path path) {
         return path.toString().endsWith(".onnx");
     }

@@ -15,7 +15,9 @@ import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.converter.inspect.QuantizedLayers;
+import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.plan.Decision;
+import dev.octet.converter.plan.EmbeddingForm;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
@@ -77,6 +79,7 @@ public final class Quantize {
      * @param calibrator how clips follow from statistics
      * @param rounding empty for {@link Rounding#GPTQ} where there are samples, or second moments next to the statistics; else {@link
      *     Rounding#NEAREST}
+     * @param embeddings the form of tables from which rows are gathered
      * @param report where a report is written; empty for none
      */
     public record GraphRequest(
@@ -89,6 +92,7 @@ public final class Quantize {
             Optional<Path> statistics,
             Calibrator calibrator,
             Optional<Rounding> rounding,
+            EmbeddingForm embeddings,
             Optional<Path> report) {
         public GraphRequest {
             keep = List.copyOf(keep);
@@ -106,25 +110,26 @@ public final class Quantize {
                     Optional.empty(),
                     new Absmax(),
                     Optional.empty(),
+                    EmbeddingForm.FLOATS,
                     Optional.empty());
         }
 
         /** The same by another recipe, one of {@link Recipes#GRAPH}. */
         public GraphRequest withRecipe(Recipe newRecipe) {
             return new GraphRequest(
-                    model, output, newRecipe, target, keep, samples, statistics, calibrator, rounding, report);
+                    model, output, newRecipe, target, keep, samples, statistics, calibrator, rounding, embeddings, report);
         }
 
         /** The same for another runtime. */
         public GraphRequest withTarget(Target.Graph newTarget) {
             return new GraphRequest(
-                    model, output, recipe, newTarget, keep, samples, statistics, calibrator, rounding, report);
+                    model, output, recipe, newTarget, keep, samples, statistics, calibrator, rounding, embeddings, report);
         }
 
         /** The same without the layers whose names contain a match. */
         public GraphRequest keeping(List<Pattern> patterns) {
             return new GraphRequest(
-                    model, output, recipe, target, patterns, samples, statistics, calibrator, rounding, report);
+                    model, output, recipe, target, patterns, samples, statistics, calibrator, rounding, embeddings, report);
         }
 
         /** The same, calibrated, rounded and measured on samples. */
@@ -139,19 +144,20 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
+                    embeddings,
                     report);
         }
 
         /** The same with scales from statistics. */
         public GraphRequest withStatistics(Path file) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, Optional.of(file), calibrator, rounding, report);
+                    model, output, recipe, target, keep, samples, Optional.of(file), calibrator, rounding, embeddings, report);
         }
 
         /** The same with another calibrator. */
         public GraphRequest withCalibrator(Calibrator newCalibrator) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, statistics, newCalibrator, rounding, report);
+                    model, output, recipe, target, keep, samples, statistics, newCalibrator, rounding, embeddings, report);
         }
 
         /** The same, rounded so. */
@@ -166,13 +172,30 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     Optional.of(newRounding),
+                    embeddings,
+                    report);
+        }
+
+        /** The same with embeddings in another form; other forms than floats are for ONNX Runtime. */
+        public GraphRequest withEmbeddings(EmbeddingForm newForm) {
+            return new GraphRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    newForm,
                     report);
         }
 
         /** The same with a report. */
         public GraphRequest withReport(Path file) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, Optional.of(file));
+                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, embeddings, Optional.of(file));
         }
     }
 
@@ -340,11 +363,16 @@ public final class Quantize {
         job.requireOnnxName(request.output());
         job.refuseExisting(request.output());
         request.report().ifPresent(job::refuseExisting);
+        if (request.embeddings() == EmbeddingForm.INT8 && request.target().runtime() == OnnxTarget.TENSORRT) {
+            throw job.invalid(
+                    "--embeddings int8 is for --target onnxruntime",
+                    "leave it out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
+        }
         RoundingUsed rounding = RoundingUsed.of(request, job);
         Stopwatch watch = new Stopwatch();
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
-            Plan plan = converter.plan(request.recipe(), request.keep());
+            Plan plan = converter.plan(request.recipe(), request.keep(), request.embeddings());
             long bytes = Inspection.fileBytes(request.model());
             watch.step("import");
             Work work = new Work(
@@ -394,7 +422,8 @@ public final class Quantize {
         /** Refuses a model of which nothing would be quantised. */
         void requireSomething() {
             Plan plan = steps.plan();
-            if (!plan.converted(LayerKind.LINEAR).isEmpty()) {
+            if (!plan.converted(LayerKind.LINEAR).isEmpty()
+                    || !plan.converted(LayerKind.EMBEDDING).isEmpty()) {
                 return;
             }
             String where = source.path().toString();

@@ -99,7 +99,7 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
                 recipe,
                 fewer.stream()
                         .map(d -> d instanceof Decision.Converted c
-                                        && c.kind() != LayerKind.LINEAR
+                                        && c.kind().isNorm()
                                         && !read.contains(c.output())
                                 ? new Decision.Kept(c.node(), c.kind(), "no FP8 Linear reads its output")
                                 : d)
