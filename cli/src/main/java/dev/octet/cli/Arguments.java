@@ -8,6 +8,7 @@ import dev.octet.formats.onnx.OnnxWriteOptions;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.run.RunFolder;
+import dev.octet.pipeline.run.ShellWord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
@@ -19,6 +20,8 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.commons.cli.AlreadySelectedException;
 import org.apache.commons.cli.AmbiguousOptionException;
 import org.apache.commons.cli.CommandLine;
@@ -33,10 +36,12 @@ import org.apache.commons.cli.UnrecognizedOptionException;
 final class Arguments {
     private final Command command;
     private final CommandLine line;
+    private final List<String> words;
 
-    private Arguments(Command command, CommandLine line) {
+    private Arguments(Command command, CommandLine line, List<String> words) {
         this.command = command;
         this.line = line;
+        this.words = words;
     }
 
     /**
@@ -52,7 +57,7 @@ final class Arguments {
                 DefaultParser.builder().setAllowPartialMatching(false).get();
         try {
             CommandLine line = parser.parse(options, words.toArray(String[]::new));
-            return new Arguments(command, line);
+            return new Arguments(command, line, List.copyOf(words));
         } catch (ParseException e) {
             throw explain(command, known, e);
         }
@@ -335,7 +340,13 @@ final class Arguments {
 
     /** How the verb goes about its work: {@code --threads}, {@code --force}, {@code --dry-run}. */
     Job job(TaskListener listener) {
-        return new Job(where(), threads(), has(Flags.FORCE), has(Flags.DRY_RUN), listener);
+        return new Job(where(), commandLine(), threads(), has(Flags.FORCE), has(Flags.DRY_RUN), listener);
+    }
+
+    /** The words of this command line as a shell reads them back. */
+    String commandLine() {
+        return Stream.concat(Stream.of(where()), words.stream().map(ShellWord::of))
+                .collect(Collectors.joining(" "));
     }
 
     private String where() {

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import org.apache.commons.cli.Option;
 
 /** {@code octet evaluate REFERENCE CANDIDATE --data D}: both models over the same samples. */
@@ -33,6 +34,8 @@ final class EvaluateCommand implements Command {
             "perplexity",
             "compare perplexities, too, of causal language models (default: for Hugging Face folders of such models,"
                     + " and where a gate asks for it)");
+    private static final PathOption REPORT =
+            PathOption.written("report", "FILE.html", "write the result as a page too (default: none)");
     private static final Option NO_LAYERS = Flags.flag("no-layers", "leave out the comparison layer by layer");
 
     @Override
@@ -54,7 +57,7 @@ final class EvaluateCommand implements Command {
     public List<Option> options() {
         List<Option> options = new ArrayList<>(List.of(DATA, DataFlags.CALIBRATION_FOR_DATA));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(GATE, PERPLEXITY, NO_LAYERS, Flags.THREADS));
+        options.addAll(List.of(GATE, PERPLEXITY, NO_LAYERS, REPORT, Flags.THREADS, Flags.FORCE));
         return options;
     }
 
@@ -83,6 +86,10 @@ final class EvaluateCommand implements Command {
         }
         if (arguments.has(NO_LAYERS)) {
             request = request.without(Evaluate.Part.LAYERS);
+        }
+        Optional<Path> report = arguments.outputFile(REPORT);
+        if (report.isPresent()) {
+            request = request.withReport(report.get());
         }
         try (Progress progress = arguments.progress(screen)) {
             Evaluate.Result result = Evaluate.run(request, arguments.job(progress));

@@ -65,7 +65,11 @@ final class QuantizeCommand implements Command {
             "ONNX Runtime: store embeddings as 8-bit integers with one scale per row, a quarter of the size (default:"
                     + " none)");
     private static final PathOption REPORT =
-            PathOption.written("report", "FILE.html", "write a report (default: none)");
+            PathOption.written(
+            "report",
+            "FILE.html",
+            "write a report; of a checkpoint it compares the result with the original, which reads both again (default:"
+                    + " none)");
 
     private static final Option KEEP_SCALES = Flags.flag(
             "keep-scales",
@@ -245,6 +249,10 @@ final class QuantizeCommand implements Command {
         Optional<Path> statistics = arguments.path(STATISTICS);
         if (statistics.isPresent()) {
             request = request.withStatistics(statistics.get());
+        }
+        Optional<Path> report = arguments.outputFile(REPORT);
+        if (report.isPresent()) {
+            request = request.withReport(report.get());
         }
         if (arguments.choice(KV_CACHE, KV_CACHES, false)) {
             request = request.with(Quantize.Choice.KV_CACHE);

@@ -22,9 +22,12 @@ import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
+import dev.octet.converter.report.ReportData;
+import dev.octet.converter.report.RunFacts;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
@@ -257,6 +260,7 @@ public final class Quantize {
      * @param layout choices within the layout; whether inputs are static follows from the statistics
      * @param statistics a file of {@link Calibrate}; empty for dynamic activations
      * @param calibrator how clips follow from statistics
+     * @param report where a report is written; empty for none
      */
     public record CheckpointRequest(
             Path model,
@@ -267,7 +271,8 @@ public final class Quantize {
             LayoutOptions layout,
             Optional<Path> statistics,
             Calibrator calibrator,
-            Set<Choice> choices) {
+            Set<Choice> choices,
+            Optional<Path> report) {
         public CheckpointRequest {
             choices = Set.copyOf(choices);
         }
@@ -283,37 +288,38 @@ public final class Quantize {
                     LayoutOptions.defaults(),
                     Optional.empty(),
                     new Absmax(),
-                    Set.of());
+                    Set.of(),
+                    Optional.empty());
         }
 
         /** The same in another layout. */
         public CheckpointRequest withTarget(Target.Checkpoint newTarget) {
             return new CheckpointRequest(
-                    model, output, recipe, newTarget, selection, layout, statistics, calibrator, choices);
+                    model, output, recipe, newTarget, selection, layout, statistics, calibrator, choices, report);
         }
 
         /** The same with other weights. */
         public CheckpointRequest withSelection(Selection newSelection) {
             return new CheckpointRequest(
-                    model, output, recipe, target, newSelection, layout, statistics, calibrator, choices);
+                    model, output, recipe, target, newSelection, layout, statistics, calibrator, choices, report);
         }
 
         /** The same with other choices within the layout. */
         public CheckpointRequest withLayout(LayoutOptions newLayout) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, newLayout, statistics, calibrator, choices);
+                    model, output, recipe, target, selection, newLayout, statistics, calibrator, choices, report);
         }
 
         /** The same with static scales from statistics. */
         public CheckpointRequest withStatistics(Path file) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, Optional.of(file), calibrator, choices);
+                    model, output, recipe, target, selection, layout, Optional.of(file), calibrator, choices, report);
         }
 
         /** The same with another calibrator. */
         public CheckpointRequest withCalibrator(Calibrator newCalibrator) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, newCalibrator, choices);
+                    model, output, recipe, target, selection, layout, statistics, newCalibrator, choices, report);
         }
 
         /** The same with one more choice. */
@@ -321,7 +327,22 @@ public final class Quantize {
             Set<Choice> more = EnumSet.of(choice);
             more.addAll(choices);
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, calibrator, more);
+                    model, output, recipe, target, selection, layout, statistics, calibrator, more, report);
+        }
+
+        /** The same with a report, for which the result is read again and compared with the original. */
+        public CheckpointRequest withReport(Path file) {
+            return new CheckpointRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    Optional.of(file));
         }
 
         boolean has(Choice choice) {
@@ -349,7 +370,7 @@ public final class Quantize {
                     request.has(Choice.ALLOW_NONFINITE),
                     request.has(Choice.KEEP_SCALES),
                     request.has(Choice.EXACT_ONLY));
-            return new CheckpointWork(converter, request.output(), job).run(goal, how, scales);
+            return new CheckpointWork(converter, request.output(), job).run(goal, how, scales, request.report());
         }
     }
 
@@ -495,20 +516,37 @@ public final class Quantize {
             watch.step("write");
             long convertedBytes = Files.size(request.output());
             if (request.report().isPresent()) {
-                HtmlReport.write(
-                        ConversionReport.of(
-                                conversion,
-                                String.valueOf(request.model().getFileName()),
-                                request.calibrator().text(),
-                                bytes,
-                                convertedBytes,
-                                statistics,
-                                watch.timings()),
-                        request.report().get());
+                HtmlReport.write(report(conversion, statistics, samples != null, convertedBytes), request.report().get());
             }
             long calibrated = statistics == null ? 0 : statistics.samplesDone();
             return result(
                     conversion.plan(), conversion.layers(), conversion.comparison(), calibrated, convertedBytes);
+        }
+
+        private ReportData report(
+                Conversion conversion, @Nullable Statistics statistics, boolean ran, long convertedBytes)
+                throws IOException {
+            List<RunFacts.Digest> digests = new ArrayList<>();
+            digests.add(new RunFacts.Digest("the model, " + request.model(), source.digest()));
+            if (statistics != null) {
+                statistics.data().forEach(d -> digests.add(new RunFacts.Digest("the data, " + d.name(), d.digest())));
+            }
+            digests.add(new RunFacts.Digest("what was written, " + request.output(), Sha256.of(request.output())));
+            return ConversionReport.of(
+                    conversion,
+                    new ConversionReport.Files(
+                            String.valueOf(request.model().getFileName()),
+                            steps.converter().canonical(),
+                            bytes,
+                            convertedBytes),
+                    rounding.name() + " (" + rounding.reason() + ")",
+                    request.calibrator().text(),
+                    statistics,
+                    new Provenance(steps.job())
+                            .facts(
+                                    ran ? Provenance.Ran.ONNX_RUNTIME : Provenance.Ran.OCTET,
+                                    digests,
+                                    watch.timings()));
         }
 
         private @Nullable Statistics statistics(@Nullable Dataset samples) throws IOException {
