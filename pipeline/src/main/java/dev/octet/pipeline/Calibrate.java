@@ -169,6 +169,11 @@ public final class Calibrate {
         }
     }
 
+    /** Merges statistics of the same model over different samples, without second moments. */
+    public static Result merge(List<Path> parts, Path output, Job job) throws IOException {
+        return merge(parts, output, Set.of(), job);
+    }
+
     /**
      * Merges statistics of the same model over different samples.
      *

@@ -9,7 +9,8 @@ function verdict() {
     const failed = result.gates.filter(g => !g.passed);
     if (failed.length > 0) {
         return (result.gates.length === 1 ? 'The gate failed' : failed.length + ' of ' + result.gates.length + ' gates failed')
-            + ': ' + failed.map(g => g.measure + ' is ' + fixed(g.value, 5)).join(', ');
+            + ': ' + failed.map(g => g.measure + ' is ' + (known(g.value) ? fixed(g.value, 5) + (g.value < g.limit ? ', below ' : ', above ') + g.limit
+                : 'not known')).join('; ');
     }
     if (result.gates.length > 0) {
         return result.gates.length === 1 ? 'The gate passed' : 'All ' + result.gates.length + ' gates passed';

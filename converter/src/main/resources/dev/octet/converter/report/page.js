@@ -181,11 +181,10 @@ function sizes(parts) {
             },
         },
     });
-    const row = (name, original, converted) => [name, bytes(original), share(original / total('original')),
-        bytes(converted), share(converted / total('converted'))];
-    table(byId('size-table'), [['Part'], ['Original', true], ['', true], ['Converted', true], ['', true]],
-        parts.map(p => row(p.name, p.original, p.converted))
-            .concat([row('all', total('original'), total('converted'))]));
+    const part = (n, of) => of > 0 ? bytes(n) + ' (' + (100 * n / of).toFixed(0) + ' %)' : bytes(n);
+    table(byId('size-table'), [['Part'], ['Original', true], ['Converted', true]],
+        parts.map(p => [p.name, part(p.original, total('original')), part(p.converted, total('converted'))])
+            .concat([['all', bytes(total('original')), bytes(total('converted'))]]));
 }
 
 /** Draws again when the colours change: those of a canvas do not follow the style sheet by themselves. */

@@ -48,7 +48,7 @@ function head() {
 
 /** More than 6 dB (half the accuracy) below the mean stands out. */
 function outliers() {
-    const measured = data.layers.filter(l => known(l.sqnrDb));
+    const measured = data.layers.filter(l => known(l.sqnrDb) && l.kind !== 'Embedding');
     const mean = measured.reduce((sum, l) => sum + l.sqnrDb, 0) / Math.max(1, measured.length);
     return measured.filter(l => l.sqnrDb < mean - 6);
 }

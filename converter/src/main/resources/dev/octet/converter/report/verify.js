@@ -23,11 +23,25 @@ function name(consumer) {
 
 function findings() {
     if (result.findings.length === 0) return hide('findings');
-    table(byId('finding-table'), [['Severity'], ['For'], ['What'], ['Where'], ['Fix'], ['Rule']],
-        result.findings.map(f => [SEVERITIES[f.severity] || f.severity, f.consumers.map(name).join(', '), [f.what, 'name'],
-            [f.places.map(p => p.name + (p.detail ? ' (' + p.detail + ')' : '')).join('; ')
-                + (f.count > f.places.length ? ' and ' + (f.count - f.places.length) + ' more' : ''), 'name'],
-            [f.fix, 'name'], [f.rule + ' (' + f.source + ')', 'name']]));
+    byId('finding-list').replaceChildren(...result.findings.map(f => {
+        const [severity, tone] = SEVERITIES[f.severity] || [f.severity, ''];
+        const card = element('div', undefined, 'finding');
+        const title = element('h3', f.what);
+        title.prepend(element('span', severity, 'tag ' + tone), ' ');
+        const list = element('dl');
+        const say = (term, texts) => {
+            list.append(element('dt', term));
+            texts.forEach(t => list.append(element('dd', t)));
+        };
+        say('for', [f.consumers.map(name).join(', ')]);
+        say('where', f.places.map(p => p.name + (p.detail ? ' (' + p.detail + ')' : ''))
+            .concat(f.count > f.places.length ? ['and ' + (f.count - f.places.length) + ' more'] : []));
+        say('fix', [f.fix]);
+        const source = element('details');
+        source.append(element('summary', f.rule), element('p', 'Source: ' + f.source, 'hint'));
+        card.append(title, list, source);
+        return card;
+    }));
 }
 
 function rules() {
