@@ -78,15 +78,6 @@ final class CalibrateCommand implements Command {
     }
 
     @Override
-    public void checkInputs(Arguments arguments) throws IOException {
-        arguments.requiredPath(Flags.OUTPUT);
-        if (!arguments.has(MERGE)) {
-            data(arguments);
-        }
-        arguments.requireInputs();
-    }
-
-    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Path output = arguments.requiredPath(Flags.OUTPUT);
         if (arguments.has(SECOND_MOMENTS)) {
@@ -102,6 +93,7 @@ final class CalibrateCommand implements Command {
             }
             Set<Calibrate.Choice> choices =
                     arguments.has(SECOND_MOMENTS) ? Set.of(Calibrate.Choice.SECOND_MOMENTS) : Set.of();
+            arguments.requireInputs();
             print(Calibrate.merge(parts, output, choices, arguments.job(TaskListener.NONE)), arguments, screen);
             return ExitCode.OK;
         }
@@ -111,6 +103,7 @@ final class CalibrateCommand implements Command {
         if (arguments.has(SECOND_MOMENTS)) {
             request = request.with(Calibrate.Choice.SECOND_MOMENTS);
         }
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             if (arguments.has(Flags.DRY_RUN)) {
                 Calibrate.Planned planned = Calibrate.plan(request, arguments.job(progress));

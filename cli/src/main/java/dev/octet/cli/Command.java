@@ -29,14 +29,6 @@ interface Command {
         arguments.requireOperands();
     }
 
-    /**
-     * Checks what costs nothing to check, in the order of cause: an option that is missing, then an input that is not there. Whatever is in
-     * the way of an output is said after these.
-     *
-     * @throws IOException when an input is not there
-     */
-    default void checkInputs(Arguments arguments) throws IOException {}
-
     /** Whether this command line writes what its options for outputs name. */
     default boolean writes(Arguments arguments) {
         return true;

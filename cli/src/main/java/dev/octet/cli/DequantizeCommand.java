@@ -50,12 +50,6 @@ final class DequantizeCommand implements Command {
     }
 
     @Override
-    public void checkInputs(Arguments arguments) throws IOException {
-        arguments.requiredPath(Flags.OUTPUT);
-        arguments.requireInputs();
-    }
-
-    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Dequantize.Request request = Dequantize.Request.of(arguments.operand(0), arguments.requiredPath(Flags.OUTPUT))
                 .withType(arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16));
@@ -65,6 +59,7 @@ final class DequantizeCommand implements Command {
         if (arguments.has(CheckpointFlags.EXACT_ONLY)) {
             request = request.with(Dequantize.Choice.EXACT_ONLY);
         }
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             CheckpointOutcome outcome = Dequantize.run(request, arguments.job(progress));
             progress.end();

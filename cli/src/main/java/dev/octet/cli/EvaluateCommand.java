@@ -70,12 +70,6 @@ final class EvaluateCommand implements Command {
     }
 
     @Override
-    public void checkInputs(Arguments arguments) throws IOException {
-        data(arguments);
-        arguments.requireInputs();
-    }
-
-    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Gates gates = GateFlags.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
         Evaluate.Request request = Evaluate.Request.of(
@@ -87,6 +81,7 @@ final class EvaluateCommand implements Command {
         if (arguments.has(NO_LAYERS)) {
             request = request.without(Evaluate.Part.LAYERS);
         }
+        arguments.requireInputs();
         Optional<Path> report = arguments.outputFile(REPORT);
         if (report.isPresent()) {
             request = request.withReport(report.get());

@@ -108,17 +108,9 @@ final class ExportCommand implements Command {
     }
 
     @Override
-    public void checkInputs(Arguments arguments) throws IOException {
-        arguments.requiredPath(Flags.OUTPUT);
-        if (!arguments.has(TARGET)) {
-            throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
-        }
-        arguments.requireInputs();
-    }
-
-    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Export.Request request = request(arguments);
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             Job job = arguments.job(progress);
             Export.Result result = arguments.has(PROVE_ONLY) ? Prove.run(request, job) : Export.run(request, job);
@@ -130,6 +122,9 @@ final class ExportCommand implements Command {
 
     private static Export.Request request(Arguments arguments) {
         Path output = arguments.requiredPath(Flags.OUTPUT);
+        if (!arguments.has(TARGET)) {
+            throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
+        }
         Target target = arguments.choice(TARGET, TARGETS, Target.Floats.ONNX);
         Export.Request request = Export.Request.of(arguments.operand(0), output, target)
                 .withStep(arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));

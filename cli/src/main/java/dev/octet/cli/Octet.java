@@ -135,7 +135,6 @@ public final class Octet {
         Arguments arguments = Arguments.parse(command, words);
         command.checkOperands(arguments);
         arguments.progressStyle(screen); // a wrong style is refused even where no progress is shown
-        command.checkInputs(arguments);
         if (command.writes(arguments)) {
             arguments.paths().requireApart();
         }

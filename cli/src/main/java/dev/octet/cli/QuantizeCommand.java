@@ -137,12 +137,6 @@ final class QuantizeCommand implements Command {
     }
 
     @Override
-    public void checkInputs(Arguments arguments) throws IOException {
-        arguments.requiredPath(Flags.OUTPUT);
-        arguments.requireInputs();
-    }
-
-    @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Path model = arguments.operand(0);
         boolean graph = TARGETS.containsKey(arguments.text(TARGET).orElse(""));
@@ -168,6 +162,8 @@ final class QuantizeCommand implements Command {
         arguments.refuse(
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
         Quantize.CheckpointRequest request = ofCheckpoint(arguments);
+        arguments.requireInputs();
+        arguments.outputFile(REPORT);
         Optional<Serving> serving = serving(arguments, request.recipe());
         try (Progress progress = arguments.progress(screen)) {
             CheckpointOutcome outcome = Quantize.run(request, arguments.job(progress));
@@ -187,6 +183,8 @@ final class QuantizeCommand implements Command {
     private static void quantizeGraph(Arguments arguments, Screen screen) throws IOException {
         arguments.refuse(CHECKPOINT_ONLY, "is for checkpoint layouts", "leave it out: an ONNX model is written");
         Quantize.GraphRequest request = ofGraph(arguments);
+        arguments.requireInputs();
+        arguments.outputFile(REPORT);
         try (Progress progress = arguments.progress(screen)) {
             Quantize.GraphResult result = Quantize.run(request, arguments.job(progress));
             progress.end();
@@ -198,8 +196,8 @@ final class QuantizeCommand implements Command {
     }
 
     private static Quantize.GraphRequest ofGraph(Arguments arguments) throws IOException {
-        Quantize.GraphRequest request = Quantize.GraphRequest.of(arguments.operand(0), arguments.outputFile());
-        Optional<Path> report = arguments.outputFile(REPORT);
+        Quantize.GraphRequest request = Quantize.GraphRequest.of(arguments.operand(0), arguments.requiredPath(Flags.OUTPUT));
+        Optional<Path> report = arguments.path(REPORT);
         if (report.isPresent()) {
             request = request.withReport(report.get());
         }
@@ -250,7 +248,7 @@ final class QuantizeCommand implements Command {
         if (statistics.isPresent()) {
             request = request.withStatistics(statistics.get());
         }
-        Optional<Path> report = arguments.outputFile(REPORT);
+        Optional<Path> report = arguments.path(REPORT);
         if (report.isPresent()) {
             request = request.withReport(report.get());
         }

@@ -64,6 +64,9 @@ class QuantizeCommandTest {
                 ExitCode.INPUT, "quantize", weightsOnly(), "-o", at("again.onnx"), "--recipe", "fp8-weight-only");
         assertSays(again, "the model is quantised already: 14 Linears", "quantise the model in floats");
         assertFalse(Files.exists(folder.resolve("again.onnx")));
+        assertSays(
+                ok("quantize", at("fp8.onnx"), "-o", at("again.onnx"), "--recipe", "fp8-weight-only", "--dry-run"),
+                "note: the model is quantised already");
     }
 
     @Test

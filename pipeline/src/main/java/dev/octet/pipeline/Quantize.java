@@ -398,9 +398,11 @@ public final class Quantize {
             watch.step("import");
             Work work = new Work(
                     request, rounding, source, new QuantizeSteps(converter, plan, job, "samples"), bytes, watch);
-            work.requireSomething();
             if (job.dryRun()) {
                 return work.planned();
+            }
+            if (work.nothing().isPresent()) {
+                throw work.nothing().get();
             }
             checkStatistics(request, job);
             if (request.samples().isEmpty()) {
@@ -440,37 +442,17 @@ public final class Quantize {
             QuantizeSteps steps,
             long bytes,
             Stopwatch watch) {
-        /** Refuses a model of which nothing would be quantised. */
-        void requireSomething() {
-            Plan plan = steps.plan();
-            if (!plan.converted(LayerKind.LINEAR).isEmpty()
-                    || !plan.converted(LayerKind.EMBEDDING).isEmpty()) {
-                return;
-            }
-            String where = source.path().toString();
+        /** Why nothing would be quantised; empty where something is. */
+        Optional<UnsupportedModelException> nothing() {
+            Optional<UnsupportedModelException> nothing = steps.plan().nothing();
             int quantized = quantized();
-            if (quantized > 0) {
-                throw new UnsupportedModelException(
-                        "the model is quantised already: " + quantized + " Linears have weights in 8 bits or fewer, and"
-                                + " there is nothing else to quantise",
-                        where,
-                        "quantise the model in floats that it was made from");
-            }
-            List<LayerCount.Kept> linears = LayerCount.kept(plan).stream()
-                    .filter(k -> k.kind().equals(LayerKind.LINEAR.label()))
-                    .toList();
-            throw new UnsupportedModelException(
-                    "there is nothing to quantise: "
-                            + (linears.isEmpty()
-                                    ? "the model has no Linear, that is, no MatMul or Gemm with a constant matrix"
-                                    : linears.size() == 1
-                                            ? "the model's only Linear is kept"
-                                            : "all " + linears.size() + " Linears are kept"),
-                    linears.isEmpty()
-                            ? where
-                            : where + ", " + linears.getFirst().node() + ": "
-                                    + linears.getFirst().reason(),
-                    "`octet inspect` shows the operators of the model");
+            return nothing.isEmpty() || quantized == 0
+                    ? nothing
+                    : Optional.of(new UnsupportedModelException(
+                            "the model is quantised already: " + quantized
+                                    + " Linears have weights in 8 bits or fewer, and there is nothing else to quantise",
+                            source.path().toString(),
+                            "quantise the model in floats that it was made from"));
         }
 
         private int quantized() {
@@ -479,8 +461,9 @@ public final class Quantize {
 
         private List<String> notes(Plan plan) {
             List<String> notes = new ArrayList<>();
+            nothing().ifPresent(e -> notes.add(e.what()));
             int quantized = quantized();
-            if (quantized > 0) {
+            if (quantized > 0 && notes.isEmpty()) {
                 notes.add(quantized + " Linears were quantised before and stay as they are");
             }
             List<String> heads = plan.converted(LayerKind.LINEAR).stream()
