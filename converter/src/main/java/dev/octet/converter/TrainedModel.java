@@ -25,7 +25,7 @@ import dev.octet.converter.trained.ModuleState;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
-import dev.octet.formats.checkpoint.Shard;
+import dev.octet.formats.model.Shard;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.graph.GraphModel;

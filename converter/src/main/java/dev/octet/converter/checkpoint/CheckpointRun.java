@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
-import dev.octet.formats.checkpoint.Shard;
+import dev.octet.formats.model.Shard;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.file.FolderLock;

@@ -6,7 +6,7 @@ import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.checkpoint.WholeFolder;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
-import dev.octet.formats.checkpoint.Shard;
+import dev.octet.formats.model.Shard;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;

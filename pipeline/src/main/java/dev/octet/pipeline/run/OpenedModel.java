@@ -5,7 +5,7 @@ import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.checkpoint.Shard;
+import dev.octet.formats.model.Shard;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.trainer.step.GraphSource;
