@@ -13,6 +13,7 @@ import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -138,9 +139,10 @@ final class QuantizeCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        arguments.requiredPath(Flags.OUTPUT);
         Path model = arguments.operand(0);
         boolean graph = TARGETS.containsKey(arguments.text(TARGET).orElse(""));
-        if (!graph && Checkpoint.isCheckpoint(model)) {
+        if (!graph && Files.exists(model) && Checkpoint.isCheckpoint(model)) {
             quantizeCheckpoint(arguments, screen);
         } else {
             quantizeGraph(arguments, screen);
@@ -157,8 +159,7 @@ final class QuantizeCommand implements Command {
         arguments.refuse(
                 List.of(DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION),
                 "is not implemented for checkpoints in one step",
-                "calibrate first: octet calibrate MODEL -o model.stats --calibration FILE, then give --statistics"
-                        + " model.stats");
+                "let calibrate write statistics of the data first, then give --statistics FILE");
         arguments.refuse(
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
         Quantize.CheckpointRequest request = ofCheckpoint(arguments);

@@ -109,7 +109,7 @@ class QuantizeCommandTest {
             assertSays(
                     refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), option, samples),
                     option + " is not implemented for checkpoints in one step",
-                    "--statistics model.stats");
+                    "let calibrate write statistics", "--statistics FILE");
         }
     }
 
