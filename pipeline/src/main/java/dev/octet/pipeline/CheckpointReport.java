@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.TensorStep;
@@ -10,7 +11,10 @@ import dev.octet.converter.compare.TensorDiff;
 import dev.octet.converter.report.HtmlPage;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.report.RunFacts;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.file.Sha256;
+import dev.octet.formats.model.ModelFingerprint;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import java.io.IOException;
@@ -20,6 +24,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /** Compares a checkpoint that was quantised with the original, and writes what came of it as one self-contained page. */
@@ -58,8 +64,11 @@ final class CheckpointReport {
                         job.listener().progress("comparing with the original", done, total, "elements"));
         ModelDiff diff = TensorComparison.compare(source, target, options);
         watch.step("compare with the original");
+        Set<String> quantized = outcome.weights().stream()
+                .map(CheckpointOutcome.Weight::name)
+                .collect(Collectors.toSet());
         List<Weight> weights = diff.tensors().stream()
-                .filter(t -> outcome.weights().stream().anyMatch(w -> w.name().equals(t.b())))
+                .filter(t -> quantized.contains(t.b()))
                 .map(CheckpointReport::weight)
                 .toList();
         RunFacts run = new Provenance(job).facts(Provenance.Ran.OCTET, digests(source, target), watch.timings());
@@ -77,22 +86,26 @@ final class CheckpointReport {
         return new Weight(t.b(), t.schemeB(), t.sqnrDb(), t.cosine(), t.maxAbsError());
     }
 
-    /** Of the small files that say what a checkpoint is; its weights are too large to read for that. */
+    /** Of a file all its bytes; of a folder its fingerprint, because reading all of a large model would take longer than the job. */
     private static List<RunFacts.Digest> digests(Path... checkpoints) throws IOException {
         List<RunFacts.Digest> digests = new ArrayList<>();
         for (Path checkpoint : checkpoints) {
-            if (!Files.isDirectory(checkpoint)) {
-                digests.add(new RunFacts.Digest(checkpoint.toString(), Sha256.of(checkpoint)));
-                continue;
-            }
-            for (String name : List.of("config.json", "model.safetensors.index.json")) {
-                Path file = checkpoint.resolve(name);
-                if (Files.isRegularFile(file)) {
-                    digests.add(new RunFacts.Digest(file.toString(), Sha256.of(file)));
-                }
-            }
+            digests.add(
+                    Files.isRegularFile(checkpoint)
+                            ? new RunFacts.Digest(checkpoint.toString(), Sha256.of(checkpoint))
+                            : new RunFacts.Digest(
+                                    "config.json and three samples of each tensor of " + checkpoint,
+                                    fingerprint(checkpoint)));
         }
         return digests;
+    }
+
+    private static String fingerprint(Path checkpoint) throws IOException {
+        String config =
+                ModelConfig.read(checkpoint).map(ObjectNode::toString).orElse("");
+        try (ModelFile file = ModelFile.open(checkpoint)) {
+            return ModelFingerprint.of(config, file.model().tensors());
+        }
     }
 
     private static List<ReportData.Part> parts(CheckpointPlan plan) {
