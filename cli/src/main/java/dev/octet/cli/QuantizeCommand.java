@@ -269,7 +269,7 @@ final class QuantizeCommand implements Command {
     private static Optional<Serving> serving(Arguments arguments, Recipe recipe) {
         return arguments
                 .text(TARGET)
-                .map(Serving.CONSUMERS::get)
+                .flatMap(name -> Optional.ofNullable(Serving.CONSUMERS.get(name)))
                 .map(c -> Serving.of(c, recipe, arguments.has(STATISTICS)));
     }
 

@@ -4,6 +4,7 @@ import dev.octet.converter.report.ReportData;
 import dev.octet.converter.report.RunFacts;
 import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.formats.OctetVersion;
+import java.time.ZoneId;
 import java.time.ZonedDateTime;
 import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
@@ -42,6 +43,6 @@ public record Provenance(Job job) {
                 "device",
                 System.getProperty("os.name") + " " + System.getProperty("os.arch") + ", " + job.threads()
                         + (job.threads() == 1 ? " thread" : " threads")));
-        return new RunFacts(job.commandLine(), ZonedDateTime.now().format(DATE), digests, versions, timings);
+        return new RunFacts(job.commandLine(), ZonedDateTime.now(ZoneId.systemDefault()).format(DATE), digests, versions, timings);
     }
 }
