@@ -52,7 +52,8 @@ final class CalibrateCommand implements Command {
 
     @Override
     public List<Option> options() {
-        List<Option> options = new ArrayList<>(List.of(Flags.OUTPUT, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION));
+        List<Option> options =
+                new ArrayList<>(List.of(Flags.OUTPUT, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION));
         options.addAll(DataFlags.all());
         options.addAll(List.of(SECOND_MOMENTS, MEMORY, MERGE, Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
         return options;

@@ -57,16 +57,15 @@ final class QuantizeCommand implements Command {
     private static final Option ROUNDING = Flags.value(
             "rounding",
             "NAME",
-            "how weights are rounded: gptq (compensated, by second moments of the layers' inputs: from --calibration, one"
-                    + " more run over the data, or from 'octet calibrate --second-moments') or nearest (default: gptq"
-                    + " where there are second moments)");
+            "how weights are rounded: gptq (compensated, by second moments of the layers' inputs: from --calibration,"
+                + " one more run over the data, or from 'octet calibrate --second-moments') or nearest (default: gptq"
+                + " where there are second moments)");
     private static final Option EMBEDDINGS = Flags.value(
             "embeddings",
             "none|int8",
             "ONNX Runtime: store embeddings as 8-bit integers with one scale per row, a quarter of the size (default:"
                     + " none)");
-    private static final PathOption REPORT =
-            PathOption.written(
+    private static final PathOption REPORT = PathOption.written(
             "report",
             "FILE.html",
             "write a report; of a checkpoint it compares the result with the original, which reads both again (default:"
@@ -115,8 +114,8 @@ final class QuantizeCommand implements Command {
 
     @Override
     public List<Option> options() {
-        List<Option> options = new ArrayList<>(List.of(
-                Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION, STATISTICS));
+        List<Option> options = new ArrayList<>(
+                List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
         options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, EMBEDDINGS, CheckpointFlags.KEEP, REPORT));
         options.addAll(CHECKPOINT_ONLY);
@@ -153,9 +152,7 @@ final class QuantizeCommand implements Command {
     private static void quantizeCheckpoint(Arguments arguments, Screen screen) throws IOException {
         String toOnnx = "leave it out; for an ONNX model with GPTQ give --target onnxruntime";
         arguments.refuse(
-                List.of(ROUNDING),
-                "is not implemented for checkpoints: their weights are rounded to nearest",
-                toOnnx);
+                List.of(ROUNDING), "is not implemented for checkpoints: their weights are rounded to nearest", toOnnx);
         arguments.refuse(
                 List.of(DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION),
                 "is not implemented for checkpoints in one step",
@@ -197,12 +194,14 @@ final class QuantizeCommand implements Command {
     }
 
     private static Quantize.GraphRequest ofGraph(Arguments arguments) throws IOException {
-        Quantize.GraphRequest request = Quantize.GraphRequest.of(arguments.operand(0), arguments.requiredPath(Flags.OUTPUT));
+        Quantize.GraphRequest request =
+                Quantize.GraphRequest.of(arguments.operand(0), arguments.requiredPath(Flags.OUTPUT));
         Optional<Path> report = arguments.path(REPORT);
         if (report.isPresent()) {
             request = request.withReport(report.get());
         }
-        refuseOther(arguments, RECIPE, CheckpointFlags.RECIPES.keySet(), RECIPES.keySet(), "checkpoints", "ONNX models");
+        refuseOther(
+                arguments, RECIPE, CheckpointFlags.RECIPES.keySet(), RECIPES.keySet(), "checkpoints", "ONNX models");
         refuseOther(arguments, TARGET, CHECKPOINT_TARGETS.keySet(), TARGETS.keySet(), "checkpoints", "ONNX models");
         request = request.withRecipe(arguments.choice(RECIPE, RECIPES, request.recipe()))
                 .withTarget(arguments.choice(TARGET, TARGETS, request.target()))
@@ -233,7 +232,8 @@ final class QuantizeCommand implements Command {
 
     private static Quantize.CheckpointRequest ofCheckpoint(Arguments arguments) {
         Path output = arguments.requiredPath(Flags.OUTPUT);
-        refuseOther(arguments, RECIPE, RECIPES.keySet(), CheckpointFlags.RECIPES.keySet(), "ONNX models", "checkpoints");
+        refuseOther(
+                arguments, RECIPE, RECIPES.keySet(), CheckpointFlags.RECIPES.keySet(), "ONNX models", "checkpoints");
         Recipe recipe = arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC);
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(arguments.operand(0), output, recipe);
         arguments.choice(TARGET, CHECKPOINT_TARGETS, "");
@@ -279,8 +279,8 @@ final class QuantizeCommand implements Command {
         Optional<String> name = arguments.text(option).filter(n -> others.contains(n) && !own.contains(n));
         if (name.isPresent()) {
             throw arguments.usage(
-                    option.getLongOpt() + " '" + name.get() + "' is for " + otherKind + ", not for " + kind + " such as "
-                            + arguments.operand(0),
+                    option.getLongOpt() + " '" + name.get() + "' is for " + otherKind + ", not for " + kind
+                            + " such as " + arguments.operand(0),
                     "for " + kind + ": " + String.join(", ", own)
                             + (kind.startsWith("ONNX")
                                     ? "; 'octet convert --target huggingface' makes a checkpoint of an ONNX model"

@@ -181,8 +181,7 @@ final class VerifyCommand implements Command {
         if (report.isPresent()) {
             List<ReportData.Timing> timings = List.of(new ReportData.Timing("verify", seconds));
             Provenance provenance = new Provenance(arguments.job(TaskListener.NONE));
-            VerifyReport.write(
-                    result, provenance.facts(Provenance.Ran.OCTET, List.of(), timings), report.get());
+            VerifyReport.write(result, provenance.facts(Provenance.Ran.OCTET, List.of(), timings), report.get());
         }
         screen.answer(arguments, Answer.of(result, seconds), () -> page(result, seconds));
         return result.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;

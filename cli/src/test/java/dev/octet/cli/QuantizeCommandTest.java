@@ -72,22 +72,13 @@ class QuantizeCommandTest {
     @Test
     void a_model_of_which_nothing_would_be_quantised_is_refused() {
         String all = refused(
-                ExitCode.INPUT,
-                "quantize",
-                MODEL,
-                "-o",
-                at("kept.onnx"),
-                "--recipe",
-                "fp8-weight-only",
-                "--keep",
-                ".");
+                ExitCode.INPUT, "quantize", MODEL, "-o", at("kept.onnx"), "--recipe", "fp8-weight-only", "--keep", ".");
         assertSays(all, "there is nothing to quantise: all 14 Linears are kept", "asked to keep it");
     }
 
     @Test
     void a_quantised_onnx_model_is_no_checkpoint_because_its_weights_are_quantised() {
-        String reason =
-                refused(ExitCode.INPUT, "convert", weightsOnly(), "-o", at("hf"), "--target", "huggingface");
+        String reason = refused(ExitCode.INPUT, "convert", weightsOnly(), "-o", at("hf"), "--target", "huggingface");
         assertSays(reason, "the weights of 14 Linears are quantised");
     }
 
@@ -109,7 +100,8 @@ class QuantizeCommandTest {
             assertSays(
                     refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), option, samples),
                     option + " is not implemented for checkpoints in one step",
-                    "let calibrate write statistics", "--statistics FILE");
+                    "let calibrate write statistics",
+                    "--statistics FILE");
         }
     }
 
@@ -167,9 +159,7 @@ class QuantizeCommandTest {
         String samples = TinyBert.samples(folder.resolve("s.npz"), 3, 1).toString();
         assertSays(refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x.onnx")), "names an ONNX file");
         assertSays(refused(ExitCode.USAGE, "dequantize", LLAMA, "-o", at("x.onnx")), "names an ONNX file");
-        assertSays(
-                refused(ExitCode.USAGE, "quantize", LLAMA, "-o", samples),
-                "is a file, but the output is a folder");
+        assertSays(refused(ExitCode.USAGE, "quantize", LLAMA, "-o", samples), "is a file, but the output is a folder");
         for (String output : List.of("there", "name")) {
             assertSays(
                     refused(
@@ -211,7 +201,8 @@ class QuantizeCommandTest {
 
     @Test
     void a_missing_option_is_said_before_a_missing_input_and_that_before_an_existing_output() throws IOException {
-        String output = Files.writeString(folder.resolve("there.onnx"), "precious").toString();
+        String output =
+                Files.writeString(folder.resolve("there.onnx"), "precious").toString();
         String none = at("none");
         for (List<String> verb : List.of(
                 List.of("quantize", none, "-o", output),
@@ -243,8 +234,8 @@ class QuantizeCommandTest {
     @Test
     void embeddings_in_8_bits_make_the_file_smaller_and_other_verbs_know_them() throws IOException {
         String floats = weightsOnly();
-        String page = ok(
-                "quantize", MODEL, "-o", at("int8.onnx"), "--recipe", "fp8-weight-only", "--embeddings", "int8");
+        String page =
+                ok("quantize", MODEL, "-o", at("int8.onnx"), "--recipe", "fp8-weight-only", "--embeddings", "int8");
         assertSays(page, "2 of 3 Embedding in INT8", "its table is small: [2, 32]");
         long saved = Files.size(Path.of(floats)) - Files.size(folder.resolve("int8.onnx"));
         assertTrue(saved > 13_000, saved + " bytes of (101 + 64) x 32 x 3");

@@ -52,7 +52,9 @@ class ReportPagesTest {
         String typed = "octet " + String.join(" ", line);
         assertEquals(typed, found.get("run").get("command").asText());
         assertTrue(found.get("run").get("date").asText().matches("20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d .+"));
-        assertEquals(List.of("Octet"), found.get("run").get("versions").findValuesAsText("name").subList(0, 1));
+        assertEquals(
+                List.of("Octet"),
+                found.get("run").get("versions").findValuesAsText("name").subList(0, 1));
         return found;
     }
 
@@ -69,13 +71,15 @@ class ReportPagesTest {
         JsonNode digests = data.get("run").get("digests");
         assertEquals(Sha256.of(TinyBert.MODEL), digests.get(0).get("sha256").asText());
         assertEquals(
-                Sha256.of(folder.resolve("m.onnx")), digests.get(2).get("sha256").asText());
+                Sha256.of(folder.resolve("m.onnx")),
+                digests.get(2).get("sha256").asText());
         List<String> versions = data.get("run").get("versions").findValuesAsText("name");
         assertEquals(List.of("Octet", "ONNX Runtime", "Java", "device"), versions);
         JsonNode parts = data.get("parts");
         assertEquals("Linears", parts.get(0).get("name").asText());
         assertEquals(
-                4 * parts.get(0).get("converted").asLong(), parts.get(0).get("original").asLong());
+                4 * parts.get(0).get("converted").asLong(),
+                parts.get(0).get("original").asLong());
         assertEquals("embeddings", parts.get(1).get("name").asText());
         long sum = 0;
         for (JsonNode part : parts) {
@@ -86,8 +90,8 @@ class ReportPagesTest {
 
     @Test
     void an_evaluation_has_a_page_with_its_gates() throws IOException {
-        JsonNode data = page(
-                ExitCode.CHECK_FAILED, "evaluate", MODEL, MODEL, "--data", samples(), "--gate", "cosine=1.5");
+        JsonNode data =
+                page(ExitCode.CHECK_FAILED, "evaluate", MODEL, MODEL, "--data", samples(), "--gate", "cosine=1.5");
         assertFalse(data.get("result").get("gates").get(0).get("passed").asBoolean());
         assertEquals(14, data.get("result").get("layers").size());
         assertEquals(3, data.get("run").get("digests").size());
@@ -103,7 +107,8 @@ class ReportPagesTest {
                 List.of("quantised weights", "their scales", "embeddings and heads", "others"),
                 data.get("parts").findValuesAsText("name"));
         JsonNode weights = data.get("parts").get(0);
-        assertEquals(2 * weights.get("converted").asLong(), weights.get("original").asLong());
+        assertEquals(
+                2 * weights.get("converted").asLong(), weights.get("original").asLong());
     }
 
     @Test

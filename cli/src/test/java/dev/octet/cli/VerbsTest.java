@@ -153,7 +153,8 @@ class VerbsTest {
         JsonNode taken = json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration, "--second-moments");
         assertEquals(at("s.moments"), taken.get("moments").asText());
         assertEquals(
-                Files.size(folder.resolve("s.moments")), taken.get("moments_bytes").asLong());
+                Files.size(folder.resolve("s.moments")),
+                taken.get("moments_bytes").asLong());
         JsonNode answer = json("quantize", MODEL, "-o", at("from-file.onnx"), "--statistics", at("s"));
         assertEquals("gptq", answer.get("rounding").asText());
         assertSameBytes("direct.onnx", "from-file.onnx");
@@ -195,7 +196,8 @@ class VerbsTest {
         JsonNode continued = json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration, "--second-moments");
         assertTrue(continued.get("resumed").asBoolean());
         assertTrue(dryRun("--statistics", at("s")).contains("gptq (second moments in " + at("s.moments") + ")"));
-        assertRefused(ExitCode.USAGE, "calibrate", MODEL, "-o", at("s"), "--calibration", calibration, "--second-moments");
+        assertRefused(
+                ExitCode.USAGE, "calibrate", MODEL, "-o", at("s"), "--calibration", calibration, "--second-moments");
     }
 
     private String dryRun(String... words) {

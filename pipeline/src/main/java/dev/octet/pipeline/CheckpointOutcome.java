@@ -83,7 +83,8 @@ public record CheckpointOutcome(
         List<String> notes = new ArrayList<>();
         long again = plan.count(Exactness.DOUBLE_ROUNDING);
         if (again > 0 && plan.goal() instanceof ConversionRequest.Quantize) {
-            notes.add(again + " weights were quantised before (" + converter.stored().layout()
+            notes.add(again + " weights were quantised before ("
+                    + converter.stored().layout()
                     + ") and are rounded a second time; quantise the original model to round once");
         }
         notes.addAll(plan.notes());

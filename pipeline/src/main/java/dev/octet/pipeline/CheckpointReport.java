@@ -64,21 +64,15 @@ final class CheckpointReport {
                         job.listener().progress("comparing with the original", done, total, "elements"));
         ModelDiff diff = TensorComparison.compare(source, target, options);
         watch.step("compare with the original");
-        Set<String> quantized = outcome.weights().stream()
-                .map(CheckpointOutcome.Weight::name)
-                .collect(Collectors.toSet());
+        Set<String> quantized =
+                outcome.weights().stream().map(CheckpointOutcome.Weight::name).collect(Collectors.toSet());
         List<Weight> weights = diff.tensors().stream()
                 .filter(t -> quantized.contains(t.b()))
                 .map(CheckpointReport::weight)
                 .toList();
         RunFacts run = new Provenance(job).facts(Provenance.Ran.OCTET, digests(source, target), watch.timings());
         Data data = new Data(
-                outcome,
-                weights,
-                diff.summary().sqnrDb(),
-                diff.summary().sqnrDbMin(),
-                parts(plan),
-                run);
+                outcome, weights, diff.summary().sqnrDb(), diff.summary().sqnrDbMin(), parts(plan), run);
         HtmlPage.write("checkpoint", outcome.model(), data, path);
     }
 
@@ -101,8 +95,7 @@ final class CheckpointReport {
     }
 
     private static String fingerprint(Path checkpoint) throws IOException {
-        String config =
-                ModelConfig.read(checkpoint).map(ObjectNode::toString).orElse("");
+        String config = ModelConfig.read(checkpoint).map(ObjectNode::toString).orElse("");
         try (ModelFile file = ModelFile.open(checkpoint)) {
             return ModelFingerprint.of(config, file.model().tensors());
         }
@@ -114,7 +107,8 @@ final class CheckpointReport {
             parts.put(name, new ReportData.Part(name, 0, 0));
         }
         for (TensorStep step : (Iterable<TensorStep>) steps(plan)::iterator) {
-            long target = step.targets().stream().mapToLong(TensorSpec::byteSize).sum();
+            long target =
+                    step.targets().stream().mapToLong(TensorSpec::byteSize).sum();
             if (step instanceof TensorStep.Quantize) {
                 long codes = step.targets().getFirst().byteSize();
                 add(parts, "quantised weights", step.sourceBytes(), codes);
@@ -132,7 +126,9 @@ final class CheckpointReport {
     }
 
     private static String kind(TensorStep step) {
-        Shape shape = step.targets().isEmpty() ? Shape.SCALAR : step.targets().getFirst().shape();
+        Shape shape = step.targets().isEmpty()
+                ? Shape.SCALAR
+                : step.targets().getFirst().shape();
         return switch (LinearNames.role(step.name(), shape)) {
             case EMBEDDING, HEAD -> "embeddings and heads";
             case LINEAR, FUSED_EXPERTS, NORM, ROUTER, OTHER -> "others";

@@ -46,12 +46,7 @@ public final class Evaluate {
      * @param report where a page is written; empty for none
      */
     public record Request(
-            Path reference,
-            Path candidate,
-            SampleSource samples,
-            Set<Part> parts,
-            Gates gates,
-            Optional<Path> report) {
+            Path reference, Path candidate, SampleSource samples, Set<Part> parts, Gates gates, Optional<Path> report) {
         public Request {
             parts = Set.copyOf(parts);
         }
@@ -144,14 +139,17 @@ public final class Evaluate {
                     notes(first, second),
                     watch.seconds());
             if (request.report().isPresent()) {
-                EvaluateReport.write(result, facts(first, second, samples, watch, job), request.report().get());
+                EvaluateReport.write(
+                        result,
+                        facts(first, second, samples, watch, job),
+                        request.report().get());
             }
             return result;
         }
     }
 
-    private static RunFacts facts(
-            ModelSource first, ModelSource second, Dataset samples, Stopwatch watch, Job job) throws IOException {
+    private static RunFacts facts(ModelSource first, ModelSource second, Dataset samples, Stopwatch watch, Job job)
+            throws IOException {
         return new Provenance(job)
                 .facts(
                         Provenance.Ran.ONNX_RUNTIME,

@@ -130,7 +130,8 @@ public final class Export {
      * @throws IOException when reading or writing fails
      */
     public static Result run(Request request, Job job) throws IOException {
-        RunFolder.open(request.run(), request.model()); // that it is a run is said before what is in the way of the output
+        RunFolder.open(
+                request.run(), request.model()); // that it is a run is said before what is in the way of the output
         job.refuseExisting(request.output());
         return run(request, ExportWriter.Mode.WRITE, job);
     }

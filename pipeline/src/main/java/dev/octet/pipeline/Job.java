@@ -91,7 +91,9 @@ public record Job(
                     "'" + output + "' names an ONNX file, and a checkpoint is written into a folder",
                     "give the name of a folder; `octet quantize --target onnxruntime` writes an ONNX model");
         }
-        if (Files.exists(output) && !Files.isDirectory(output) && !output.toString().endsWith(".safetensors")) {
+        if (Files.exists(output)
+                && !Files.isDirectory(output)
+                && !output.toString().endsWith(".safetensors")) {
             throw invalid("'" + output + "' is a file, but the output is a folder", "give the name of a folder");
         }
     }

@@ -43,6 +43,7 @@ public record Provenance(Job job) {
                 "device",
                 System.getProperty("os.name") + " " + System.getProperty("os.arch") + ", " + job.threads()
                         + (job.threads() == 1 ? " thread" : " threads")));
-        return new RunFacts(job.commandLine(), ZonedDateTime.now(ZoneId.systemDefault()).format(DATE), digests, versions, timings);
+        return new RunFacts(
+                job.commandLine(), ZonedDateTime.now(ZoneId.systemDefault()).format(DATE), digests, versions, timings);
     }
 }

@@ -120,19 +120,49 @@ public final class Quantize {
         /** The same by another recipe, one of {@link Recipes#GRAPH}. */
         public GraphRequest withRecipe(Recipe newRecipe) {
             return new GraphRequest(
-                    model, output, newRecipe, target, keep, samples, statistics, calibrator, rounding, embeddings, report);
+                    model,
+                    output,
+                    newRecipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same for another runtime. */
         public GraphRequest withTarget(Target.Graph newTarget) {
             return new GraphRequest(
-                    model, output, recipe, newTarget, keep, samples, statistics, calibrator, rounding, embeddings, report);
+                    model,
+                    output,
+                    recipe,
+                    newTarget,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same without the layers whose names contain a match. */
         public GraphRequest keeping(List<Pattern> patterns) {
             return new GraphRequest(
-                    model, output, recipe, target, patterns, samples, statistics, calibrator, rounding, embeddings, report);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    patterns,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same, calibrated, rounded and measured on samples. */
@@ -154,13 +184,33 @@ public final class Quantize {
         /** The same with scales from statistics. */
         public GraphRequest withStatistics(Path file) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, Optional.of(file), calibrator, rounding, embeddings, report);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    Optional.of(file),
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same with another calibrator. */
         public GraphRequest withCalibrator(Calibrator newCalibrator) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, statistics, newCalibrator, rounding, embeddings, report);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    newCalibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same, rounded so. */
@@ -182,6 +232,12 @@ public final class Quantize {
         /** The same with embeddings in another form; other forms than floats are for ONNX Runtime. */
         public GraphRequest withEmbeddings(EmbeddingForm newForm) {
             return new GraphRequest(
+                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, newForm, report);
+        }
+
+        /** The same with a report. */
+        public GraphRequest withReport(Path file) {
+            return new GraphRequest(
                     model,
                     output,
                     recipe,
@@ -191,14 +247,8 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    newForm,
-                    report);
-        }
-
-        /** The same with a report. */
-        public GraphRequest withReport(Path file) {
-            return new GraphRequest(
-                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, embeddings, Optional.of(file));
+                    embeddings,
+                    Optional.of(file));
         }
     }
 
@@ -471,7 +521,8 @@ public final class Quantize {
                     .filter(w -> LinearNames.role(w, Shape.of(1, 1)) == TensorRole.HEAD)
                     .toList();
             if (!heads.isEmpty()) {
-                notes.add("quantised, too: " + String.join(", ", heads) + " (checkpoints keep heads, here --keep does)");
+                notes.add(
+                        "quantised, too: " + String.join(", ", heads) + " (checkpoints keep heads, here --keep does)");
             }
             return notes;
         }
@@ -499,11 +550,12 @@ public final class Quantize {
             watch.step("write");
             long convertedBytes = Files.size(request.output());
             if (request.report().isPresent()) {
-                HtmlReport.write(report(conversion, statistics, samples != null, convertedBytes), request.report().get());
+                HtmlReport.write(
+                        report(conversion, statistics, samples != null, convertedBytes),
+                        request.report().get());
             }
             long calibrated = statistics == null ? 0 : statistics.samplesDone();
-            return result(
-                    conversion.plan(), conversion.layers(), conversion.comparison(), calibrated, convertedBytes);
+            return result(conversion.plan(), conversion.layers(), conversion.comparison(), calibrated, convertedBytes);
         }
 
         private ReportData report(
@@ -526,10 +578,7 @@ public final class Quantize {
                     request.calibrator().text(),
                     statistics,
                     new Provenance(steps.job())
-                            .facts(
-                                    ran ? Provenance.Ran.ONNX_RUNTIME : Provenance.Ran.OCTET,
-                                    digests,
-                                    watch.timings()));
+                            .facts(ran ? Provenance.Ran.ONNX_RUNTIME : Provenance.Ran.OCTET, digests, watch.timings()));
         }
 
         private @Nullable Statistics statistics(@Nullable Dataset samples) throws IOException {

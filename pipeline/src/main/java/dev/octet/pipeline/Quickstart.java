@@ -164,15 +164,13 @@ public final class Quickstart {
     }
 
     /** The first half, done. */
-    private record Converted(
-            Plan plan, ReportData report, Statistics statistics, ReportData.Quality quality) {
+    private record Converted(Plan plan, ReportData report, Statistics statistics, ReportData.Quality quality) {
         ReportData.Summary summary() {
             return report.summary();
         }
     }
 
-    private static RunFacts facts(Request request, Statistics statistics, Stopwatch watch, Job job)
-            throws IOException {
+    private static RunFacts facts(Request request, Statistics statistics, Stopwatch watch, Job job) throws IOException {
         List<RunFacts.Digest> digests = new ArrayList<>();
         digests.add(new RunFacts.Digest("the model", statistics.modelDigest()));
         statistics.data().forEach(d -> digests.add(new RunFacts.Digest("the data, " + d.name(), d.digest())));

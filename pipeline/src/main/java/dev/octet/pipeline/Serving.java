@@ -67,8 +67,7 @@ public record Serving(Consumer consumer, Target.Checkpoint target, String reason
                     "modelopt",
                     List.of(Recipes.FP8_DYNAMIC, Recipes.MXFP8, Recipes.NVFP4),
                     "NVIDIA's own"),
-            new Row(
-                    Consumer.TENSORRT_LLM, "modelopt", List.of(Recipes.CHECKPOINT_FP8), Inputs.STATIC, "NVIDIA's own"),
+            new Row(Consumer.TENSORRT_LLM, "modelopt", List.of(Recipes.CHECKPOINT_FP8), Inputs.STATIC, "NVIDIA's own"),
             new Row(
                     Consumer.TRANSFORMERS,
                     "fp8",
@@ -140,9 +139,8 @@ public record Serving(Consumer consumer, Target.Checkpoint target, String reason
     /** The program that is most likely meant where only a layout was named: the first of those that load it with this recipe. */
     public static Optional<Consumer> usual(Target.Checkpoint target, Recipe recipe, boolean statistics) {
         return ROWS.stream()
-                .filter(r -> r.layout().equals(target.label())
-                        && r.has(recipe)
-                        && (statistics || r.inputs() == Inputs.ANY))
+                .filter(r ->
+                        r.layout().equals(target.label()) && r.has(recipe) && (statistics || r.inputs() == Inputs.ANY))
                 .map(Row::consumer)
                 .findFirst();
     }

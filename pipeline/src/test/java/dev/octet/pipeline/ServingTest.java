@@ -46,7 +46,8 @@ class ServingTest {
                 } else {
                     Serving serving = Serving.of(consumer, recipe, false);
                     assertTrue(
-                            cells.get(c).contains("`" + serving.target().label() + "`"), consumer + " " + recipe.name());
+                            cells.get(c).contains("`" + serving.target().label() + "`"),
+                            consumer + " " + recipe.name());
                 }
             }
         }

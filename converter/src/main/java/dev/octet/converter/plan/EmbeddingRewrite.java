@@ -68,18 +68,15 @@ final class EmbeddingRewrite {
             nodes.add(cast(product, table.type(), y));
         }
         edit.replace(gather, nodes.toArray(Node[]::new));
-        return new LayerResult(
-                gather.id(), y, table.codes(), table.sqnrDb(), table.minScale(), table.maxScale(), 0, 0);
+        return new LayerResult(gather.id(), y, table.codes(), table.sqnrDb(), table.minScale(), table.maxScale(), 0, 0);
     }
 
     private static Node cast(String from, DType type, String to) {
-        return Node.of(
-                to + "_cast", "Cast", List.of(from), List.of(to), Attribute.of("to", type.onnxId()));
+        return Node.of(to + "_cast", "Cast", List.of(from), List.of(to), Attribute.of("to", type.onnxId()));
     }
 
     private Table quantize(String name) {
-        Tensor source =
-                Objects.requireNonNull(edit.initializer(name)).tensor().orElseThrow();
+        Tensor source = Objects.requireNonNull(edit.initializer(name)).tensor().orElseThrow();
         long rows = source.shape().dim(0);
         ScaleRuns runs = Blocks.of(source.shape(), SPEC.granularity()).runs();
         String stem = name.endsWith(".weight") ? name.substring(0, name.length() - ".weight".length()) : name;

@@ -77,7 +77,8 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
      * <p>A plan that converts nothing is only good to look at: the model would be written as it is.
      */
     public Optional<UnsupportedModelException> nothing() {
-        boolean some = converted().stream().anyMatch(d -> d.kind() == LayerKind.LINEAR || d.kind() == LayerKind.EMBEDDING);
+        boolean some =
+                converted().stream().anyMatch(d -> d.kind() == LayerKind.LINEAR || d.kind() == LayerKind.EMBEDDING);
         return some ? Optional.empty() : Optional.of(nothingTo("quantise", whyNoLinear()));
     }
 
@@ -116,9 +117,7 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
         return new Plan(
                 recipe,
                 fewer.stream()
-                        .map(d -> d instanceof Decision.Converted c
-                                        && c.kind().isNorm()
-                                        && !read.contains(c.output())
+                        .map(d -> d instanceof Decision.Converted c && c.kind().isNorm() && !read.contains(c.output())
                                 ? new Decision.Kept(c.node(), c.kind(), "no FP8 Linear reads its output")
                                 : d)
                         .toList());

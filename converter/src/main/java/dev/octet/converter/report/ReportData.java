@@ -36,21 +36,12 @@ public record ReportData(
     /** A copy with the result of an evaluation. */
     public ReportData withQuality(Quality quality) {
         return new ReportData(
-                summary.withQuality(quality),
-                layers,
-                layerMeasure,
-                activations,
-                decisions,
-                parts,
-                trained,
-                run,
-                notes);
+                summary.withQuality(quality), layers, layerMeasure, activations, decisions, parts, trained, run, notes);
     }
 
     /** A copy with what came of training the converted model. */
     public ReportData withTrained(Trained newTrained, RunFacts newRun) {
-        return new ReportData(
-                summary, layers, layerMeasure, activations, decisions, parts, newTrained, newRun, notes);
+        return new ReportData(summary, layers, layerMeasure, activations, decisions, parts, newTrained, newRun, notes);
     }
 
     /**
@@ -80,7 +71,16 @@ public record ReportData(
             @Nullable Quality quality) {
         Summary withQuality(Quality newQuality) {
             return new Summary(
-                    model, recipe, rounding, calibrator, target, data, samples, originalBytes, convertedBytes, newQuality);
+                    model,
+                    recipe,
+                    rounding,
+                    calibrator,
+                    target,
+                    data,
+                    samples,
+                    originalBytes,
+                    convertedBytes,
+                    newQuality);
         }
     }
 

@@ -88,7 +88,8 @@ class EmbeddingRewriteTest {
     private GraphModel rewritten(GraphModel model) {
         Fp8Rewrite.Result result = Fp8Rewrite.apply(
                 model, plan(model, NONE), Map.of(), new RoundToNearest(Quantizer.sequential(), arena), arena);
-        assertTrue(result.layers().getFirst().weightSqnrDb() > 38, result.layers().toString());
+        assertTrue(
+                result.layers().getFirst().weightSqnrDb() > 38, result.layers().toString());
         return Lowering.lower(result.model(), OnnxTarget.ONNXRUNTIME, arena, new PassLog());
     }
 
@@ -124,9 +125,11 @@ class EmbeddingRewriteTest {
     @Test
     void the_table_keeps_its_name_and_a_quarter_of_its_bytes() {
         Map<String, Initializer> constants = rewritten(model()).graph().initializers();
-        Tensor codes = Objects.requireNonNull(constants.get("wte.weight")).tensor().orElseThrow();
-        Tensor scales =
-                Objects.requireNonNull(constants.get("wte.weight_scale")).tensor().orElseThrow();
+        Tensor codes =
+                Objects.requireNonNull(constants.get("wte.weight")).tensor().orElseThrow();
+        Tensor scales = Objects.requireNonNull(constants.get("wte.weight_scale"))
+                .tensor()
+                .orElseThrow();
         assertEquals(DType.I8, codes.dtype());
         assertEquals(Shape.of(ROWS, 1), scales.shape());
         for (long i = 0; i < codes.bytes().byteSize(); i++) {
