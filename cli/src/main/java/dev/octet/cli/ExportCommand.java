@@ -101,6 +101,7 @@ final class ExportCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Export.Request request = request(arguments);
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             Job job = arguments.job(progress);
             Export.Result result = arguments.has(PROVE_ONLY) ? Prove.run(request, job) : Export.run(request, job);

@@ -13,6 +13,7 @@ import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
+import dev.octet.converter.report.RunFacts;
 import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.file.RunPaths;
@@ -26,6 +27,7 @@ import dev.octet.trainer.hook.RunEnd;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -148,6 +150,13 @@ public final class Quickstart {
             }
             Distilled distilled = evaluate(distillation, job);
             watch.step("evaluate again");
+            HtmlReport.write(
+                    converted
+                            .report()
+                            .withTrained(
+                                    trained(distilled, converted.quality()),
+                                    facts(request, converted.statistics(), watch, job)),
+                    request.report());
             Result result = result(request, converted, distilled, watch);
             earlier.replaced();
             return Optional.of(result);
@@ -155,7 +164,19 @@ public final class Quickstart {
     }
 
     /** The first half, done. */
-    private record Converted(Plan plan, ReportData.Summary summary, ReportData.Quality quality) {}
+    private record Converted(Plan plan, ReportData report, Statistics statistics, ReportData.Quality quality) {
+        ReportData.Summary summary() {
+            return report.summary();
+        }
+    }
+
+    private static RunFacts facts(Request request, Statistics statistics, Stopwatch watch, Job job) throws IOException {
+        List<RunFacts.Digest> digests = new ArrayList<>();
+        digests.add(new RunFacts.Digest("the model", statistics.modelDigest()));
+        statistics.data().forEach(d -> digests.add(new RunFacts.Digest("the data, " + d.name(), d.digest())));
+        digests.add(new RunFacts.Digest("what was written, " + request.model(), Sha256.of(request.model())));
+        return new Provenance(job).facts(Provenance.Ran.ONNX_RUNTIME, digests, watch.timings());
+    }
 
     private static Converted convert(Request request, Distillation distillation, Stopwatch watch, Job job)
             throws IOException {
@@ -189,12 +210,15 @@ public final class Quickstart {
             watch.step("evaluate on " + HELD_OUT_SAMPLES + " held-out texts");
             ReportData report = ConversionReport.of(
                             conversion,
-                            "all-MiniLM-L6-v2",
+                            new ConversionReport.Files(
+                                    "all-MiniLM-L6-v2",
+                                    converter.canonical(),
+                                    Files.size(files.model()),
+                                    Files.size(request.model())),
+                            "gptq (second moments of the samples)",
                             options.calibrator().text(),
-                            Files.size(files.model()),
-                            Files.size(request.model()),
                             statistics,
-                            watch.timings())
+                            facts(request, statistics, watch, job))
                     .withQuality(quality);
             HtmlReport.write(report, request.report());
             distillation.prepare(
@@ -203,8 +227,23 @@ public final class Quickstart {
                     request.glosses(),
                     CALIBRATION_SAMPLES,
                     CALIBRATION_SAMPLES + HELD_OUT_SAMPLES);
-            return new Converted(conversion.plan(), report.summary(), quality);
+            return new Converted(conversion.plan(), report, statistics, quality);
         }
+    }
+
+    private static ReportData.Trained trained(Distilled distilled, ReportData.Quality before) throws IOException {
+        LossCurves curves = LossCurves.of(Path.of(distilled.run()));
+        return new ReportData.Trained(
+                distilled.model(),
+                new ReportData.Quality(
+                        before.data(),
+                        before.samples(),
+                        distilled.cosineMean(),
+                        distilled.cosineMin(),
+                        distilled.sqnrDb(),
+                        distilled.spearman()),
+                curves.loss(),
+                curves.evaluated());
     }
 
     private static Dataset texts(Path file, QuickstartFiles files, List<InputSpec> inputs) throws IOException {
@@ -224,7 +263,7 @@ public final class Quickstart {
 
     /** Whether the student learned, and its export is as the trainer has it. */
     private static boolean distil(Distillation d, Watcher watcher, Job job) throws IOException {
-        Job own = new Job(job.name(), job.threads(), false, false, job.listener());
+        Job own = new Job(job.name(), job.commandLine(), job.threads(), false, false, job.listener());
         RunEnd end = Train.run(Train.Request.of(d.student(), d.config(), d.run()), watcher, own);
         watcher.trained(end);
         if (end.reason() != RunEnd.Reason.COMPLETED && end.reason() != RunEnd.Reason.INTERRUPTED) {
