@@ -1,0 +1,38 @@
+package dev.octet.cli;
+
+import java.io.PrintStream;
+
+/** One line of a terminal that is rewritten in place. What else is printed there goes through {@link #above}. */
+final class LiveLine {
+    private final PrintStream out;
+    private int shown;
+
+    LiveLine(PrintStream out) {
+        this.out = out;
+    }
+
+    /** Puts a text in the place of the line; it must be narrower than the terminal. */
+    synchronized void show(String text) {
+        // blanks instead of an escape sequence: consoles of every system know a carriage return
+        out.print("\r" + text + " ".repeat(Math.max(0, shown - text.length())));
+        out.flush();
+        shown = text.length();
+    }
+
+    /** Prints a line that stays; the rewritten one continues below it. */
+    synchronized void above(String text) {
+        if (shown > 0) {
+            out.print("\r" + " ".repeat(shown) + "\r");
+            shown = 0;
+        }
+        out.println(text);
+    }
+
+    /** Leaves the line as it is and begins the next. */
+    synchronized void end() {
+        if (shown > 0) {
+            out.println();
+            shown = 0;
+        }
+    }
+}
