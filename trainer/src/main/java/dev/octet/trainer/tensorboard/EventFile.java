@@ -199,7 +199,7 @@ public final class EventFile implements AutoCloseable {
         ByteString nothing = message(t -> {
             t.writeEnum(DTYPE, DT_FLOAT);
             t.writeBytes(TENSOR_SHAPE, vectorOfOne());
-            t.writeFloat(FLOAT_VAL, 0);
+            t.writeBytes(FLOAT_VAL, ByteString.copyFrom(new byte[Float.BYTES]));
         });
         plugin(step, tag, "hparams", content, nothing);
     }
@@ -213,7 +213,9 @@ public final class EventFile implements AutoCloseable {
         ByteString metadata = message(m -> {
             m.writeBytes(PLUGIN_DATA, message(p -> {
                 p.writeString(PLUGIN_NAME, name);
-                p.writeBytes(CONTENT, content);
+                if (!content.isEmpty()) {
+                    p.writeBytes(CONTENT, content);
+                }
             }));
             m.writeEnum(DATA_CLASS, DATA_CLASS_TENSOR);
         });

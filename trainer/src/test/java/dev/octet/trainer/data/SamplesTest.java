@@ -213,6 +213,11 @@ class SamplesTest {
             }
 
             @Override
+            public Optional<Labels> labels(String key) {
+                return Optional.empty();
+            }
+
+            @Override
             public long endOfText() {
                 return 9;
             }
