@@ -37,7 +37,7 @@ final class TrainPage implements TrainingHook {
     private static final double SLOW_DATA = 0.1;
 
     /** Characters of the bar between its brackets. */
-    private static final int BAR = 12;
+    private static final int BAR = 8;
 
     /** Layers named for each reason not to be in FP8. */
     private static final int NAMED_LAYERS = 3;
@@ -410,12 +410,13 @@ final class TrainPage implements TrainingHook {
         parts.put(2, String.format(Locale.ROOT, "loss %.4f", r.loss()));
         // from the most important to the least
         Map<Integer, String> more = new LinkedHashMap<>();
-        more.put(11, "eta " + (eta.isPresent() ? clock(eta.getAsDouble()) : "--:--:--"));
-        more.put(9, String.format(Locale.ROOT, "%,.0f %s", r.tokens() / r.seconds(), unit));
-        more.put(3, String.format(Locale.ROOT, "ema %.4f", ema.value()));
         if (rewritten) {
             more.put(1, bar(r.step()));
         }
+        more.put(11, "eta " + (eta.isPresent() ? clock(eta.getAsDouble()) : "--:--:--"));
+        double seconds = pace.secondsPerStep().orElse(r.seconds());
+        more.put(9, String.format(Locale.ROOT, "%,.0f %s", r.tokens() / seconds, unit));
+        more.put(3, String.format(Locale.ROOT, "ema %.4f", ema.value()));
         more.put(5, String.format(Locale.ROOT, "lr %.1e", r.lr()));
         more.put(6, String.format(Locale.ROOT, "gnorm %.2f", r.gradNorm()));
         if (fp8 != null) {
