@@ -116,7 +116,7 @@ final class TrainPage implements TrainingHook {
             long scaleAge) {
         static Fp8Row of(Fp8Tensor t) {
             return new Fp8Row(
-                    t.slot(),
+                    t.name(),
                     t.format().name(),
                     t.elements(),
                     t.clippedShare(),
@@ -608,7 +608,7 @@ final class TrainPage implements TrainingHook {
                         r.oldestScale() + " steps");
         for (Fp8Tensor t : r.worst(WORST_TENSORS)) {
             table.row(
-                    t.slot(),
+                    t.name(),
                     t.format().name(),
                     percent(t.clippedShare()),
                     percent(t.underflowedShare()),

@@ -403,6 +403,40 @@ class TrainFlowTest {
         assertTrue(err.contains("eta 00:00:0"), err);
     }
 
+    /** Nodes and weights have names of their own in a graph; a module has one in the health of FP8. */
+    @Test
+    void the_health_of_fp8_spells_a_module_one_way() throws IOException {
+        config("steps: 1", "data: {train: d.npz}");
+        String texts = TESTDATA.resolve("text/eval.jsonl").toString();
+        List<String> words = words(
+                "run",
+                "--set",
+                "data={train: " + texts + ", max_length: 16}",
+                "--set",
+                "loss={type: causal-lm}",
+                "--set",
+                "batch_size=2",
+                "--set",
+                "precision={mode: fp8}");
+        words.set(1, GPT2.toString());
+        CommandLine line = good(CommandLine.run(words.toArray(String[]::new)));
+        List<String> names = new ArrayList<>();
+        for (String row : Files.readAllLines(folder.resolve("run/fp8_health.jsonl"))) {
+            JsonNode fields = new ObjectMapper().readTree(row);
+            String tensor = fields.get("tensor").asText();
+            assertTrue(tensor.startsWith(fields.get("layer").asText() + "."), row);
+            names.add(tensor);
+        }
+        assertTrue(
+                names.containsAll(List.of(
+                        "transformer.h.1.mlp.c_proj.input",
+                        "transformer.h.1.mlp.c_proj.weight",
+                        "transformer.h.1.mlp.c_proj.grad_output")),
+                names.toString());
+        assertTrue(names.stream().noneMatch(n -> n.contains("/")), names.toString());
+        assertFalse(line.out().contains("/transformer"), line.out());
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"0", "-1", "2m", "s", ""})
     void a_cadence_that_is_neither_steps_nor_seconds_is_refused(String text) {

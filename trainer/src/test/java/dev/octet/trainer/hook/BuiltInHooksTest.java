@@ -169,7 +169,7 @@ class BuiltInHooksTest {
         Fp8Health health = health();
         assertEquals(List.of(), warnings(health, 10, tensor(10, 500)), "one in a hundred is healthy");
         assertEquals(
-                List.of("1.10% of fp8.a.input clipped: amax 500.0, its scale has room for 448.0"),
+                List.of("1.10% of a.input clipped: amax 500.0, its scale has room for 448.0"),
                 warnings(health, 20, tensor(11, 500)));
         assertEquals(List.of(), warnings(health, 30, tensor(900, 500)));
         assertEquals(List.of(), warnings(health, 40, tensor(0, 400)));
@@ -181,7 +181,7 @@ class BuiltInHooksTest {
         Fp8Health health = health();
         assertEquals(List.of(), warnings(health, 10, tensor(1, 1000)), "the step may change it");
         assertEquals(
-                List.of("the scale of fp8.a.input has stayed for 20 steps: amax 1000, it has room for 448.0"),
+                List.of("the scale of a.input has stayed for 20 steps: amax 1000, it has room for 448.0"),
                 warnings(health, 20, tensor(1, 1000)));
         Fp8Health follows = health();
         warnings(follows, 10, tensor(1, 1000));
@@ -195,7 +195,7 @@ class BuiltInHooksTest {
         health.scaleUpdated(4, "fp8.a.input", 1, 2);
         assertEquals(List.of(), warnings(health, 20, tensor(0, 1)));
         assertEquals(
-                List.of("the scale of fp8.a.input has stayed for 26 steps: amax 1.000, it has room for 448.0"),
+                List.of("the scale of a.input has stayed for 26 steps: amax 1.000, it has room for 448.0"),
                 warnings(health, 30, tensor(0, 1)));
         assertEquals(List.of(), warnings(health, 40, tensor(0, 300)), "a weight that does not change");
         assertEquals(List.of(), warnings(health, 50, tensor(0, 0)), "no gradient");
