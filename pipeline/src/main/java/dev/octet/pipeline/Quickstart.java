@@ -218,7 +218,7 @@ public final class Quickstart {
     }
 
     private static Dataset texts(Path file, QuickstartFiles files, List<InputSpec> inputs) throws IOException {
-        return TextDataset.open(file, files.tokenizer(), inputs, TextOptions.DEFAULT);
+        return TextDataset.open(file, files.tokenizer(), inputs, TextOptions.defaults());
     }
 
     private static ReportData.Quality quality(ModelComparison comparison) {

@@ -225,7 +225,9 @@ public final class Train {
                 RunFolder.CONFIG_FOLDER,
                 RunFolder.configFolder(request.config(), request.folder()).toString());
         manifest.put("threads", String.valueOf(job.threads()));
-        return new RunOptions(
-                request.resumeFrom().isPresent(), request.resumeFrom().orElse(0), request.steps(), List.of(), manifest);
+        RunOptions options = RunOptions.defaults().withMaxSteps(request.steps()).withManifest(manifest);
+        return request.resumeFrom().isPresent()
+                ? options.resumingFrom(request.resumeFrom().getAsLong())
+                : options;
     }
 }
