@@ -54,6 +54,7 @@ final class TrainPage implements TrainingHook {
     private final Path folder;
     private final TrainingConfig config;
     private final String data;
+    private final long evaluated;
     private final Optional<LogCadence> lines;
     private final LiveLine live;
     private final RunningLoss ema = new RunningLoss();
@@ -175,6 +176,7 @@ final class TrainPage implements TrainingHook {
         this.folder = request.folder();
         this.config = setup.config();
         this.data = data(setup);
+        this.evaluated = setup.eval().map(Train.Data::count).orElse(0L);
     }
 
     /** The page of a command line. */
@@ -507,11 +509,11 @@ final class TrainPage implements TrainingHook {
                 : String.format(Locale.ROOT, ", perplexity %.3f", r.perplexity().getAsDouble());
         event(String.format(
                 Locale.ROOT,
-                "step %d: evaluation loss %.4f%s over %d samples, %.1f s",
+                "step %d: evaluation loss %.4f%s over %s samples, %.1f s",
                 r.step(),
                 r.loss(),
                 perplexity,
-                r.samples(),
+                evaluated > r.samples() ? r.samples() + " of " + evaluated : String.valueOf(r.samples()),
                 r.seconds()));
     }
 

@@ -60,13 +60,16 @@ class TrainFlowTest {
     /** A regression y = x W of 4 numbers to 2, of 69 samples: a step takes microseconds. */
     @BeforeEach
     void makeRegression() throws IOException {
+        makeRegression(Dim.of("batch"));
+    }
+
+    private void makeRegression(Dim batch) throws IOException {
         SplittableRandom random = new SplittableRandom(1);
         try (Arena arena = Arena.ofConfined();
                 NpzWriter writer = NpzWriter.stored(folder.resolve("d.npz"))) {
             writer.add(floats(arena, random, "x", SAMPLES, 4));
             writer.add(floats(arena, random, "labels", SAMPLES, 2));
             writer.commit();
-            Dim batch = Dim.of("batch");
             Graph graph = Graph.of(
                     "regression",
                     List.of(Node.of("product", "MatMul", List.of("x", "w"), List.of("y"))),
@@ -195,6 +198,15 @@ class TrainFlowTest {
         assertEquals(20, last.get("step").asInt());
         assertTrue(line.err().contains(" over 69 samples"), line.err());
         assertTrue(line.out().contains("evaluation  "), line.out());
+    }
+
+    /** A model for eight rows exactly cannot read the last five of 69. */
+    @Test
+    void samples_that_a_model_of_a_fixed_batch_cannot_read_are_counted() throws IOException {
+        makeRegression(Dim.of(8));
+        config("steps: 2", "data: {train: d.npz, eval: d.npz}");
+        CommandLine line = good(train("run"));
+        assertTrue(line.err().contains(" over 64 of 69 samples"), line.err());
     }
 
     @Test

@@ -18,7 +18,6 @@ import java.util.Deque;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A trainer with everything open that its configuration names: model, teacher, samples, tokenizer, device. For callers that train step by step;
@@ -137,7 +136,7 @@ public final class TrainingJob implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
-        @Nullable IOException failure = null;
+        IOException failure = null;
         while (!open.isEmpty()) {
             try {
                 open.pop().close();

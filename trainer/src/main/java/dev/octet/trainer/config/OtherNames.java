@@ -47,7 +47,7 @@ final class OtherNames {
         same(rows, "checkpoint.keep", "save_total_limit");
         same(rows, "eval_every", "eval_steps");
         same(rows, "schedule.warmup", "warmup_steps", "num_warmup_steps", "warmup_ratio");
-        same(rows, "schedule.type", "lr_scheduler_type", "lr_scheduler");
+        same(rows, "schedule.type", "lr_scheduler");
         rows.put("lr_scheduler_type", new Row("schedule.type", OtherNames::schedule));
         same(rows, "optimizer.weight_decay", "weight_decay", "adam_weight_decay");
         same(rows, "clip_grad_norm", "max_grad_norm", "gradient_clipping", "gradient_clip_val", "max_norm");
