@@ -365,6 +365,9 @@ final class TrainPage implements TrainingHook {
         if (style == ProgressStyle.BAR && (edge || now - liveNanos >= LIVE_EVERY_NANOS)) {
             liveNanos = now;
             live.show(line(r, eta, columns() - 1));
+            if (r.step() == lastStep) {
+                live.end(); // it stays, above the last evaluation and checkpoint
+            }
         }
     }
 

@@ -76,10 +76,14 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         }
 
         private String changed() throws IOException {
-            StringBuilder text = new StringBuilder("# " + config + "\n");
-            settings.forEach(s -> text.append("# ").append(SET).append(' ').append(s.replaceAll("\\R", " ")).append('\n'));
+            StringBuilder text = new StringBuilder(comment(config.toString()));
+            settings.forEach(s -> text.append(comment(SET + " " + s)));
             return text + YamlFile.read(config).with(settings, SET).yaml();
         }
+    }
+
+    private static String comment(String text) {
+        return "# " + text.replaceAll("[\\p{Cntrl}\u2028\u2029]", " ") + "\n";
     }
 
     /**

@@ -364,20 +364,25 @@ public final class Section implements Entry, RecipeFields {
         if (text.matches("[A-Za-z0-9_./][A-Za-z0-9_./+-]*") && !text.equalsIgnoreCase("null")) {
             return text;
         }
-        if (text.chars().noneMatch(Character::isISOControl)) {
+        if (text.chars().noneMatch(Section::isBreak)) {
             return "'" + text.replace("'", "''") + "'";
         }
         StringBuilder escaped = new StringBuilder("\"");
         text.chars().forEach(c -> {
             if (c == '"' || c == '\\') {
                 escaped.append('\\').append((char) c);
-            } else if (Character.isISOControl(c)) {
+            } else if (isBreak(c)) {
                 escaped.append(String.format(Locale.ROOT, "\\u%04x", c));
             } else {
                 escaped.append((char) c);
             }
         });
         return escaped.append('"').toString();
+    }
+
+    /** Whether a character is a control character or breaks a line in YAML. */
+    private static boolean isBreak(int c) {
+        return Character.isISOControl(c) || c == 0x2028 || c == 0x2029 || c == 0xFEFF;
     }
 
     private String where(String key) {

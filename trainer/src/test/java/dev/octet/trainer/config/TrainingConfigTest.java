@@ -155,6 +155,7 @@ class TrainingConfigTest {
                 "freeze=[a, 'b: c']",
                 "clip_grad_norm=null",
                 "divergence={factor: 2.5}",
+                "data.tokenizer=\"a\\u2028b\\n\\\"'\\t\"",
                 "data.eos='it''s \"so\"\\'");
         Section changed = file.with(set, "--set");
         assertEquals("5e-5", changed.section("optimizer").text("lr").orElseThrow());
