@@ -206,7 +206,7 @@ final class Arguments {
     }
 
     private static Path dataOf(Path model) {
-        return OnnxWriteOptions.DEFAULT.dataFile(model);
+        return OnnxWriteOptions.defaults().dataFile(model);
     }
 
     /** The value of an option that must be given. */

@@ -200,7 +200,7 @@ public final class Convert {
             List<String> files = new ArrayList<>(List.of(output.toString()));
             // a model that is smaller than its constants has them next to it
             if (!job.dryRun() && Files.size(output) < bytes) {
-                files.add(OnnxWriteOptions.DEFAULT.dataFile(output).toString());
+                files.add(OnnxWriteOptions.defaults().dataFile(output).toString());
             }
             return new OnnxResult(
                     request.model().toString(),
