@@ -114,7 +114,7 @@ final class Arguments {
             String extra = given.get(wanted.size());
             throw usage(
                     "one argument too many: '" + extra + "'",
-                    extra.startsWith("-") ? "options come as --name VALUE" : "quote names that contain blanks");
+                    extra.startsWith("-") ? "options come as --name VALUE" : "quote names that contain spaces");
         }
         return this;
     }
@@ -170,7 +170,7 @@ final class Arguments {
             }
         }
         RunPaths paths = outputs;
-        for (int i = 0; i < operands(); i++) {
+        for (int i = 0; i < operands() && command.operandWords().isEmpty(); i++) {
             List<String> names = command.operands();
             paths = reading(paths, i < names.size() ? names.get(i) : "argument " + (i + 1), operand(i));
         }
@@ -360,13 +360,19 @@ final class Arguments {
         return "octet " + command.name();
     }
 
+    /** The name of the verb. */
+    String verb() {
+        return command.name();
+    }
+
     /** Progress in the style asked for. */
     Progress progress(Screen screen) {
-        return new Progress(progressStyle(screen), screen.err());
+        return new Progress(progressStyle(screen), screen);
     }
 
     /** How to show progress. */
     ProgressStyle progressStyle(Screen screen) {
+        choice(Flags.COLOR, Color.CHOICES, Color.AUTO); // which is followed already, unless it is wrong
         ProgressStyle usual = screen.terminal() ? ProgressStyle.BAR : ProgressStyle.PLAIN;
         ProgressStyle asked = choice(Flags.PROGRESS, ProgressStyle.CHOICES, usual);
         return has(Flags.QUIET) ? ProgressStyle.NONE : asked;

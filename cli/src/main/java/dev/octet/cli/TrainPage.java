@@ -303,7 +303,7 @@ final class TrainPage implements TrainingHook {
     void plan(RunPlan p, long first) {
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.page(new Planned(
+                    .println(Json.answer("train", new Planned(
                             model.toString(),
                             p.device(),
                             threads,
@@ -334,7 +334,7 @@ final class TrainPage implements TrainingHook {
             ema.addEarlier(start.folder().resolve("metrics.jsonl"), firstStep);
         }
         if (style == ProgressStyle.BAR || style == ProgressStyle.PLAIN) {
-            screen.err().print(table(start.plan(), firstStep).text(0));
+            screen.err().print(screen.errStyle().page(() -> table(start.plan(), firstStep).text(0)));
         }
         startNanos = System.nanoTime();
         stepNanos = startNanos;
@@ -542,7 +542,7 @@ final class TrainPage implements TrainingHook {
         boolean goesOn = hasCheckpoint && end.step() < config.steps();
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.page(new Answer(
+                    .println(Json.answer("train", new Answer(
                             folder.toString(),
                             end.reason().name().toLowerCase(Locale.ROOT),
                             end.step(),
@@ -566,10 +566,7 @@ final class TrainPage implements TrainingHook {
         }
         Table table = new Table()
                 .row("run", folder)
-                .row(
-                        "ended",
-                        end.reason().name().toLowerCase(Locale.ROOT).replace('_', ' ') + " at step " + end.step()
-                                + (end.message().isEmpty() ? "" : ": " + end.message()))
+                .row("ended", ended(end))
                 .row("loss", String.format(Locale.ROOT, "best %.4f, last %.4f", t.bestLoss(), t.lastLoss()));
         if (!Double.isNaN(bestEval)) {
             String perplexity = Double.isNaN(bestPerplexity)
@@ -595,6 +592,14 @@ final class TrainPage implements TrainingHook {
         if (fp8 != null) {
             screen.out().print(healthTable(fp8));
         }
+    }
+
+    private String ended(RunEnd end) {
+        if (end.reason() == RunEnd.Reason.INTERRUPTED && end.message().isEmpty()) {
+            return "at step " + end.step() + " of " + config.steps() + ", as --steps asked";
+        }
+        return end.reason().name().toLowerCase(Locale.ROOT).replace('_', ' ') + " at step " + end.step()
+                + (end.message().isEmpty() ? "" : ": " + end.message());
     }
 
     private static String healthTable(Fp8Report r) {

@@ -41,6 +41,9 @@ class NamedOptionsTest {
             "--gpus",
             "--gpu-architecture",
             "--list-gpu-arch",
+            "--rm", // of docker, as the next two
+            "--user",
+            "--build-arg",
             "--tool");
 
     /** A text, with what is added to it. */
