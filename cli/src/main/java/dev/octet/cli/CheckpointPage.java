@@ -2,23 +2,34 @@ package dev.octet.cli;
 
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.pipeline.CheckpointOutcome;
+import dev.octet.pipeline.Serving;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /** What quantize, dequantize and convert print of a checkpoint. */
-record CheckpointPage(CheckpointOutcome outcome) {
+record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
     private static final int SHOWN = 12;
     private static final Pattern EXPERT = Pattern.compile("\\.experts\\.(\\d{1,9})\\.");
 
     /** Roles that are left alone unless asked for. */
     private static final Set<String> INCLUDABLE = Set.of("head", "router", "embedding");
+
+    CheckpointPage(CheckpointOutcome outcome) {
+        this(outcome, Optional.empty());
+    }
+
+    /** The same with the reason for the layout. */
+    CheckpointPage withServing(Optional<Serving> newServing) {
+        return new CheckpointPage(outcome, newServing);
+    }
 
     void print(Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
@@ -33,7 +44,14 @@ record CheckpointPage(CheckpointOutcome outcome) {
         if (outcome.recipe() != null) {
             table.row("recipe", outcome.recipe());
         }
-        table.row("target", outcome.target());
+        if (outcome.rounding() != null) {
+            table.row("rounding", outcome.rounding());
+        }
+        table.row(
+                "target",
+                outcome.target()
+                        + serving.map(v -> " for " + v.consumer().text() + " (" + v.reason() + ")")
+                                .orElse(""));
         table.row("weights", weightsText());
         if (outcome.staticInputs() > 0) {
             table.row("inputs", outcome.staticInputs() + " with a static scale");

@@ -121,6 +121,7 @@ final class ConvertCommand implements Command {
             return toOnnx(arguments, screen, output);
         }
         arguments.refuse(List.of(OPSET), "is for --target onnx", "leave it out, or add --target onnx");
+        arguments.requireInputs();
         Path model = arguments.operand(0);
         if (Files.exists(model) && !Checkpoint.isCheckpoint(model)) {
             arguments.refuse(
@@ -170,6 +171,7 @@ final class ConvertCommand implements Command {
 
     private static ExitCode toOnnx(Arguments arguments, Screen screen, Path output) throws IOException {
         int opset = arguments.choice(OPSET, OPSETS, USUAL_OPSET);
+        arguments.requireInputs();
         Convert.OnnxResult result =
                 Convert.run(new Convert.ToOnnx(arguments.operand(0), output, opset), job(arguments));
         screen.answer(
@@ -184,6 +186,7 @@ final class ConvertCommand implements Command {
     }
 
     private static ExitCode toHuggingFace(Arguments arguments, Screen screen, Path output) throws IOException {
+        arguments.requireInputs();
         Convert.HuggingFaceResult result = Convert.run(
                 new Convert.ToHuggingFace(arguments.operand(0), output, arguments.path(CONFIG)), job(arguments));
         screen.answer(arguments, result, () -> page(arguments, result));

@@ -95,14 +95,20 @@ final class DiffCommand implements Command {
     }
 
     /** A tensor that could not be compared passes no gate on the worst tensor. */
-    private static double measure(String name, ModelDiff diff) {
-        boolean all = diff.uncomparable().isEmpty();
+    private static Gates.Measure measure(String name, ModelDiff diff) {
         return switch (name) {
-            case "cosine" -> all ? diff.summary().cosineMin() : Double.NaN;
-            case "sqnr" -> all ? diff.summary().sqnrDbMin() : Double.NaN;
-            case "matched" -> diff.summary().matched();
+            case "cosine" -> ofWorst(diff, diff.summary().cosineMin());
+            case "sqnr" -> ofWorst(diff, diff.summary().sqnrDbMin());
+            case "matched" -> new Gates.Measure(diff.summary().matched(), "");
             default -> throw new IllegalArgumentException("no measure " + name);
         };
+    }
+
+    private static Gates.Measure ofWorst(ModelDiff diff, double value) {
+        int left = diff.uncomparable().size();
+        return left == 0
+                ? new Gates.Measure(value, "worst tensor")
+                : new Gates.Measure(Double.NaN, left + (left == 1 ? " tensor" : " tensors") + " cannot be compared");
     }
 
     private static String page(ModelDiff diff, int top, List<Gates.Result> gates, double seconds) {

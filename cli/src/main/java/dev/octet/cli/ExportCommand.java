@@ -2,6 +2,7 @@ package dev.octet.cli;
 
 import dev.octet.converter.verify.Finding;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.Export;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Prove;
@@ -10,7 +11,6 @@ import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -23,7 +23,6 @@ import org.jspecify.annotations.Nullable;
 final class ExportCommand implements Command {
     private static final int MAX_SAMPLES = 1 << 20;
     private static final double MAX_GATE = 1e9;
-    private static final Map<String, DType> TYPES = types();
     private static final Map<String, Target> TARGETS = Flags.byName(Target.ALL, Target::label);
 
     private static final Option TARGET = ChoiceOption.of(
@@ -57,14 +56,6 @@ final class ExportCommand implements Command {
 
     private static final Option NO_PROOF =
             Flags.flag("no-proof", "write without the proof, which needs ONNX Runtime; --prove-only does it later");
-
-    private static Map<String, DType> types() {
-        Map<String, DType> types = new LinkedHashMap<>();
-        types.put("fp32", DType.F32);
-        types.put("bf16", DType.BF16);
-        types.put("fp16", DType.F16);
-        return types;
-    }
 
     @Override
     public String name() {
@@ -116,6 +107,7 @@ final class ExportCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Export.Request request = request(arguments);
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             Job job = arguments.job(progress);
             Export.Result result = arguments.has(PROVE_ONLY) ? Prove.run(request, job) : Export.run(request, job);
@@ -134,7 +126,7 @@ final class ExportCommand implements Command {
         Export.Request request = Export.Request.of(arguments.operand(0), output, target)
                 .withStep(arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));
         if (arguments.has(DTYPE)) {
-            request = request.withType(arguments.choice(DTYPE, TYPES, DType.F32));
+            request = request.withType(arguments.choice(DTYPE, FloatName.types(), DType.F32));
         }
         if (arguments.has(RECIPE)) {
             List<Recipe> recipes = target.recipes().isEmpty() ? Recipes.GRAPH : target.recipes();

@@ -2,7 +2,6 @@ package dev.octet.cli;
 
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.error.Nearest;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.ShortenedFileException;
 import java.io.FileDescriptor;
@@ -169,9 +168,12 @@ public final class Octet {
                 .orElseThrow(() -> new InvalidOptionException(
                         (name.startsWith("-") ? "unknown option " : "unknown verb ") + name,
                         "first argument of octet",
-                        Nearest.advice(
+                        FieldWords.advice(
                                 name,
+                                FieldWords.VERBS,
                                 Stream.concat(COMMANDS.stream().map(Command::name), Stream.of("--help", "--version"))
-                                        .toList())));
+                                        .toList(),
+                                "",
+                                "octet --help lists the verbs")));
     }
 }

@@ -1,12 +1,16 @@
 package dev.octet.cli;
 
+import dev.octet.converter.report.ReportData;
 import dev.octet.converter.verify.Consumer;
 import dev.octet.converter.verify.Finding;
 import dev.octet.converter.verify.Rule;
 import dev.octet.converter.verify.Verification;
 import dev.octet.converter.verify.Verifier;
 import dev.octet.converter.verify.VerifyOptions;
+import dev.octet.converter.verify.VerifyReport;
 import dev.octet.formats.error.Nearest;
+import dev.octet.pipeline.Provenance;
+import dev.octet.pipeline.TaskListener;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -27,7 +31,7 @@ final class VerifyCommand implements Command {
             "CONSUMERS",
             Consumer.names(),
             "whose demands to check, with commas between: " + String.join(", ", Consumer.names())
-                    + " (default: all that read this kind of model)");
+                    + " (default: those that load its layout)");
     private static final PathOption AGAINST = PathOption.read(
             "against", "ORIGINAL", "the model this one was made from: also compare with it (values with --deep)");
     private static final Option TP = Flags.value(
@@ -37,6 +41,8 @@ final class VerifyCommand implements Command {
                     + " reported)");
     private static final Option DEEP =
             Flags.flag("deep", "read the weights and all scales too (default: headers and small scales)");
+    private static final PathOption REPORT =
+            PathOption.written("report", "FILE.html", "write the result as a page too (default: none)");
     private static final Option RULES = Flags.flag("rules", "list all rules and end");
 
     /** What {@code --rules --json} prints. */
@@ -140,7 +146,7 @@ final class VerifyCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of(FOR, AGAINST, TP, DEEP, RULES, Flags.THREADS);
+        return List.of(FOR, AGAINST, TP, DEEP, RULES, REPORT, Flags.THREADS, Flags.FORCE);
     }
 
     @Override
@@ -173,8 +179,14 @@ final class VerifyCommand implements Command {
                 arguments.has(DEEP),
                 arguments.threads());
         Path model = arguments.operand(0);
+        Optional<Path> report = arguments.outputFile(REPORT);
         Verification result = Verifier.verify(model, options);
         double seconds = (System.nanoTime() - start) / 1e9;
+        if (report.isPresent()) {
+            List<ReportData.Timing> timings = List.of(new ReportData.Timing("verify", seconds));
+            Provenance provenance = new Provenance(arguments.job(TaskListener.NONE));
+            VerifyReport.write(result, provenance.facts(Provenance.Ran.OCTET, List.of(), timings), report.get());
+        }
         screen.answer(arguments, Answer.of(result, seconds), () -> page(result, seconds));
         return result.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
     }

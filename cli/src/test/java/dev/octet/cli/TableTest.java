@@ -19,6 +19,15 @@ class TableTest {
     }
 
     @Test
+    void a_table_of_names_and_values_has_its_values_at_their_names() {
+        String text = new Table()
+                .row("statistics", "a/rather/long/path/to/model.stats")
+                .row("tensors", 24)
+                .text(0);
+        assertEquals("statistics  a/rather/long/path/to/model.stats\ntensors     24\n", text);
+    }
+
+    @Test
     void bytes_are_shown_with_one_decimal() {
         assertEquals("999 B", Table.bytes(999));
         assertEquals("1.0 kB", Table.bytes(1000));

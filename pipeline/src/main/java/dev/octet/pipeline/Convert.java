@@ -201,11 +201,7 @@ public final class Convert {
     public static OnnxResult run(ToOnnx request, Job job) throws IOException {
         Path output = request.output();
         job.refuseExisting(output);
-        if (!output.toString().endsWith(".onnx") || Files.isDirectory(output)) {
-            throw job.invalid(
-                    "'" + output + "' is not a name for an ONNX file",
-                    "give a file whose name ends in .onnx; data that do not fit in it are put next to it");
-        }
+        job.requireOnnxName(output);
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
             GraphModel model = converter.standard(request.opset());

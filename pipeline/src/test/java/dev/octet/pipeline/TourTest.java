@@ -12,6 +12,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.step.StepResult;
 import java.io.IOException;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
@@ -120,6 +121,24 @@ class TourTest {
     // train
     static RunEnd train(Path model, Path config, Path run, Job job) throws IOException {
         return Train.run(Train.Request.of(model, config, run).withSteps(1000), job);
+    }
+
+    static RunEnd trainOn(Path run, Job job) throws IOException {
+        return Train.run(Train.Request.ofRun(run).withSettings(List.of("steps=2000")), job);
+    }
+    // end
+
+    // steps
+    static double trainStepByStep(Path model, Path config) throws IOException {
+        try (TrainingJob job = TrainingJob.open(model, config)) {
+            for (long step = 1; step <= job.config().steps(); step++) {
+                StepResult result = job.trainer().step(step);
+                if (!Double.isFinite(result.loss())) {
+                    return result.loss();
+                }
+            }
+            return job.trainer().evaluate().total();
+        }
     }
     // end
 
@@ -235,6 +254,37 @@ class TourTest {
         assertTrue(prove(run, output, JOB));
     }
 
+    /** Texts and their tokenizer: what the command line trains on, a program does. */
+    @Test
+    void a_language_model_is_trained_on_texts_step_by_step_and_in_a_folder() throws IOException {
+        Path model = MODELS.resolve("tiny-lm/gpt2");
+        Path texts = TESTDATA.resolve("text/eval.jsonl").toAbsolutePath();
+        Path config = Files.write(
+                folder.resolve("lm.yaml"),
+                List.of(
+                        "data: {train: '" + texts + "', eval: '" + texts + "', pack: true, sequence: 16}",
+                        "loss: {type: causal-lm}",
+                        "batch_size: 2",
+                        "optimizer: {lr: 1.0e-2}",
+                        "steps: 4"));
+        double before;
+        try (TrainingJob untrained = TrainingJob.open(model, config)) {
+            before = untrained.trainer().evaluate().total();
+        }
+        double after = trainStepByStep(model, config);
+        assertTrue(after < before, before + " to " + after);
+
+        Path run = folder.resolve("lm");
+        assertEquals(4, train(model, config, run, JOB).step());
+        Train.Request on = Train.Request.ofRun(run).withSettings(List.of("steps=6"));
+        assertEquals(6, Train.run(on, JOB).step());
+        assertEquals(7, trainOnly(Train.Request.ofRun(run).withSteps(1).withSettings(List.of("steps=9"))));
+    }
+
+    private static long trainOnly(Train.Request request) throws IOException {
+        return Train.run(request, JOB).step();
+    }
+
     @Test
     void the_gradients_of_a_graph_are_the_expected_ones() throws IOException {
         Path model = MODELS.resolve("op-grad/add_both.onnx");
@@ -253,7 +303,7 @@ class TourTest {
             assertTrue(page.contains("\n\n" + code + "```\n"), mark.group(1) + ":\n" + code);
             shown++;
         }
-        assertEquals(9, shown);
+        assertEquals(10, shown);
         assertEquals(shown, snippets().size());
     }
 

@@ -22,6 +22,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -176,7 +177,7 @@ class TrainerTest {
                 evaluations.add(report.loss());
             }
         })));
-        assertEquals(5, evaluations.size());
+        assertEquals(6, evaluations.size()); // every 7 of 40 steps, and at the end
         assertTrue(evaluations.getLast() < evaluations.getFirst(), evaluations.toString());
         assertEquals(List.of(39L, 40L), new CheckpointFolder(watched).steps());
         assertEquals(losses(plain), losses(watched));
@@ -314,7 +315,7 @@ class TrainerTest {
     @Test
     void resuming_with_another_configuration_model_or_data_says_which() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
-        run(parts, folder, RunOptions.defaults().withMaxSteps(3));
+        run(parts, folder, RunOptions.defaults().withMaxSteps(6));
         refuses(
                 SmallRun.parts(SmallRun.with("optimizer: {type: adamw, lr: 0.02}")),
                 "optimizer.lr was 0.01 and is 0.02");
@@ -337,6 +338,93 @@ class TrainerTest {
                 SmallRun.parts(SmallRun.with("checkpoint: {every: 5}", "on_non_finite: stop")),
                 folder,
                 RunOptions.defaults().resuming());
+    }
+
+    /** The step numbers of evaluations, and how many samples they had. */
+    private static List<List<Long>> evaluations(TrainingParts parts, Path run) throws IOException {
+        List<List<Long>> all = new ArrayList<>();
+        run(parts, run, RunOptions.defaults().withHooks(List.of(new TrainingHook() {
+            @Override
+            public void evaluated(EvaluationReport report) {
+                all.add(List.of(report.step(), report.samples()));
+            }
+        })));
+        return all;
+    }
+
+    @Test
+    void evaluation_data_is_evaluated_at_the_end_all_of_it() throws IOException {
+        String yaml = SmallRun.with("data: {train: made, eval: more}", "batch_size: 7");
+        assertEquals(
+                List.of(List.of(40L, (long) SmallRun.SAMPLES)),
+                evaluations(SmallRun.parts(yaml), folder.resolve("sevens")));
+        assertEquals(
+                List.of(List.of(40L, (long) SmallRun.SAMPLES)),
+                evaluations(
+                        SmallRun.parts(SmallRun.with("data: {train: made, eval: more}")), folder.resolve("eights")));
+    }
+
+    /** The last batch of 64 samples in sevens has one: the mean over all is that of one batch of 64. */
+    @Test
+    void what_does_not_fill_a_batch_counts_as_much_as_the_rest() throws IOException {
+        double[] losses = new double[2];
+        int i = 0;
+        for (int size : new int[] {7, 64}) {
+            String yaml = SmallRun.with("data: {train: made, eval: more}", "batch_size: " + size);
+            try (Trainer trainer = Trainer.of(SmallRun.parts(yaml), CpuDevice.of(1))) {
+                losses[i++] = trainer.evaluate().total();
+            }
+        }
+        assertEquals(losses[1], losses[0], 1e-6);
+    }
+
+    @Test
+    void epochs_and_a_share_of_warm_up_become_steps() throws IOException {
+        // 64 samples in batches of 8: 8 batches an epoch, two of them a step
+        TrainingConfig c = SmallRun.parts("data: {train: made}\nloss: {type: cross-entropy}\nepochs: 2.5\n"
+                        + "gradient_accumulation: 2\nschedule: {type: cosine, warmup: 15%}\n")
+                .config();
+        assertEquals(10, c.steps());
+        assertEquals(2, c.schedule().warmup());
+        Path run = folder.resolve("epochs");
+        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG.replace("steps: 40", "epochs: 5"));
+        assertEquals(40, run(parts, run, RunOptions.defaults().withMaxSteps(12)).step() + 28);
+        List<String> lines = Files.readAllLines(run.resolve("metrics.jsonl"));
+        assertTrue(lines.getLast().contains("\"epoch\":1.5,"), lines.getLast());
+        // the same number of steps, written as such, is the same run
+        run(SmallRun.parts(SmallRun.CONFIG), run, RunOptions.defaults().resuming());
+        Path whole = folder.resolve("whole");
+        run(SmallRun.parts(SmallRun.CONFIG), whole, RunOptions.defaults());
+        assertArrayEquals(
+                files(whole, 40).get("parameters.safetensors"), files(run, 40).get("parameters.safetensors"));
+    }
+
+    @Test
+    void more_steps_are_added_where_the_learning_rates_stay_or_one_says_that_they_may_change() throws IOException {
+        run(SmallRun.parts(SmallRun.CONFIG), folder, RunOptions.defaults().withMaxSteps(3));
+        // within the warm-up of 4 steps nothing depends on the number of steps
+        assertEquals(
+                10,
+                run(SmallRun.parts(SmallRun.with("steps: 60")), folder, RunOptions.defaults().resuming().withMaxSteps(7))
+                        .step());
+        TrainingParts more = SmallRun.parts(SmallRun.with("steps: 80"));
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> run(more, folder, RunOptions.defaults().resuming()));
+        assertEquals(
+                "the run cannot resume: steps was 60 and is 80, and with a linear schedule the learning rate depends on"
+                        + " it: step 11 would have 0.0092 instead of 0.0089",
+                e.what());
+        assertEquals("accept this with --set schedule.stretch=true, or restore steps: 60", e.fix());
+        TrainingParts stretched = SmallRun.parts(
+                SmallRun.with("steps: 80", "schedule: {type: linear, warmup: 4, stretch: true}"));
+        assertEquals(80, run(stretched, folder, RunOptions.defaults().resuming()).step());
+    }
+
+    @Test
+    void a_run_that_says_nothing_of_checkpoints_keeps_some() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.with("steps: 1100"));
+        run(parts, folder, RunOptions.defaults());
+        assertEquals(List.of(500L, 1000L, 1100L), new CheckpointFolder(folder).steps());
     }
 
     private void refuses(TrainingParts parts, String what) {
