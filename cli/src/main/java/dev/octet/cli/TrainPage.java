@@ -361,7 +361,7 @@ final class TrainPage implements TrainingHook {
         }
         if (style == ProgressStyle.BAR && (edge || now - liveNanos >= LIVE_EVERY_NANOS)) {
             liveNanos = now;
-            live.show(line(r, eta, columns() - 1));
+            live.show(line(r, eta, screen.errStyle().columns() - 1));
             if (r.step() == lastStep) {
                 live.end(); // it stays, above the last evaluation and checkpoint
             }
@@ -374,11 +374,6 @@ final class TrainPage implements TrainingHook {
         }
         long shortest = style == ProgressStyle.JSON ? JSON_EVERY_NANOS : PLAIN_EVERY_NANOS;
         return style != ProgressStyle.BAR && now - shownNanos >= LogCadence.growing(now - startNanos, shortest);
-    }
-
-    /** Columns of the terminal, as the launcher saw them. */
-    private static int columns() {
-        return Math.clamp(Integer.getInteger("octet.columns", 80), 40, 200);
     }
 
     private Map<String, Object> fields(StepReport r, OptionalDouble eta) {
