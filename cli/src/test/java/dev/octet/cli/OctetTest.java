@@ -123,7 +123,7 @@ class OctetTest {
         Set<String> words = new HashSet<>();
         FieldWords.OPTIONS.forEach((ours, theirs) -> {
             theirs.forEach(t -> assertTrue(words.add(t), () -> t + " is in two lines"));
-            for (String word : ours.split(" ")) {
+            for (String word : ours.split(" ", -1)) {
                 assertTrue(options.contains(word), word);
             }
             theirs.forEach(t -> assertFalse(ours.contains(" " + t) || ours.equals(t), t));
