@@ -16,6 +16,11 @@ final class DataFlags {
             "FILE",
             "samples to calibrate on: .npz (arrays named as the model's inputs, first axis = samples) or .jsonl"
                     + " ({\"text\": ...}, with --tokenizer)");
+    /** Where {@code --calibration} is the usual word. */
+    static final PathOption DATA_FOR_CALIBRATION = PathOption.read("data", "FILE", "the same as --calibration");
+    /** Where {@code --data} is the usual word. */
+    static final PathOption CALIBRATION_FOR_DATA = PathOption.read("calibration", "FILE", "the same as --data");
+
     static final PathOption TOKENIZER = PathOption.read(
             "tokenizer",
             "FILE",
@@ -23,7 +28,7 @@ final class DataFlags {
     static final Option SAMPLES = Flags.value(
             "samples", "[FROM:]N", "use N samples, starting at number FROM counted from 0 (default: all samples)");
     static final Option MAX_LENGTH = Flags.value(
-            "max-length", "N", "tokens after which a text is cut (default: " + TextOptions.DEFAULT.maxLength() + ")");
+            "max-length", "N", "tokens after which a text is cut (default: " + TextOptions.defaults().maxLength() + ")");
 
     private static final Pattern RANGE = Pattern.compile("(?:(\\d{1,9}):)?(\\d{1,9})");
     private static final int LONGEST_TEXT = 1 << 20;
@@ -35,10 +40,20 @@ final class DataFlags {
         return List.of(TOKENIZER, SAMPLES, MAX_LENGTH);
     }
 
+    /** The file of samples, by either name of its option; empty where none was given. */
+    static Optional<Path> file(Arguments arguments) {
+        Optional<Path> calibration = arguments.path(CALIBRATION);
+        Optional<Path> data = arguments.path(DATA_FOR_CALIBRATION);
+        if (calibration.isPresent() && data.isPresent()) {
+            throw arguments.usage("--data and --calibration name the same thing", "give one of them");
+        }
+        return calibration.or(() -> data);
+    }
+
     /** The samples in {@code file} that the command line asks for. */
     static SampleSource source(Arguments arguments, Path file) {
         SampleSource source = SampleSource.of(file)
-                .withMaxLength(arguments.integer(MAX_LENGTH, TextOptions.DEFAULT.maxLength(), 1, LONGEST_TEXT));
+                .withMaxLength(arguments.integer(MAX_LENGTH, TextOptions.defaults().maxLength(), 1, LONGEST_TEXT));
         Optional<Path> tokenizer = arguments.path(TOKENIZER);
         if (tokenizer.isPresent()) {
             source = source.withTokenizer(tokenizer.get());

@@ -60,6 +60,7 @@ final class DequantizeCommand implements Command {
         if (arguments.has(CheckpointFlags.EXACT_ONLY)) {
             request = request.with(Dequantize.Choice.EXACT_ONLY);
         }
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             CheckpointOutcome outcome = Dequantize.run(request, arguments.job(progress));
             progress.end();

@@ -162,7 +162,7 @@ final class DiffCommand implements Command {
         Table table = new Table()
                 .heading(
                         "tensor, worst first",
-                        "is",
+                        "verdict",
                         "SQNR",
                         "cosine",
                         "max abs",
@@ -175,7 +175,7 @@ final class DiffCommand implements Command {
         different.stream().limit(limit).forEach(t -> table.row(cells(t)));
         page.append('\n').append(table.text(0));
         if (different.size() > limit) {
-            page.append("and ").append(different.size() - limit).append(" nearer ones (--top 0 shows all)\n");
+            page.append("and ").append(different.size() - limit).append(" more (--top 0 shows all)\n");
         }
     }
 
@@ -230,7 +230,7 @@ final class DiffCommand implements Command {
         if (lines.isEmpty()) {
             return;
         }
-        page.append('\n').append(title).append(" (").append(lines.size()).append(")\n");
+        page.append('\n').append(TextStyle.heading(title)).append(" (").append(lines.size()).append(")\n");
         lines.stream()
                 .limit(most)
                 .forEach(l -> page.append("  ").append(Printable.of(l)).append('\n'));

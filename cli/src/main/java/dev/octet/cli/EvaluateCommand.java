@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import org.apache.commons.cli.Option;
 
 /** {@code octet evaluate REFERENCE CANDIDATE --data D}: both models over the same samples. */
@@ -33,6 +34,8 @@ final class EvaluateCommand implements Command {
             "perplexity",
             "compare perplexities, too, of causal language models (default: for Hugging Face folders of such models,"
                     + " and where a gate asks for it)");
+    private static final PathOption REPORT =
+            PathOption.written("report", "FILE.html", "write the result as a page too (default: none)");
     private static final Option NO_LAYERS = Flags.flag("no-layers", "leave out the comparison layer by layer");
 
     @Override
@@ -52,9 +55,9 @@ final class EvaluateCommand implements Command {
 
     @Override
     public List<Option> options() {
-        List<Option> options = new ArrayList<>(List.of(DATA));
+        List<Option> options = new ArrayList<>(List.of(DATA, DataFlags.CALIBRATION_FOR_DATA));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(GATE, PERPLEXITY, NO_LAYERS, Flags.THREADS));
+        options.addAll(List.of(GATE, PERPLEXITY, NO_LAYERS, REPORT, Flags.THREADS, Flags.FORCE));
         return options;
     }
 
@@ -68,12 +71,9 @@ final class EvaluateCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        Path data = arguments
-                .path(DATA)
-                .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
         Gates gates = GateFlags.of(arguments, GATE, Measures.NAMES, "cosine=0.997");
         Evaluate.Request request = Evaluate.Request.of(
-                        arguments.operand(0), arguments.operand(1), DataFlags.source(arguments, data))
+                        arguments.operand(0), arguments.operand(1), DataFlags.source(arguments, data(arguments)))
                 .withGates(gates);
         if (arguments.has(PERPLEXITY)) {
             request = request.with(Evaluate.Part.PERPLEXITY);
@@ -81,12 +81,22 @@ final class EvaluateCommand implements Command {
         if (arguments.has(NO_LAYERS)) {
             request = request.without(Evaluate.Part.LAYERS);
         }
+        arguments.requireInputs();
+        Optional<Path> report = arguments.outputFile(REPORT);
+        if (report.isPresent()) {
+            request = request.withReport(report.get());
+        }
         try (Progress progress = arguments.progress(screen)) {
             Evaluate.Result result = Evaluate.run(request, arguments.job(progress));
             progress.end();
             screen.answer(arguments, result, () -> page(result));
             return GateFlags.exitCode(result.gates());
         }
+    }
+
+    private static Path data(Arguments arguments) {
+        return DataFlags.file(arguments)
+                .orElseThrow(() -> arguments.usage("missing --data FILE", "give samples as .npz or .jsonl"));
     }
 
     private static String page(Evaluate.Result answer) {

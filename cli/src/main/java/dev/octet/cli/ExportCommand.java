@@ -25,15 +25,21 @@ final class ExportCommand implements Command {
     private static final double MAX_GATE = 1e9;
     private static final Map<String, Target> TARGETS = Flags.byName(Target.ALL, Target::label);
 
-    private static final Option TARGET =
-            Flags.value("target", "NAME", "who reads it: " + String.join(", ", TARGETS.keySet()) + " (must be given)");
+    private static final Option TARGET = ChoiceOption.of(
+            "target",
+            "NAME",
+            TARGETS.keySet(),
+            "who reads it: " + String.join(", ", TARGETS.keySet()) + " (must be given)");
     private static final Option DTYPE = Flags.value(
             "dtype",
             "fp32|bf16|fp16",
             "type of weights that are not quantised; not for onnxruntime, tensorrt (default: in folders that of the"
                     + " folder that the run was started with, else fp32)");
-    private static final Option RECIPE =
-            Flags.value("recipe", "NAME", "how weights are quantised, as for quantize (default: as the run computed)");
+    private static final Option RECIPE = ChoiceOption.of(
+            "recipe",
+            "NAME",
+            Flags.all(Recipes.byName(Recipes.GRAPH), CheckpointFlags.RECIPES),
+            "how weights are quantised, as for quantize (default: as the run computed)");
     private static final Option STEP = Flags.value("step", "N", "the checkpoint of step N (default: the newest)");
     private static final PathOption MODEL =
             PathOption.read("model", "MODEL", "the model that the run was started with (default: where it was then)");
@@ -58,7 +64,7 @@ final class ExportCommand implements Command {
 
     @Override
     public String summary() {
-        return "Write a checkpoint of a run for evaluation, with the run's scales, and prove its logits.";
+        return "Export a trained checkpoint with its scales and check its outputs against the trainer.";
     }
 
     @Override
@@ -101,6 +107,7 @@ final class ExportCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Export.Request request = request(arguments);
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             Job job = arguments.job(progress);
             Export.Result result = arguments.has(PROVE_ONLY) ? Prove.run(request, job) : Export.run(request, job);
@@ -205,7 +212,7 @@ final class ExportCommand implements Command {
                 proof.data(),
                 proof.worst(),
                 proof.gate(),
-                proof.passed() ? "passed" : "FAILED"));
+                GateFlags.passed(proof.passed())));
         return page.toString();
     }
 }

@@ -182,9 +182,25 @@ record Failure(ExitCode code, String what, String where, String fix) {
         return Printable.of(text.replaceAll("[\\n\\r\\t]", " "));
     }
 
+    /** What {@code --json} prints. */
+    record Answer(Facts error) {}
+
+    /** The three lines, and the exit code as a number. */
+    record Facts(String what, String where, String fix, int exit) {}
+
+    Answer answer() {
+        return new Answer(new Facts(what, where, fix, code.number()));
+    }
+
     /** The three lines, without a line break at the end. */
     String text() {
+        return text(TextStyle.PLAIN);
+    }
+
+    /** The three lines in a style. */
+    String text(TextStyle style) {
         String newLine = System.lineSeparator();
-        return "octet: " + what + newLine + "  where: " + where + newLine + "  fix:   " + fix;
+        return style.fold(style.paint(Tone.BAD, "octet:") + " " + what + newLine + "  where: " + where + newLine
+                + "  fix:   " + fix);
     }
 }

@@ -52,7 +52,12 @@ final class GateFlags {
                 result.of().isEmpty() ? "" : " (" + Printable.of(result.of()) + ")",
                 Gates.isAtMost(result.measure()) ? "at most" : "at least",
                 result.limit(),
-                result.passed() ? "passed" : "FAILED");
+                passed(result.passed()));
+    }
+
+    /** A word for whether a check passed. */
+    static String passed(boolean passed) {
+        return TextStyle.here().paint(passed ? Tone.GOOD : Tone.BAD, passed ? "passed" : "FAILED");
     }
 
     private static String value(double value) {

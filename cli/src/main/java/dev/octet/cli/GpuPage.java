@@ -43,7 +43,7 @@ final class GpuPage {
     }
 
     static String json(GpuReport report) {
-        return Json.page(new Answer(
+        return Json.answer("inspect", new Answer(
                         report.usable(),
                         report.gpus().stream().map(GpuFact::of).toList(),
                         report.parts().stream().map(PartFact::of).toList()))

@@ -142,7 +142,7 @@ final class GradientCommand implements Command {
 
     private static void print(Answer answer, Arguments arguments, Screen screen, String program) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
+            screen.out().println(Json.answer(arguments.verb(), answer));
             return;
         }
         if (arguments.has(PROGRAM)) {

@@ -2,13 +2,13 @@ package dev.octet.converter.checkpoint;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.model.Shard;
-import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.model.Shard;
+import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -395,7 +395,7 @@ public final class CheckpointPlanner {
     private TensorStep convert(StoredWeight weight, Layout layout, LayoutOptions options, Optional<Recipe> recipe)
             throws IOException {
         boolean staticInput = weight.inputScale() != null;
-        LayoutOptions own = options.withInputs(staticInput);
+        LayoutOptions own = options.withStaticInputs(staticInput);
         boolean fnuz = weight.codes() == QuantType.E4M3FNUZ;
         for (Recipe candidate : LayoutRecipes.alike(recipe, layout, own, weight)) {
             OperandSpec scheme = LayoutRecipes.scheme(layout, candidate, own);

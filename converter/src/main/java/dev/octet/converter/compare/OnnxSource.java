@@ -66,12 +66,35 @@ final class OnnxSource implements WeightSource {
                 .filter(n -> n.opType().equals("DequantizeLinear") || n.opType().equals("QuantizeLinear"))
                 .forEach(n -> parts.add(n.input(2))); // zero points
         dequantizers.values().forEach(dq -> parts.addAll(List.of(dq.input(1), dq.input(2))));
+        Map<String, GatheredTable> tables = GatheredTable.of(graph);
+        tables.values().forEach(t -> parts.addAll(List.of(t.codes(), t.scales())));
         for (Initializer i : graph.initializers().values()) {
             Optional<Tensor> tensor = i.tensor();
-            if (tensor.isPresent() && !parts.contains(i.name())) {
+            GatheredTable table = tables.get(i.name());
+            if (tensor.isPresent() && table != null) {
+                addTable(i.name(), tensor.get(), table.scales());
+            } else if (tensor.isPresent() && !parts.contains(i.name())) {
                 add(i.name(), tensor.get(), dequantizers.get(i.name()));
             }
         }
+    }
+
+    /** A table of integers with one scale per row, dequantised after its rows are gathered. */
+    private void addTable(String name, Tensor codes, String scales) {
+        Tensor scale = tensor(scales).orElseThrow();
+        Granularity perRow = new Granularity.PerChannel(-2);
+        OnnxElements elements = new OnnxElements(codes, QuantType.INT8, perRow, scale, null);
+        weights.put(
+                name,
+                new Weight(
+                        name,
+                        modules(name),
+                        codes.shape(),
+                        StoredForm.text(QuantType.INT8, perRow, scale.dtype(), false),
+                        NumberGrid.quantized(QuantType.INT8, scale.dtype()),
+                        elements,
+                        elements.scales(),
+                        Double.NaN));
     }
 
     /**

@@ -1,10 +1,10 @@
 package dev.octet.converter.verify;
 
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.model.Shard;
-import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.model.Shard;
+import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.safetensors.ShardIndex;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.layout.StoredWeight;

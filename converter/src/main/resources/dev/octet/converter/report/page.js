@@ -27,9 +27,13 @@ function facts(all) {
     }));
 }
 
+function noteList(notes) {
+    if (notes.length === 0) hide('notes');
+    else byId('note-list').replaceChildren(...notes.map(n => element('li', n)));
+}
+
 function notes() {
-    if (data.notes.length === 0) hide('notes');
-    else byId('note-list').replaceChildren(...data.notes.map(n => element('li', n)));
+    noteList(data.notes);
 }
 
 /** A name that breaks behind its dots and slashes, not within words. */
@@ -142,6 +146,60 @@ function decibelBars(box, label, rows) {
             },
         },
     });
+}
+
+const bytes = n => {
+    if (!known(n) || n < 0) return '–';
+    const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+    let unit = 0;
+    while (n >= 999.95 && unit + 1 < units.length) { n /= 1000; unit++; }
+    return (unit === 0 ? n : n.toFixed(1)) + ' ' + units[unit];
+};
+
+/** Command, date, digests, versions and times of the run that a page is about. */
+function runFacts(run) {
+    if (run.command) byId('run-command').replaceChildren(element('code', run.command));
+    else hide('run-command');
+    if (run.date) byId('run-date').textContent = run.date;
+    else hide('run-date');
+    table(byId('timing-table'), [['Step'], ['Seconds', true]], run.timings.map(t => [t.step, fixed(t.seconds, 1)]));
+    table(byId('version-table'), [['Software'], ['Version']], run.versions.map(v => [v.name, [v.version, 'name']]));
+    if (run.digests.length === 0) hide('digest-table');
+    else table(byId('digest-table'), [['SHA-256 of'], ['']], run.digests.map(d => [d.of, [d.sha256, 'name code']]));
+}
+
+/** Two stacked bars, before and after; a part is {name, original, converted} in bytes. */
+function sizes(parts) {
+    if (parts.length === 0) return hide('size');
+    const total = key => parts.reduce((sum, p) => sum + p[key], 0);
+    const colours = ['--fill', '--accent', '--warn', '--soft', '--good', '--line'];
+    const box = byId('size-chart');
+    box.style.height = '150px';
+    draw(box, 'Stacked bars of the bytes of each part before and after; the numbers are in the table below', {
+        type: 'bar',
+        data: {
+            labels: ['original', 'converted'],
+            datasets: parts.map((p, i) => ({
+                label: p.name,
+                data: [p.original / 1e6, p.converted / 1e6],
+                backgroundColor: colour(colours[i % colours.length]),
+            })),
+        },
+        options: {
+            indexAxis: 'y',
+            animation: false,
+            maintainAspectRatio: false,
+            scales: {x: axis('MB', {stacked: true}), y: axis('', {stacked: true, grid: {display: false}})},
+            plugins: {
+                legend: {position: 'bottom', labels: {color: colour('--soft'), boxWidth: 12}},
+                tooltip: {callbacks: {label: item => item.dataset.label + ': ' + bytes(item.parsed.x * 1e6)}},
+            },
+        },
+    });
+    const part = (n, of) => of > 0 ? bytes(n) + ' (' + (100 * n / of).toFixed(0) + ' %)' : bytes(n);
+    table(byId('size-table'), [['Part'], ['Original', true], ['Converted', true]],
+        parts.map(p => [p.name, part(p.original, total('original')), part(p.converted, total('converted'))])
+            .concat([['all', bytes(total('original')), bytes(total('converted'))]]));
 }
 
 /** Draws again when the colours change: those of a canvas do not follow the style sheet by themselves. */
