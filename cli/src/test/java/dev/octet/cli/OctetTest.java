@@ -83,9 +83,9 @@ class OctetTest {
     @CsvSource({
         "quantize, --exclude, did you mean --keep?",
         "quantize, --ignore, did you mean --keep?",
-        "quantize, --dataset, did you mean --calibration?",
+        "quantize, --dataset, 'did you mean --calibration, --data?'",
         "calibrate, --dataset, 'did you mean --calibration, --data?'",
-        "evaluate, --dataset, did you mean --data?",
+        "evaluate, --dataset, 'did you mean --calibration, --data?'",
         "quantize, --scheme, did you mean --recipe?",
         "quantize, --seed, octet quantize --help lists the options",
         "quantize, --num_calibration_samples, did you mean --samples?",

@@ -1,6 +1,7 @@
 package dev.octet.converter.compare;
 
 import dev.octet.converter.inspect.DequantizedConstant;
+import dev.octet.converter.inspect.GatheredTable;
 import dev.octet.converter.rule.ModulePath;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnsupportedModelException;
@@ -90,7 +91,7 @@ final class OnnxSource implements WeightSource {
                         name,
                         modules(name),
                         codes.shape(),
-                        StoredForm.text(QuantType.INT8, perRow, scale.dtype(), false),
+                        QuantType.INT8 + " " + perRow.text() + ", scale " + scale.dtype(),
                         NumberGrid.quantized(QuantType.INT8, scale.dtype()),
                         elements,
                         elements.scales(),
