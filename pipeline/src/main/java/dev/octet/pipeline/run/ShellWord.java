@@ -2,7 +2,7 @@ package dev.octet.pipeline.run;
 
 import java.nio.file.Path;
 
-/** Words of command lines that are shown to be copied. */
+/** Words in command lines that are shown to be copied. */
 public final class ShellWord {
     private ShellWord() {}
 
