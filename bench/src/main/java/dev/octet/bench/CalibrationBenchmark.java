@@ -42,7 +42,7 @@ public final class CalibrationBenchmark {
         try (ModelFile file = ModelFile.open(model);
                 Converter converter = Converter.of(file.model());
                 Dataset texts = TextDataset.open(
-                        Path.of(args[1]), Path.of(args[2]), InputSpec.of(converter.source()), TextOptions.DEFAULT)) {
+                        Path.of(args[1]), Path.of(args[2]), InputSpec.of(converter.source()), TextOptions.defaults())) {
             Plan plan = converter.plan(Recipes.FP8_PER_CHANNEL, List.of());
             String digest = Sha256.of(model);
             for (int round = 0; round <= rounds; round++) {

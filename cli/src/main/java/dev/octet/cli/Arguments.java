@@ -5,6 +5,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.onnx.OnnxWriteOptions;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.run.RunFolder;
@@ -64,7 +65,7 @@ final class Arguments {
     }
 
     private static InvalidOptionException explain(Command command, List<Option> known, ParseException e) {
-        List<String> names = known.stream().map(o -> "--" + o.getLongOpt()).toList();
+        List<String> names = known.stream().map(Option::getLongOpt).toList();
         String where = "octet " + command.name();
         return switch (e) {
             case AmbiguousOptionException a ->
@@ -72,7 +73,13 @@ final class Arguments {
                         "ambiguous option " + a.getOption(), where, "one of " + a.getMatchingOptions(), e);
             case UnrecognizedOptionException u -> {
                 String typed = u.getOption().split("=", 2)[0];
-                yield new InvalidOptionException("unknown option " + typed, where, Nearest.advice(typed, names), e);
+                String fix = FieldWords.advice(
+                        typed.replaceFirst("^-+", ""),
+                        FieldWords.OPTIONS,
+                        names,
+                        "--",
+                        "octet " + command.name() + " --help lists the options");
+                yield new InvalidOptionException("unknown option " + typed, where, fix, e);
             }
             case MissingArgumentException m -> {
                 Option option = m.getOption();
@@ -107,7 +114,7 @@ final class Arguments {
             String extra = given.get(wanted.size());
             throw usage(
                     "one argument too many: '" + extra + "'",
-                    extra.startsWith("-") ? "options come as --name VALUE" : "quote names that contain blanks");
+                    extra.startsWith("-") ? "options come as --name VALUE" : "quote names that contain spaces");
         }
         return this;
     }
@@ -163,7 +170,7 @@ final class Arguments {
             }
         }
         RunPaths paths = outputs;
-        for (int i = 0; i < operands(); i++) {
+        for (int i = 0; i < operands() && command.operandWords().isEmpty(); i++) {
             List<String> names = command.operands();
             paths = reading(paths, i < names.size() ? names.get(i) : "argument " + (i + 1), operand(i));
         }
@@ -199,7 +206,7 @@ final class Arguments {
     }
 
     private static Path dataOf(Path model) {
-        return OnnxWriteOptions.DEFAULT.dataFile(model);
+        return OnnxWriteOptions.defaults().dataFile(model);
     }
 
     /** The value of an option that must be given. */
@@ -319,13 +326,13 @@ final class Arguments {
                 String.format(Locale.ROOT, "give one from %s to %s", min, max));
     }
 
-    /** One of {@code choices} by its name, or {@code fallback} when the option was not given. */
+    /** One of {@code choices} by its name, a float type in any of its spellings, or {@code fallback} when the option was not given. */
     <T> T choice(Option option, Map<String, T> choices, T fallback) {
         String value = line.getOptionValue(option.getLongOpt());
         if (value == null) {
             return fallback;
         }
-        T chosen = choices.get(value);
+        T chosen = choices.get(choices.containsKey(value) ? value : FloatName.normal(value));
         if (chosen == null) {
             throw usage("unknown " + option.getLongOpt() + " '" + value + "'", Nearest.advice(value, choices.keySet()));
         }
@@ -353,13 +360,19 @@ final class Arguments {
         return "octet " + command.name();
     }
 
+    /** The name of the verb. */
+    String verb() {
+        return command.name();
+    }
+
     /** Progress in the style asked for. */
     Progress progress(Screen screen) {
-        return new Progress(progressStyle(screen), screen.err());
+        return new Progress(progressStyle(screen), screen);
     }
 
     /** How to show progress. */
     ProgressStyle progressStyle(Screen screen) {
+        choice(Flags.COLOR, Color.CHOICES, Color.AUTO); // which is followed already, unless it is wrong
         ProgressStyle usual = screen.terminal() ? ProgressStyle.BAR : ProgressStyle.PLAIN;
         ProgressStyle asked = choice(Flags.PROGRESS, ProgressStyle.CHOICES, usual);
         return has(Flags.QUIET) ? ProgressStyle.NONE : asked;

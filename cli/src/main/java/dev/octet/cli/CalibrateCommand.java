@@ -108,6 +108,10 @@ final class CalibrateCommand implements Command {
         try (Progress progress = arguments.progress(screen)) {
             if (arguments.has(Flags.DRY_RUN)) {
                 Calibrate.Planned planned = Calibrate.plan(request, arguments.job(progress));
+                if (arguments.has(Flags.JSON)) {
+                    screen.out().println(Json.answer(arguments.verb(), planned));
+                    return ExitCode.OK;
+                }
                 screen.out()
                         .println("would measure " + planned.tensors() + " tensors over " + planned.samples()
                                 + " samples of " + planned.data()
@@ -144,7 +148,7 @@ final class CalibrateCommand implements Command {
 
     private static void print(Calibrate.Result answer, Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
+            screen.out().println(Json.answer(arguments.verb(), answer));
         } else {
             Table table = new Table()
                     .row("statistics", answer.output())

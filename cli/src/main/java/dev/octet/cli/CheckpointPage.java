@@ -33,7 +33,7 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
 
     void print(Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(outcome));
+            screen.out().println(Json.answer(arguments.verb(), outcome));
             return;
         }
         Table table = new Table()
@@ -65,11 +65,8 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
             table.row("written", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
             table.row(
                     "time",
-                    String.format(
-                            Locale.ROOT,
-                            "%s, %.2f GB/s read",
-                            Table.seconds(outcome.seconds()),
-                            outcome.gigabytesPerSecond()));
+                    Table.seconds(outcome.seconds()) + ", "
+                            + Quantity.rate(1e9 * outcome.gigabytesPerSecond(), "bytes") + " read");
         }
         if (outcome.resumedFiles() > 0) {
             table.row("resumed", outcome.resumedFiles() + " files were finished by an earlier run");
@@ -103,7 +100,7 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
                         e.getValue().size(),
                         e.getKey(),
                         e.getValue().getFirst().name() + (e.getValue().size() > 1 ? ", ..." : "")));
-        screen.out().print("\nkept as they are\n" + table.text(2));
+        screen.out().print("\n" + TextStyle.heading("kept as they are") + "\n" + table.text(2));
         if (byReason.size() > SHOWN) {
             screen.out().println("  and for " + (byReason.size() - SHOWN) + " other reasons (--json lists all)");
         }
@@ -118,7 +115,7 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
         if (differing.isEmpty()) {
             return;
         }
-        Table table = new Table().row("fused weights with one scale", "own scales differ by", "worst loses");
+        Table table = new Table().heading("fused weights with one scale", "own scales differ by", "worst loses");
         differing.stream()
                 .limit(SHOWN)
                 .forEach(s -> table.row(
@@ -154,7 +151,7 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
         if (lines.isEmpty()) {
             return;
         }
-        screen.out().println("\n" + title);
+        screen.out().println("\n" + TextStyle.heading(title));
         lines.stream().limit(SHOWN).forEach(l -> screen.out().println("  " + Printable.of(l)));
         if (lines.size() > SHOWN) {
             screen.out().println("  and " + (lines.size() - SHOWN) + " more (--json lists all)");

@@ -22,18 +22,20 @@ final class ConvertCommand implements Command {
     private static final Map<String, Integer> OPSETS = Flags.byName(Converter.OPSETS, String::valueOf);
     private static final int USUAL_OPSET = Converter.OPSETS.getFirst();
 
-    private static final Option TARGET = Flags.value(
+    private static final Option TARGET = ChoiceOption.of(
             "target",
             "NAME",
+            TARGETS.keySet(),
             "onnx; huggingface: an ONNX model back to its checkpoint; checkpoints: "
                     + String.join(", ", CheckpointFlags.TARGETS.keySet()) + " (must be given unless --into is)");
     private static final PathOption INTO = PathOption.read(
             "into",
             "FILE.onnx",
             "write this model with the checkpoint's weights, dequantised, in place of its constants of the same names");
-    private static final Option RECIPE = Flags.value(
+    private static final Option RECIPE = ChoiceOption.of(
             "recipe",
             "NAME",
+            CheckpointFlags.RECIPES.keySet(),
             "round weights once more that the target cannot hold as they are: " + Recipes.names(Recipes.CHECKPOINT)
                     + " (default: refuse them)");
 
@@ -178,7 +180,7 @@ final class ConvertCommand implements Command {
                 () -> written(arguments, result.model(), String.join(", ", result.files()))
                         .row("opset", result.opset())
                         .row("nodes", result.nodes())
-                        .row("constants", result.constants() + ", " + result.constantBytes() + " bytes")
+                        .row("constants", result.constants() + ", " + Quantity.bytes(result.constantBytes()))
                         .text(0));
         return ExitCode.OK;
     }
@@ -194,7 +196,7 @@ final class ConvertCommand implements Command {
     private static String page(Arguments arguments, Convert.HuggingFaceResult result) {
         Table table = written(arguments, result.model(), result.output())
                 .row("architecture", result.architecture())
-                .row("tensors", result.tensors() + ", " + result.bytes() + " bytes")
+                .row("tensors", result.tensors() + ", " + Quantity.bytes(result.bytes()))
                 .row("proof", String.format("outputs differ by %.1e of the largest number", result.error()));
         if (!result.notInFile().isEmpty()) {
             table.row("not in the file", String.join(", ", result.notInFile()) + " (transformers' defaults)");

@@ -28,8 +28,8 @@ final class EvaluateCommand implements Command {
     private static final Option GATE = Flags.repeatable(
             "gate",
             "NAME=VALUE",
-            "exit with 1 when a measure is below VALUE, or above it for " + Measures.PERPLEXITY_CHANGE + "; "
-                    + String.join(", ", Measures.NAMES) + " (default: none)");
+            "exit with 1 when a measure is below VALUE, or above it for " + Measures.PERPLEXITY_CHANGE + "; of the worst"
+                    + " output, or of the sentence embeddings, as the name says: " + String.join(", ", Measures.NAMES) + " (default: none)");
     private static final Option PERPLEXITY = Flags.flag(
             "perplexity",
             "compare perplexities, too, of causal language models (default: for Hugging Face folders of such models,"
@@ -65,7 +65,7 @@ final class EvaluateCommand implements Command {
     public List<String> examples() {
         return List.of(
                 "octet evaluate model.onnx fp8.onnx --data texts.jsonl --tokenizer tokenizer.json",
-                "octet evaluate model.onnx fp8.onnx --data inputs.npz --gate cosine=0.997 --gate spearman=0.995",
+                "octet evaluate model.onnx fp8.onnx --data inputs.npz --gate embedding-cosine=0.997 --gate spearman=0.995",
                 "octet evaluate Llama-3.1-8B Llama-3.1-8B-FP8 --data heldout.jsonl --gate perplexity-change=0.005");
     }
 
@@ -108,13 +108,13 @@ final class EvaluateCommand implements Command {
                 .row("data", comparison.samples() + " samples of " + answer.data())
                 .row("time", Table.seconds(answer.seconds()))
                 .text(0));
-        Table outputs = new Table().row("output", "cosine mean", "min", "SQNR", "top-1");
+        Table outputs = new Table().heading("output", "cosine mean", "min", "SQNR", "top-1");
         for (OutputComparison o : comparison.outputs()) {
             outputs.row(
                     o.output(),
                     number(o.cosineMean(), 5),
                     number(o.cosineMin(), 5),
-                    number(o.sqnrDb(), 1) + " dB",
+                    decibels(o.sqnrDb()),
                     number(o.top1Agreement(), 4));
         }
         page.append('\n').append(outputs.text(0));
@@ -122,7 +122,7 @@ final class EvaluateCommand implements Command {
         if (e != null) {
             page.append('\n')
                     .append(new Table()
-                            .row("sentence embedding", "cosine mean", "min", "Spearman")
+                            .heading("sentence embedding", "cosine mean", "min", "Spearman")
                             .row(
                                     e.output(),
                                     number(e.cosineMean(), 5),
@@ -134,7 +134,7 @@ final class EvaluateCommand implements Command {
         if (p != null) {
             page.append('\n')
                     .append(new Table()
-                            .row("perplexity", "reference", "candidate", "change", "tokens")
+                            .heading("perplexity", "reference", "candidate", "change", "tokens")
                             .row(
                                     "",
                                     number(p.reference().perplexity(), 4),
@@ -157,15 +157,24 @@ final class EvaluateCommand implements Command {
         if (layers.isEmpty()) {
             return;
         }
-        Table table = new Table().row("layers, worst first", "SQNR");
+        if (layers.stream().allMatch(l -> l.sqnrDb() == Double.POSITIVE_INFINITY)) {
+            page.append("\nThe outputs of all ").append(layers.size()).append(" layers are the same.\n");
+            return;
+        }
+        Table table = new Table().heading("layers, worst first", "SQNR");
         layers.stream()
                 .sorted((a, b) -> Double.compare(a.sqnrDb(), b.sqnrDb()))
                 .limit(LAYERS_SHOWN)
-                .forEach(l -> table.row(l.reference(), number(l.sqnrDb(), 1) + " dB"));
+                .forEach(l -> table.row(l.reference(), decibels(l.sqnrDb())));
         page.append('\n').append(table.text(0));
         if (layers.size() > LAYERS_SHOWN) {
-            page.append("and ").append(layers.size() - LAYERS_SHOWN).append(" better ones (--json lists all)\n");
+            page.append("and ").append(layers.size() - LAYERS_SHOWN).append(" more (--json lists all)\n");
         }
+    }
+
+    /** The ratio to no noise at all is infinite. */
+    private static String decibels(double x) {
+        return x == Double.POSITIVE_INFINITY ? "exact" : number(x, 1) + " dB";
     }
 
     private static String number(double x, int digits) {

@@ -36,9 +36,10 @@ final class QuantizeCommand implements Command {
             Map.of("none", EmbeddingForm.FLOATS, "int8", EmbeddingForm.INT8);
     private static final Map<String, Boolean> KV_CACHES = Map.of("none", false, "fp8", true);
 
-    private static final Option RECIPE = Flags.value(
+    private static final Option RECIPE = ChoiceOption.of(
             "recipe",
             "NAME",
+            Flags.all(RECIPES, CheckpointFlags.RECIPES),
             "ONNX: " + Recipes.names(Recipes.GRAPH) + " (default: " + Recipes.GRAPH_FP8.name() + "); checkpoints: "
                     + Recipes.names(Recipes.CHECKPOINT) + " (default: "
                     + Recipes.FP8_DYNAMIC.name() + ")");
@@ -46,9 +47,10 @@ final class QuantizeCommand implements Command {
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
             "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
-    private static final Option TARGET = Flags.value(
+    private static final Option TARGET = ChoiceOption.of(
             "target",
             "NAME",
+            Flags.all(TARGETS, CheckpointFlags.TARGETS),
             "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: "
                     + Target.GRAPHS.getFirst().label()
                     + "); checkpoints: a layout, " + String.join(", ", CheckpointFlags.TARGETS.keySet())
@@ -294,7 +296,7 @@ final class QuantizeCommand implements Command {
 
     private static void print(Quantize.GraphResult answer, Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
+            screen.out().println(Json.answer(arguments.verb(), answer));
             return;
         }
         Table table = new Table()
@@ -327,7 +329,7 @@ final class QuantizeCommand implements Command {
         }
         Table table = new Table();
         kept.stream().limit(KEPT_SHOWN).forEach(k -> table.row(k.kind(), k.node(), k.reason()));
-        screen.out().print("\nkept as they are\n" + table.text(2));
+        screen.out().print("\n" + TextStyle.heading("kept as they are") + "\n" + table.text(2));
         if (kept.size() > KEPT_SHOWN) {
             screen.out().println("  and " + (kept.size() - KEPT_SHOWN) + " more (--json lists all)");
         }

@@ -4,6 +4,7 @@ import dev.octet.pipeline.Export;
 import dev.octet.pipeline.LayerCount;
 import dev.octet.pipeline.Quickstart;
 import dev.octet.pipeline.Train;
+import dev.octet.pipeline.quickstart.Distillation;
 import dev.octet.pipeline.quickstart.QuickstartFiles;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.TrainingHook;
@@ -34,7 +35,7 @@ final class QuickstartCommand implements Command {
             PrintStream pages = arguments.has(Flags.QUIET)
                     ? new PrintStream(OutputStream.nullOutputStream(), false, StandardCharsets.UTF_8)
                     : screen.err();
-            this.aside = new Screen(pages, screen.err(), screen.terminal(), screen.debug());
+            this.aside = new Screen(pages, screen.err(), screen.errStyle(), screen.errStyle(), screen.debug());
             this.training = new TrainSession(setup -> TrainPage.within(setup, arguments, aside));
         }
 
@@ -69,8 +70,8 @@ final class QuickstartCommand implements Command {
 
     @Override
     public String summary() {
-        return "Do the whole chain on all-MiniLM-L6-v2: fetch, calibrate, rewrite to FP8, compare, report, train,"
-                + " export.";
+        return "Do the whole chain on all-MiniLM-L6-v2: fetch, calibrate, rewrite to FP8, compare, report; then"
+                + " four-bit weights, which training makes better.";
     }
 
     @Override
@@ -105,7 +106,7 @@ final class QuickstartCommand implements Command {
         return ExitCode.OK;
     }
 
-    private static String page(Quickstart.Result answer, QuickstartFiles files) {
+    private static String page(Quickstart.Result answer, QuickstartFiles source) {
         Table table = new Table()
                 .row(
                         "layers",
@@ -120,32 +121,38 @@ final class QuickstartCommand implements Command {
                                 answer.cosineMean(),
                                 answer.cosineMin(),
                                 answer.samples()))
-                .row(
-                        "  distilled",
-                        String.format(
-                                Locale.ROOT,
-                                "%.5f mean, %.5f smallest, after training the FP8 model to answer as the original",
-                                answer.distilled().cosineMean(),
-                                answer.distilled().cosineMin()))
-                .row(
-                        "Spearman",
-                        String.format(
-                                Locale.ROOT,
-                                "%.5f of the pairwise similarities, distilled %.5f",
-                                answer.spearman(),
-                                answer.distilled().spearman()))
+                .row("Spearman", String.format(Locale.ROOT, "%.5f of the pairwise similarities", answer.spearman()));
+        Table fourBits = new Table()
+                .row("", "cosine", "smallest", "Spearman", "size")
+                .row(rounded("rounded", answer.fourBits()))
+                .row(rounded("trained", answer.trained()));
+        Table files = new Table()
                 .row("time", Table.seconds(answer.seconds()))
                 .row("model", answer.model())
-                .row("  distilled", answer.distilled().model())
+                .row("  NVFP4", answer.trained().model())
                 .row("report", answer.report());
-        return "all-MiniLM-L6-v2 in FP8\n" + table.text(2) + "\nnext\n" + next(files, answer);
+        return "all-MiniLM-L6-v2 in FP8\n" + table.text(2)
+                + "\nwith weights in NVFP4 (four bits), and after " + Distillation.STEPS
+                + " steps of training norms and biases\n" + fourBits.text(2)
+                + "\n" + files.text(2) + "\nnext\n" + next(source, answer);
+    }
+
+    private static Object[] rounded(String how, Quickstart.Rounded model) {
+        return new Object[] {
+            how,
+            String.format(Locale.ROOT, "%.5f", model.cosineMean()),
+            String.format(Locale.ROOT, "%.5f", model.cosineMin()),
+            String.format(Locale.ROOT, "%.5f", model.spearman()),
+            Table.bytes(model.bytes())
+        };
     }
 
     /** What to try next, as lines to copy. */
     private static String next(QuickstartFiles files, Quickstart.Result answer) {
         return "  open " + answer.report() + " in a browser\n"
                 + "  ./octet inspect " + answer.model() + "\n"
-                + "  ./octet export " + answer.distilled().run() + " -o checkpoint --target compressed-tensors\n"
+                + "  ./octet diff " + answer.fourBits().model() + " " + answer.trained().model() + "\n"
+                + "  ./octet export " + answer.run() + " -o trained.onnx --target onnxruntime\n"
                 + "  ./octet quantize " + files.model() + " -o weights-only.onnx --recipe fp8-weight-only\n"
                 + "  ./octet quantize YOUR.onnx -o fp8.onnx --calibration TEXTS.jsonl --tokenizer tokenizer.json"
                 + " --report report.html\n";

@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.pipeline.DeviceName;
+import dev.octet.pipeline.ExampleConfig;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.Train;
@@ -8,20 +9,40 @@ import dev.octet.pipeline.run.RunFolder;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
 import org.apache.commons.cli.Option;
 
 /** {@code octet train MODEL --config C.yaml -o RUN}: continues training. */
 final class TrainCommand implements Command {
     private static final PathOption CONFIG =
-            PathOption.read("config", "FILE", "what to do, as YAML; docs/training.md has every key");
+            PathOption.read("config", "FILE", "what to do, as YAML; --example-config prints one to start from");
     private static final PathOption RUN = PathOption.outputIn(
             "RUN", "folder of the run: checkpoints, metrics.jsonl, tensorboard, run.json", RunFolder.WRITTEN);
-    private static final Option RESUME = Flags.flag("resume", "continue from the newest checkpoint in RUN");
+    private static final Option RESUME = Flags.flag(
+            "resume",
+            "continue a run from its newest checkpoint: octet train --resume RUN, which knows its model and"
+                    + " configuration");
+    private static final PathOption MODEL = PathOption.read(
+            "model", "MODEL", "with --resume RUN: where the model lies now (default: where it lay when the run started)");
+    private static final Option SET = Flags.repeatable(
+            "set",
+            "KEY=VALUE",
+            "another value for a key of the configuration, as optimizer.lr=1e-4; the run keeps it");
     private static final Option FROM_STEP = Flags.value(
             "from-step", "N", "with --resume: continue from the checkpoint of step N (default: the newest)");
     private static final Option STEPS = Flags.value(
             "steps", "N", "do at most N steps now; the schedule stays that of the configuration (default: all)");
-    static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu)");
+    private static final Option LOG_EVERY = Flags.value(
+            "log-every",
+            "N|Ns",
+            "a line every N steps or N seconds (default: on a terminal one line that is rewritten; elsewhere every 3"
+                    + " seconds at first, every minute after 20 minutes)");
+    private static final Option EXAMPLE = Flags.value(
+            "example-config",
+            "TASK",
+            "print a configuration to start from: "
+                    + String.join(", ", ExampleConfig.names()));
+    static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu); cuda has run on no GPU yet, see docs/cuda.md");
 
     @Override
     public String name() {
@@ -40,41 +61,96 @@ final class TrainCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of(CONFIG, RUN, RESUME, FROM_STEP, STEPS, DEVICE, Flags.THREADS, Flags.DRY_RUN);
+        return List.of(
+                CONFIG,
+                RUN,
+                SET,
+                RESUME,
+                MODEL,
+                FROM_STEP,
+                STEPS,
+                LOG_EVERY,
+                DEVICE,
+                EXAMPLE,
+                Flags.THREADS,
+                Flags.DRY_RUN);
     }
 
     @Override
     public List<String> examples() {
         return List.of(
+                "octet train --example-config lm > train.yaml",
                 "octet train model.onnx --config train.yaml -o runs/first",
-                "octet train model.onnx --config train.yaml -o runs/first --resume --steps 500");
+                "octet train model.onnx --config train.yaml -o runs/second --set optimizer.lr=5e-5",
+                "octet train --resume runs/first --steps 500");
+    }
+
+    @Override
+    public void checkOperands(Arguments arguments) {
+        if (!arguments.has(EXAMPLE)) {
+            arguments.requireOperands();
+        }
     }
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        Path config = arguments
-                .path(CONFIG)
-                .orElseThrow(
-                        () -> arguments.usage("missing --config FILE", "docs/training.md shows one to start from"));
-        Path folder = arguments.requiredPath(RUN);
-        if (arguments.has(FROM_STEP) && !arguments.has(RESUME)) {
-            throw arguments.usage("--from-step without --resume", "add --resume");
+        if (arguments.has(EXAMPLE)) {
+            screen.out().print(example(arguments).text());
+            return ExitCode.OK;
         }
-        Train.Request request = Train.Request.of(arguments.operand(0), config, folder)
+        Train.Request request = request(arguments)
+                .withSettings(arguments.texts(SET))
                 .withSteps(arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE))
                 .withDevice(device(arguments));
         if (arguments.has(RESUME)) {
             request = request.resumingFrom(arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE));
         }
+        Optional<LogCadence> lines = lines(arguments);
         Job job = arguments.job(TaskListener.NONE);
         if (arguments.has(Flags.DRY_RUN)) {
             Train.Planned planned = Train.plan(request, job);
-            TrainPage.of(planned.setup(), arguments, screen).plan(planned.plan(), planned.firstStep());
+            TrainPage.of(planned.setup(), arguments, lines, screen).plan(planned.plan(), planned.firstStep());
             return ExitCode.OK;
         }
-        try (TrainSession session = new TrainSession(setup -> TrainPage.of(setup, arguments, screen))) {
+        try (TrainSession session = new TrainSession(setup -> TrainPage.of(setup, arguments, lines, screen))) {
             return session.end(Train.run(request, session, job));
         }
+    }
+
+    private static ExampleConfig example(Arguments arguments) {
+        return arguments.choice(
+                EXAMPLE, Flags.byName(ExampleConfig.all(), ExampleConfig::key), ExampleConfig.LANGUAGE_MODEL);
+    }
+
+    /** What to train: a model and a configuration; or a run, which knows both. */
+    private static Train.Request request(Arguments arguments) throws IOException {
+        if (arguments.has(FROM_STEP) && !arguments.has(RESUME)) {
+            throw arguments.usage("--from-step without --resume", "add --resume");
+        }
+        boolean alone = arguments.has(RESUME) && !arguments.has(CONFIG);
+        if (arguments.has(MODEL) && (!alone || arguments.has(RUN))) {
+            throw arguments.usage(
+                    "--model is for --resume RUN alone", "give the model as MODEL, or leave out --config and --output");
+        }
+        if (alone) {
+            return arguments.has(RUN)
+                    ? Train.Request.ofRun(arguments.requiredPath(RUN), Optional.of(arguments.operand(0)))
+                    : Train.Request.ofRun(arguments.operand(0), arguments.path(MODEL));
+        }
+        Path config = arguments
+                .path(CONFIG)
+                .orElseThrow(() -> arguments.usage(
+                        "missing --config FILE", "octet train --example-config lm prints one to start from"));
+        return Train.Request.of(arguments.operand(0), config, arguments.requiredPath(RUN));
+    }
+
+    private static Optional<LogCadence> lines(Arguments arguments) {
+        Optional<String> text = arguments.text(LOG_EVERY);
+        if (text.isPresent() && LogCadence.of(text.get()).isEmpty()) {
+            throw arguments.usage(
+                    "--log-every needs steps or seconds, got '" + text.get() + "'", "for example 100, or 30s");
+        }
+        return text.flatMap(LogCadence::of);
     }
 
     /** The device that a command line names. */

@@ -1,17 +1,20 @@
 package dev.octet.cli;
 
 import dev.octet.pipeline.Train;
-import dev.octet.pipeline.run.ShellWord;
+import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Fp8Warning;
 import dev.octet.trainer.hook.NonFinite;
+import dev.octet.trainer.hook.Pace;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.RunningLoss;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -19,14 +22,22 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /** What a run shows: a block at the start, lines while it continues, on standard error; a block at the end, on standard output. */
 final class TrainPage implements TrainingHook {
-    private static final long TERMINAL_EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+    private static final long LIVE_EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
+    private static final long JSON_EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long PLAIN_EVERY_NANOS = TimeUnit.SECONDS.toNanos(3);
-    private static final double EMA_DECAY = 0.95;
+
+    /** Share of a step's time that reading samples may take before the line says so. */
+    private static final double SLOW_DATA = 0.1;
+
+    /** Characters of the bar between its brackets. */
+    private static final int BAR = 8;
 
     /** Layers named for each reason not to be in FP8. */
     private static final int NAMED_LAYERS = 3;
@@ -43,11 +54,17 @@ final class TrainPage implements TrainingHook {
     private final Path folder;
     private final TrainingConfig config;
     private final String data;
+    private final long evaluated;
+    private final Optional<LogCadence> lines;
+    private final LiveLine live;
+    private final RunningLoss ema = new RunningLoss();
+    private final Pace pace = new Pace();
     private long firstStep = 1;
     private long lastStep = 1;
     private long startNanos;
+    private long stepNanos;
     private long shownNanos;
-    private double ema = Double.NaN;
+    private long liveNanos;
     private double bestEval = Double.NaN;
     private double bestPerplexity = Double.NaN;
     private long memoryBytes;
@@ -100,7 +117,7 @@ final class TrainPage implements TrainingHook {
             long scaleAge) {
         static Fp8Row of(Fp8Tensor t) {
             return new Fp8Row(
-                    t.slot(),
+                    t.name(),
                     t.format().name(),
                     t.elements(),
                     t.clippedShare(),
@@ -141,7 +158,15 @@ final class TrainPage implements TrainingHook {
         JSON
     }
 
-    private TrainPage(Train.Setup setup, Screen screen, ProgressStyle style, Form form, int threads) {
+    private TrainPage(
+            Train.Setup setup,
+            Screen screen,
+            ProgressStyle style,
+            Form form,
+            int threads,
+            Optional<LogCadence> lines) {
+        this.lines = lines;
+        this.live = new LiveLine(screen.err());
         this.screen = screen;
         this.style = style;
         this.form = form;
@@ -151,12 +176,13 @@ final class TrainPage implements TrainingHook {
         this.folder = request.folder();
         this.config = setup.config();
         this.data = data(setup);
+        this.evaluated = setup.eval().map(Train.Data::count).orElse(0L);
     }
 
     /** The page of a command line. */
-    static TrainPage of(Train.Setup setup, Arguments arguments, Screen screen) {
+    static TrainPage of(Train.Setup setup, Arguments arguments, Optional<LogCadence> lines, Screen screen) {
         Form form = arguments.has(Flags.JSON) ? Form.JSON : Form.TEXT;
-        return new TrainPage(setup, screen, arguments.progressStyle(screen), form, arguments.threads());
+        return new TrainPage(setup, screen, arguments.progressStyle(screen), form, arguments.threads(), lines);
     }
 
     /** The page of a run that is part of something bigger: for people, on this screen. */
@@ -164,7 +190,7 @@ final class TrainPage implements TrainingHook {
         ProgressStyle style = arguments.has(Flags.QUIET)
                 ? ProgressStyle.NONE
                 : screen.terminal() ? ProgressStyle.BAR : ProgressStyle.PLAIN;
-        return new TrainPage(setup, screen, style, Form.TEXT, arguments.threads());
+        return new TrainPage(setup, screen, style, Form.TEXT, arguments.threads(), Optional.empty());
     }
 
     private static String data(Train.Setup setup) {
@@ -178,14 +204,11 @@ final class TrainPage implements TrainingHook {
     }
 
     private String exportCommand() {
-        boolean fromOnnx = model.toString().endsWith(".onnx");
-        return "octet export " + ShellWord.of(folder) + " -o "
-                + ShellWord.of(folder.resolve(fromOnnx ? "model.onnx" : "model")) + " --target "
-                + (fromOnnx ? "onnxruntime" : "huggingface");
+        return RunSummary.exportCommand(folder, model.toString());
     }
 
     private String resumeCommand() {
-        return request.commandLine() + " --resume";
+        return request.resumeCommandLine();
     }
 
     private Table table(RunPlan p, long first) {
@@ -206,15 +229,19 @@ final class TrainPage implements TrainingHook {
                         "optimizer",
                         config.optimizer().type().name().toLowerCase(Locale.ROOT) + ", lr "
                                 + config.optimizer().lr() + ", "
-                                + config.schedule().type().name().toLowerCase(Locale.ROOT) + " after "
-                                + config.schedule().warmup() + " steps of warm-up")
+                                + config.schedule().type().key() + " after "
+                                + counted(config.schedule().warmup(), "step") + " of warm-up")
                 .row("data", data)
                 .row(
                         "steps",
-                        config.steps() + " of " + config.gradientAccumulation() + " x " + config.batchSize()
+                        config.steps()
+                                + (config.epochs().isPresent()
+                                        ? " (" + config.epochs().getAsDouble() + " epochs)"
+                                        : "")
+                                + " of " + config.gradientAccumulation() + " x " + config.batchSize()
                                 + " samples, seed " + config.seed())
                 .row(
-                        "memory",
+                        "buffers",
                         Table.bytes(p.lastingBytes()) + " weights and their state, " + Table.bytes(p.temporaryBytes())
                                 + " within a step")
                 .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
@@ -222,6 +249,10 @@ final class TrainPage implements TrainingHook {
                 .row("metrics", metrics());
         p.notes().forEach(n -> table.row("note", n));
         return table;
+    }
+
+    private static String counted(long n, String what) {
+        return n == 1 ? "1 " + what : n + " " + what + "s";
     }
 
     private String loss() {
@@ -265,14 +296,14 @@ final class TrainPage implements TrainingHook {
     private String metrics() {
         boolean health = config.fp8Health().every() > 0;
         return "metrics.jsonl, tensorboard/"
-                + (health ? ", fp8_health.jsonl every " + config.fp8Health().every() + " steps" : "") + " in " + folder;
+                + (health ? ", fp8_health.jsonl every " + counted(config.fp8Health().every(), "step") : "") + " in " + folder;
     }
 
     /** What a run would do, from its first step on. */
     void plan(RunPlan p, long first) {
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.page(new Planned(
+                    .println(Json.answer("train", new Planned(
                             model.toString(),
                             p.device(),
                             threads,
@@ -295,40 +326,68 @@ final class TrainPage implements TrainingHook {
     }
 
     @Override
-    public void runStarted(RunStart start, RunControl runControl) {
+    public void runStarted(RunStart start, RunControl runControl) throws IOException {
         firstStep = start.firstStep();
         hasCheckpoint = firstStep > 1;
         lastStep = start.lastStep();
-        startNanos = System.nanoTime();
-        if (style == ProgressStyle.BAR || style == ProgressStyle.PLAIN) {
-            screen.err().print(table(start.plan(), firstStep).text(0));
+        if (firstStep > 1) {
+            ema.addEarlier(start.folder().resolve("metrics.jsonl"), firstStep);
         }
+        if (style == ProgressStyle.BAR || style == ProgressStyle.PLAIN) {
+            screen.err().print(screen.errStyle().page(() -> table(start.plan(), firstStep).text(0)));
+        }
+        startNanos = System.nanoTime();
+        stepNanos = startNanos;
     }
 
     @Override
     public void afterStep(StepReport r) {
         memoryBytes = Math.max(memoryBytes, r.memoryBytes());
-        if (Double.isFinite(r.loss())) {
-            ema = Double.isNaN(ema) ? r.loss() : EMA_DECAY * ema + (1 - EMA_DECAY) * r.loss();
-        }
+        ema.add(r.loss());
         long now = System.nanoTime();
-        long every = style == ProgressStyle.PLAIN ? PLAIN_EVERY_NANOS : TERMINAL_EVERY_NANOS;
-        boolean due = r.step() == firstStep || r.step() == lastStep || now - shownNanos >= every;
-        if (style == ProgressStyle.NONE || !due) {
+        pace.add((now - stepNanos) / 1e9);
+        stepNanos = now;
+        if (style == ProgressStyle.NONE) {
             return;
         }
-        shownNanos = now;
-        double elapsed = (now - startNanos) / 1e9;
-        double eta = elapsed / (r.step() - firstStep + 1) * (lastStep - r.step());
-        screen.err().println(style == ProgressStyle.JSON ? Json.line(fields(r, eta)) : line(r, eta));
+        OptionalDouble perStep = pace.secondsPerStep();
+        OptionalDouble eta = perStep.isPresent()
+                ? OptionalDouble.of(perStep.getAsDouble() * (lastStep - r.step()))
+                : OptionalDouble.empty();
+        boolean edge = r.step() == firstStep || r.step() == lastStep;
+        if (edge ? style != ProgressStyle.BAR : isDue(r.step(), now)) {
+            shownNanos = now;
+            live.above(style == ProgressStyle.JSON ? Json.line(fields(r, eta)) : line(r, eta, Integer.MAX_VALUE));
+        }
+        if (style == ProgressStyle.BAR && (edge || now - liveNanos >= LIVE_EVERY_NANOS)) {
+            liveNanos = now;
+            live.show(line(r, eta, columns() - 1));
+            if (r.step() == lastStep) {
+                live.end(); // it stays, above the last evaluation and checkpoint
+            }
+        }
     }
 
-    private Map<String, Object> fields(StepReport r, double eta) {
+    private boolean isDue(long step, long now) {
+        if (lines.isPresent()) {
+            return lines.get().isDue(step, now - shownNanos);
+        }
+        long shortest = style == ProgressStyle.JSON ? JSON_EVERY_NANOS : PLAIN_EVERY_NANOS;
+        return style != ProgressStyle.BAR && now - shownNanos >= LogCadence.growing(now - startNanos, shortest);
+    }
+
+    /** Columns of the terminal, as the launcher saw them. */
+    private static int columns() {
+        return Math.clamp(Integer.getInteger("octet.columns", 80), 40, 200);
+    }
+
+    private Map<String, Object> fields(StepReport r, OptionalDouble eta) {
         Map<String, Object> fields = new LinkedHashMap<>();
         fields.put("step", r.step());
         fields.put("steps", config.steps());
         fields.put("loss", r.loss());
         r.lossParts().forEach((part, loss) -> fields.put(part + "_loss", loss));
+        fields.put("epoch", r.epoch());
         fields.put("lr", r.lr());
         fields.put("grad_norm", r.gradNorm());
         fields.put("loss_scale", r.lossScale());
@@ -340,45 +399,77 @@ final class TrainPage implements TrainingHook {
             fields.put("fp8_oldest_scale", fp8.oldestScale());
             fields.put("fp8_step", fp8.step());
         }
-        fields.put("eta_seconds", eta);
+        eta.ifPresent(seconds -> fields.put("eta_seconds", seconds));
         return fields;
     }
 
-    private String line(StepReport r, double eta) {
-        String scale = r.lossScale() == 1 ? "" : String.format(Locale.ROOT, "  scale %.0f", r.lossScale());
-        String health = fp8 == null
-                ? ""
-                : String.format(
-                        Locale.ROOT,
-                        "  fp8 clip %.2f%% uflow %.2f%%",
-                        100 * fp8.clippedShare(),
-                        100 * fp8.underflowedShare());
+    /** A step on one line of at most so many characters: a bar where there is a width, and the less important parts as far as there is room. */
+    private String line(StepReport r, OptionalDouble eta, int width) {
+        boolean rewritten = width < Integer.MAX_VALUE;
         String unit = r.tokens() == r.samples() ? "samples/s" : "tok/s";
-        long seconds = Math.round(eta);
-        return String.format(
-                Locale.ROOT,
-                "step %d/%d  loss %.4f (ema %.4f)  lr %.1e  gnorm %.2f%s%s  %s %,.0f  mem %s  data %.1f%%  eta"
-                        + " %02d:%02d:%02d",
-                r.step(),
-                config.steps(),
-                r.loss(),
-                ema,
-                r.lr(),
-                r.gradNorm(),
-                scale,
-                health,
-                unit,
-                r.tokens() / r.seconds(),
-                Table.bytes(r.memoryBytes()),
-                100 * r.dataSeconds() / r.seconds(),
-                seconds / 3600,
-                seconds / 60 % 60,
-                seconds % 60);
+        Map<Integer, String> parts = new TreeMap<>(); // by their place in the line
+        parts.put(0, "step " + r.step() + "/" + config.steps());
+        parts.put(2, String.format(Locale.ROOT, "loss %.4f", r.loss()));
+        // from the most important to the least
+        Map<Integer, String> more = new LinkedHashMap<>();
+        if (rewritten) {
+            more.put(1, bar(r.step()));
+        }
+        more.put(11, "eta " + (eta.isPresent() ? clock(eta.getAsDouble()) : "--:--:--"));
+        double seconds = pace.secondsPerStep().orElse(r.seconds());
+        more.put(9, String.format(Locale.ROOT, "%,.0f %s", r.tokens() / seconds, unit));
+        more.put(3, String.format(Locale.ROOT, "ema %.4f", ema.value()));
+        more.put(5, String.format(Locale.ROOT, "lr %.1e", r.lr()));
+        more.put(6, String.format(Locale.ROOT, "gnorm %.2f", r.gradNorm()));
+        if (fp8 != null) {
+            more.put(
+                    8,
+                    String.format(
+                            Locale.ROOT,
+                            "fp8 clip %.2f%% uflow %.2f%%",
+                            100 * fp8.clippedShare(),
+                            100 * fp8.underflowedShare()));
+        }
+        if (r.lossScale() != 1) {
+            more.put(7, String.format(Locale.ROOT, "scale %.0f", r.lossScale()));
+        }
+        more.put(4, String.format(Locale.ROOT, "epoch %.2f", r.epoch()));
+        if (r.dataSeconds() > SLOW_DATA * r.seconds()) {
+            more.put(10, String.format(Locale.ROOT, "data %.0f%%", 100 * r.dataSeconds() / r.seconds()));
+        }
+        int used = length(parts);
+        for (Map.Entry<Integer, String> part : more.entrySet()) {
+            if (used + 2 + part.getValue().length() <= width) {
+                parts.put(part.getKey(), part.getValue());
+                used += 2 + part.getValue().length();
+            }
+        }
+        String text = String.join("  ", parts.values());
+        return text.length() <= width ? text : text.substring(0, width);
+    }
+
+    private static int length(Map<Integer, String> parts) {
+        return String.join("  ", parts.values()).length();
+    }
+
+    private String bar(long step) {
+        int done = (int) (BAR * step / config.steps());
+        return "[" + "=".repeat(done) + (done < BAR ? ">" + " ".repeat(BAR - done - 1) : "") + "]";
+    }
+
+    private static String clock(double time) {
+        long seconds = Math.round(time);
+        return String.format(Locale.ROOT, "%02d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    }
+
+    /** Leaves the rewritten line as it is, so that something else can be printed. */
+    void endLine() {
+        live.end();
     }
 
     private void event(String line) {
         if (style != ProgressStyle.NONE && style != ProgressStyle.JSON) {
-            screen.err().println(line);
+            live.above(line);
         }
     }
 
@@ -391,8 +482,7 @@ final class TrainPage implements TrainingHook {
     public void nonFiniteSeen(NonFinite seen) {
         // said even when progress is not wanted
         String where = seen.where().isEmpty() ? "" : ", first in " + seen.where();
-        screen.err()
-                .println("step " + seen.step() + ": the " + seen.what() + " is not finite" + where
+        live.above("step " + seen.step() + ": the " + seen.what() + " is not finite" + where
                         + (seen.skipped() ? "; the step is skipped" : "; the run stops"));
     }
 
@@ -402,11 +492,10 @@ final class TrainPage implements TrainingHook {
         // said even when progress is not wanted
         List<Fp8Warning> warnings = report.warnings();
         for (Fp8Warning w : warnings.subList(0, Math.min(NAMED_LAYERS, warnings.size()))) {
-            screen.err().println("step " + report.step() + ": " + w.sentence());
+            live.above("step " + report.step() + ": " + w.sentence());
         }
         if (warnings.size() > NAMED_LAYERS) {
-            screen.err()
-                    .println("step " + report.step() + ": and " + (warnings.size() - NAMED_LAYERS)
+            live.above("step " + report.step() + ": and " + (warnings.size() - NAMED_LAYERS)
                             + " more tensors in FP8, see fp8_health.jsonl");
         }
     }
@@ -420,11 +509,11 @@ final class TrainPage implements TrainingHook {
                 : String.format(Locale.ROOT, ", perplexity %.3f", r.perplexity().getAsDouble());
         event(String.format(
                 Locale.ROOT,
-                "step %d: evaluation loss %.4f%s over %d samples, %.1f s",
+                "step %d: evaluation loss %.4f%s over %s samples, %.1f s",
                 r.step(),
                 r.loss(),
                 perplexity,
-                r.samples(),
+                evaluated > r.samples() ? r.samples() + " of " + evaluated : String.valueOf(r.samples()),
                 r.seconds()));
     }
 
@@ -447,12 +536,13 @@ final class TrainPage implements TrainingHook {
 
     /** The block at the end. */
     void end(RunEnd end) {
+        live.end();
         RunEnd.Totals t = end.totals();
         double seconds = (System.nanoTime() - startNanos) / 1e9;
         boolean goesOn = hasCheckpoint && end.step() < config.steps();
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.page(new Answer(
+                    .println(Json.answer("train", new Answer(
                             folder.toString(),
                             end.reason().name().toLowerCase(Locale.ROOT),
                             end.step(),
@@ -476,10 +566,7 @@ final class TrainPage implements TrainingHook {
         }
         Table table = new Table()
                 .row("run", folder)
-                .row(
-                        "ended",
-                        end.reason().name().toLowerCase(Locale.ROOT).replace('_', ' ') + " at step " + end.step()
-                                + (end.message().isEmpty() ? "" : ": " + end.message()))
+                .row("ended", ended(end))
                 .row("loss", String.format(Locale.ROOT, "best %.4f, last %.4f", t.bestLoss(), t.lastLoss()));
         if (!Double.isNaN(bestEval)) {
             String perplexity = Double.isNaN(bestPerplexity)
@@ -498,7 +585,7 @@ final class TrainPage implements TrainingHook {
                                 t.dataSeconds(),
                                 t.evaluationSeconds(),
                                 t.checkpointSeconds()))
-                .row("memory", Table.bytes(memoryBytes));
+                .row("buffers", Table.bytes(memoryBytes));
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         screen.out().print(table.text(0));
@@ -507,9 +594,17 @@ final class TrainPage implements TrainingHook {
         }
     }
 
+    private String ended(RunEnd end) {
+        if (end.reason() == RunEnd.Reason.INTERRUPTED && end.message().isEmpty()) {
+            return "at step " + end.step() + " of " + config.steps() + ", as --steps asked";
+        }
+        return end.reason().name().toLowerCase(Locale.ROOT).replace('_', ' ') + " at step " + end.step()
+                + (end.message().isEmpty() ? "" : ": " + end.message());
+    }
+
     private static String healthTable(Fp8Report r) {
         Table table = new Table()
-                .row("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
+                .heading("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
                 .row(
                         "all",
                         "",
@@ -520,7 +615,7 @@ final class TrainPage implements TrainingHook {
                         r.oldestScale() + " steps");
         for (Fp8Tensor t : r.worst(WORST_TENSORS)) {
             table.row(
-                    t.slot(),
+                    t.name(),
                     t.format().name(),
                     percent(t.clippedShare()),
                     percent(t.underflowedShare()),

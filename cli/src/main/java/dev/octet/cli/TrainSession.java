@@ -42,6 +42,9 @@ final class TrainSession implements Train.Watcher, Ending.Work, AutoCloseable {
     /** A run that ends after the step that is being done, or at once when it has not begun. */
     @Override
     public String ask() {
+        if (page != null) {
+            page.endLine();
+        }
         return interruption.ask() ? "the run ends after this step, with a checkpoint" : "";
     }
 

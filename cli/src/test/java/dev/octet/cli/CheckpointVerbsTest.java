@@ -79,6 +79,7 @@ class CheckpointVerbsTest {
         answer.fieldNames().forEachRemaining(names::add);
         assertEquals(
                 List.of(
+                        "schema",
                         "model",
                         "output",
                         "source_layout",

@@ -243,7 +243,7 @@ class KilledTrainingTest {
     void the_end_shows_the_health_of_fp8_and_what_can_be_done_next() throws IOException {
         CommandLine half = run(words("half", "--json", "--steps", "12"));
         JsonNode end = new ObjectMapper().readTree(half.out());
-        assertTrue(end.get("resume").asText().endsWith("--resume"), half.out());
+        assertTrue(end.get("resume").asText().endsWith("--resume " + folder.resolve("half")), half.out());
         assertTrue(end.get("export").asText().contains("octet export " + folder.resolve("half") + " -o "), half.out());
         assertTrue(end.get("fp8_health").isNull(), "step 30 is the first that is measured");
         CommandLine rest = run(words("half", "--resume", "--progress", "plain"));
@@ -264,7 +264,7 @@ class KilledTrainingTest {
         List<String> lines = err.lines().filter(l -> l.startsWith("step ")).toList();
         assertTrue(
                 lines.getFirst()
-                        .matches("step 2: [\\d.]+% of fp8\\.\\S+ clipped: amax \\S+, its scale has room for \\S+"),
+                        .matches("step 2: [\\d.]+% of m\\.transformer\\.\\S+ clipped: amax \\S+, its scale has room for \\S+"),
                 err);
         assertTrue(lines.get(3).matches("step 2: and \\d+ more tensors in FP8, see fp8_health.jsonl"), err);
         assertTrue(lines.size() <= 8, "said once, not at each measurement: " + err);

@@ -73,6 +73,7 @@ class LostFilesTest {
             "diff <model <fp8 --report >out.html --force",
             "diff <model/model.safetensors <b.onnx --report >out.html --force",
             "train <b.onnx --config <train.yaml -o >out",
+            "train --resume <run --model <b.onnx",
             "export <run --model <b.onnx --data <cal.npz --target onnx -o >out.onnx --force",
             "export <run --target fp8 -o >out --force",
             "export <run --target safetensors -o >out.safetensors --force");
@@ -274,6 +275,19 @@ class LostFilesTest {
         }
         Objects.requireNonNull(tried.get("calibrate")).remove("merge");
         assertEquals(options, tried);
+    }
+
+    /** A run that goes on writes where it is read from. */
+    @Test
+    void a_run_does_not_go_on_from_a_model_that_lies_where_it_writes() throws IOException {
+        Path run = in("run");
+        Path inside = run.resolve("checkpoints/step-1/parameters.safetensors");
+        Map<String, String> before = files(folder);
+        CommandLine line = CommandLine.run(
+                "train", "--resume", run.toString(), "--model", inside.toString(), "--set", "steps=2");
+        assertEquals(ExitCode.USAGE, line.code(), line.err());
+        assertTrue(line.err().contains("parameters.safetensors"), line.err());
+        assertEquals(before, files(folder));
     }
 
     @Test

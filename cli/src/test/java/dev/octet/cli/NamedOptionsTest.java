@@ -37,9 +37,13 @@ class NamedOptionsTest {
             "--no-transfer-progress",
             "--name",
             "--kv-cache-dtype",
+            "--local-dir",
             "--gpus",
             "--gpu-architecture",
             "--list-gpu-arch",
+            "--rm", // of docker, as the next two
+            "--user",
+            "--build-arg",
             "--tool");
 
     /** A text, with what is added to it. */

@@ -308,8 +308,8 @@ class TrainCommandTest {
         Files.writeString(folder.resolve("t.jsonl"), "{\"text\": \"the cat\"}\n".repeat(8));
         List<String> config = List.of("data: {train: t.jsonl}", "loss: {type: causal-lm}", "steps: 1");
         CommandLine line = train(GPT2, "run", config);
-        assertTrue(line.code() == ExitCode.IO || line.code() == ExitCode.INPUT, line.err());
-        assertTrue(line.err().contains("tokenizer.json"), line.err());
+        assertRefused(line, ExitCode.USAGE, "texts need the model's tokenizer, and there is no ");
+        assertTrue(line.err().contains("add data: {tokenizer: tokenizer.json}"), line.err());
     }
 
     /** Images for the tiny ViT, one number of them and one label as given. */

@@ -234,10 +234,10 @@ public final class TrainedModel implements AutoCloseable {
             throws IOException {
         boolean staticInputs = recipe.input() != null
                 && scales.values().stream().anyMatch(s -> s.inputScale() != null)
-                && layout.scheme(recipe, LayoutOptions.defaults().withInputs(true))
+                && layout.scheme(recipe, LayoutOptions.defaults().withStaticInputs(true))
                         .isPresent();
         ConversionRequest goal = new ConversionRequest.Quantize(
-                recipe, layout, LayoutOptions.defaults().withInputs(staticInputs));
+                recipe, layout, LayoutOptions.defaults().withStaticInputs(staticInputs));
         WholeFolder.requireFree(output, options.force());
         Path to = output.toAbsolutePath().normalize();
         try (MastersFolder folder = MastersFolder.beside(to)) {

@@ -96,6 +96,11 @@ public final class Convert {
         public static ToOnnx of(Path model, Path output) {
             return new ToOnnx(model, output, Converter.OPSETS.getFirst());
         }
+
+        /** In another of {@link Converter#OPSETS}. */
+        public ToOnnx withOpset(int newOpset) {
+            return new ToOnnx(model, output, newOpset);
+        }
     }
 
     /**
@@ -104,7 +109,17 @@ public final class Convert {
      * @param output a folder to make
      * @param config {@code config.json} of the model, or its folder; empty for what the graph says
      */
-    public record ToHuggingFace(Path model, Path output, Optional<Path> config) {}
+    public record ToHuggingFace(Path model, Path output, Optional<Path> config) {
+        /** With the configuration that the graph tells. */
+        public static ToHuggingFace of(Path model, Path output) {
+            return new ToHuggingFace(model, output, Optional.empty());
+        }
+
+        /** With the model's own configuration. */
+        public ToHuggingFace withConfig(Path file) {
+            return new ToHuggingFace(model, output, Optional.of(file));
+        }
+    }
 
     /**
      * A graph with the weights of a checkpoint, dequantised, in place of its constants of the same names.
@@ -200,7 +215,7 @@ public final class Convert {
             List<String> files = new ArrayList<>(List.of(output.toString()));
             // a model that is smaller than its constants has them next to it
             if (!job.dryRun() && Files.size(output) < bytes) {
-                files.add(OnnxWriteOptions.DEFAULT.dataFile(output).toString());
+                files.add(OnnxWriteOptions.defaults().dataFile(output).toString());
             }
             return new OnnxResult(
                     request.model().toString(),

@@ -135,7 +135,7 @@ public final class Evaluate {
                     samples.name(),
                     comparison,
                     layers,
-                    request.gates().check(new Measures(comparison)::value),
+                    request.gates().check(new Measures(comparison)::of),
                     notes(first, second),
                     watch.seconds());
             if (request.report().isPresent()) {

@@ -68,7 +68,7 @@ public record Job(
             return;
         }
         for (Path path :
-                isOnnx(output) ? List.of(output, OnnxWriteOptions.DEFAULT.dataFile(output)) : List.of(output)) {
+                isOnnx(output) ? List.of(output, OnnxWriteOptions.defaults().dataFile(output)) : List.of(output)) {
             if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
                 throw invalid("'" + path + "' exists", "choose another name, or overwrite it with --force");
             }

@@ -412,7 +412,7 @@ public final class Quantize {
             ConversionRequest goal = new ConversionRequest.Quantize(
                     request.recipe(),
                     request.target().layout(),
-                    request.layout().withInputs(scales.inputs().isPresent()));
+                    request.layout().withStaticInputs(scales.inputs().isPresent()));
             CheckpointConverter.Request how = new CheckpointConverter.Request(
                     request.selection(),
                     scales.byModule(),

@@ -19,6 +19,7 @@ import dev.octet.formats.ModelFile;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.file.SetAside;
 import dev.octet.formats.file.Sha256;
+import dev.octet.formats.tensor.DType;
 import dev.octet.pipeline.quickstart.Distillation;
 import dev.octet.pipeline.quickstart.QuickstartFiles;
 import dev.octet.quant.recipe.Recipes;
@@ -34,7 +35,7 @@ import java.util.stream.Stream;
 
 /**
  * {@code octet quickstart}: the whole chain on a real model and real text, with nothing to prepare: fetch, calibrate, rewrite to FP8, compare,
- * report, train, export.
+ * report; round the weights to four bits, train the model to make up for it, export.
  */
 public final class Quickstart {
     private static final int CALIBRATION_SAMPLES = 256;
@@ -90,7 +91,9 @@ public final class Quickstart {
     /**
      * What came of it, in files and on held-out texts.
      *
-     * @param distilled the model after training
+     * @param fourBits the model with weights in NVFP4, rounded to nearest
+     * @param trained the same after it learned from the original
+     * @param run the folder of the training
      * @param timings the steps in order
      */
     public record Result(
@@ -106,13 +109,19 @@ public final class Quickstart {
             double cosineMin,
             double spearman,
             double sqnrDb,
-            Distilled distilled,
+            Rounded fourBits,
+            Rounded trained,
+            String run,
             List<ReportData.Timing> timings,
             double seconds) {}
 
-    /** The model after it learned from the original, on the same held-out texts. */
-    public record Distilled(
-            String model, String run, double cosineMean, double cosineMin, double spearman, double sqnrDb) {}
+    /**
+     * A model with four-bit weights, on the same held-out texts.
+     *
+     * @param bytes of its tensors
+     */
+    public record Rounded(
+            String model, long bytes, double cosineMean, double cosineMin, double spearman, double sqnrDb) {}
 
     /**
      * Does the whole chain.
@@ -143,21 +152,28 @@ public final class Quickstart {
         Distillation distillation = new Distillation(request.folder(), files);
         try (SetAside earlier = SetAside.of(request.folder(), job.overwrite() ? ENTRIES : List.of())) {
             Converted converted = convert(request, distillation, watch, job);
-            boolean passed = distil(distillation, watcher, job);
-            watch.step("distil and export");
+            distillation.prepare(
+                    request.glosses(), CALIBRATION_SAMPLES, CALIBRATION_SAMPLES + HELD_OUT_SAMPLES);
+            Job own = new Job(job.name(), job.commandLine(), job.threads(), false, false, job.listener());
+            long bytes = round(distillation, own);
+            watch.step("round to NVFP4");
+            Rounded fourBits = evaluate(distillation, distillation.fourBits(), bytes, own);
+            watch.step("evaluate NVFP4");
+            boolean passed = distil(distillation, watcher, own);
+            watch.step("train and export");
             if (!passed) {
                 return Optional.empty();
             }
-            Distilled distilled = evaluate(distillation, job);
-            watch.step("evaluate again");
+            Rounded trained = evaluate(distillation, distillation.model(), bytes, own);
+            watch.step("evaluate the trained NVFP4");
             HtmlReport.write(
                     converted
                             .report()
                             .withTrained(
-                                    trained(distilled, converted.quality()),
+                                    trained(trained, distillation.run(), converted.quality()),
                                     facts(request, converted.statistics(), watch, job)),
                     request.report());
-            Result result = result(request, converted, distilled, watch);
+            Result result = result(request, converted, fourBits, trained, distillation.run(), watch);
             earlier.replaced();
             return Optional.of(result);
         }
@@ -221,33 +237,27 @@ public final class Quickstart {
                             facts(request, statistics, watch, job))
                     .withQuality(quality);
             HtmlReport.write(report, request.report());
-            distillation.prepare(
-                    converter,
-                    conversion,
-                    request.glosses(),
-                    CALIBRATION_SAMPLES,
-                    CALIBRATION_SAMPLES + HELD_OUT_SAMPLES);
             return new Converted(conversion.plan(), report, statistics, quality);
         }
     }
 
-    private static ReportData.Trained trained(Distilled distilled, ReportData.Quality before) throws IOException {
-        LossCurves curves = LossCurves.of(Path.of(distilled.run()));
+    private static ReportData.Trained trained(Rounded trained, Path run, ReportData.Quality before) throws IOException {
+        LossCurves curves = LossCurves.of(run);
         return new ReportData.Trained(
-                distilled.model(),
+                trained.model(),
                 new ReportData.Quality(
                         before.data(),
                         before.samples(),
-                        distilled.cosineMean(),
-                        distilled.cosineMin(),
-                        distilled.sqnrDb(),
-                        distilled.spearman()),
+                        trained.cosineMean(),
+                        trained.cosineMin(),
+                        trained.sqnrDb(),
+                        trained.spearman()),
                 curves.loss(),
                 curves.evaluated());
     }
 
     private static Dataset texts(Path file, QuickstartFiles files, List<InputSpec> inputs) throws IOException {
-        return TextDataset.open(file, files.tokenizer(), inputs, TextOptions.DEFAULT);
+        return TextDataset.open(file, files.tokenizer(), inputs, TextOptions.defaults());
     }
 
     private static ReportData.Quality quality(ModelComparison comparison) {
@@ -255,47 +265,62 @@ public final class Quickstart {
         return new ReportData.Quality(
                 "glosses.jsonl, held out",
                 comparison.samples(),
-                measures.value("cosine"),
-                measures.value("cosine-min"),
+                measures.value("embedding-cosine"),
+                measures.value("embedding-cosine-min"),
                 measures.value("sqnr"),
                 measures.value("spearman"));
     }
 
-    /** Whether the student learned, and its export is as the trainer has it. */
+    /** Writes the original as a checkpoint, its weights in four bits, and these as F32; answers how many bytes the four bits take. */
+    private static long round(Distillation d, Job job) throws IOException {
+        Convert.run(new Convert.ToHuggingFace(d.files().model(), d.original(), Optional.empty()), job);
+        long bytes = quantize(d.original(), d.fourBits(), job);
+        Dequantize.run(Dequantize.Request.of(d.fourBits(), d.student()).withType(DType.F32), job);
+        for (Path model : List.of(d.original(), d.fourBits(), d.student())) {
+            d.addTokenizer(model);
+        }
+        return bytes;
+    }
+
+    private static long quantize(Path model, Path output, Job job) throws IOException {
+        CheckpointOutcome outcome =
+                Quantize.run(Quantize.CheckpointRequest.of(model, output, Recipes.NVFP4), job);
+        return outcome.targetBytes();
+    }
+
+    /** Whether the student learned, and its export is as the trainer has it; then it has four bits again. */
     private static boolean distil(Distillation d, Watcher watcher, Job job) throws IOException {
-        Job own = new Job(job.name(), job.commandLine(), job.threads(), false, false, job.listener());
-        RunEnd end = Train.run(Train.Request.of(d.student(), d.config(), d.run()), watcher, own);
+        RunEnd end = Train.run(Train.Request.of(d.student(), d.config(), d.run()), watcher, job);
         watcher.trained(end);
         if (end.reason() != RunEnd.Reason.COMPLETED && end.reason() != RunEnd.Reason.INTERRUPTED) {
             return false;
         }
+        Target huggingFace = Target.named("huggingface").orElseThrow();
         Export.Result exported = Export.run(
-                Export.Request.of(d.run(), d.model(), Target.GRAPHS.getFirst()).withProof(Prove.Options.defaults()),
-                own);
+                Export.Request.of(d.run(), d.trained(), huggingFace).withProof(Prove.Options.defaults()), job);
         watcher.exported(exported);
+        if (exported.passed()) {
+            quantize(d.trained(), d.model(), job);
+            d.addTokenizer(d.model());
+        }
         return exported.passed();
     }
 
-    private static Distilled evaluate(Distillation distillation, Job job) throws IOException {
-        Path original = distillation.files().model();
-        try (ModelFile file = ModelFile.open(original);
-                Dataset heldOut = texts(
-                        distillation.heldOut(),
-                        distillation.files(),
-                        InputSpec.of(file.model().graph().orElseThrow()))) {
-            Measures measures = new Measures(
-                    Evaluation.compare(original, distillation.model(), heldOut, job.evaluation("evaluating", "texts")));
-            return new Distilled(
-                    distillation.model().toString(),
-                    distillation.run().toString(),
-                    measures.value("cosine"),
-                    measures.value("cosine-min"),
-                    measures.value("spearman"),
-                    measures.value("sqnr"));
-        }
+    private static Rounded evaluate(Distillation d, Path model, long bytes, Job job) throws IOException {
+        Evaluate.Request request = Evaluate.Request.of(d.original(), model, SampleSource.of(d.heldOut()))
+                .without(Evaluate.Part.LAYERS);
+        Measures measures = new Measures(Evaluate.run(request, job).comparison());
+        return new Rounded(
+                model.toString(),
+                bytes,
+                measures.value("embedding-cosine"),
+                measures.value("embedding-cosine-min"),
+                measures.value("spearman"),
+                measures.value("sqnr"));
     }
 
-    private static Result result(Request request, Converted converted, Distilled distilled, Stopwatch watch) {
+    private static Result result(
+            Request request, Converted converted, Rounded fourBits, Rounded trained, Path run, Stopwatch watch) {
         return new Result(
                 request.model().toString(),
                 request.statistics().toString(),
@@ -309,7 +334,9 @@ public final class Quickstart {
                 converted.quality().cosineMin(),
                 converted.quality().spearman(),
                 converted.quality().sqnrDb(),
-                distilled,
+                fourBits,
+                trained,
+                run.toString(),
                 watch.timings(),
                 watch.seconds());
     }

@@ -2,23 +2,19 @@ package dev.octet.pipeline;
 
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.file.RunPaths;
-import dev.octet.formats.graph.GraphModel;
 import dev.octet.pipeline.run.DatasetTexts;
-import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.pipeline.run.ShellWord;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.Trainer;
-import dev.octet.trainer.TrainingParts;
-import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.TrainingConfig;
-import dev.octet.trainer.data.Feed;
-import dev.octet.trainer.data.Samples;
-import dev.octet.trainer.device.Device;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.TrainingHook;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -26,8 +22,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
-import java.util.TreeMap;
-import org.jspecify.annotations.Nullable;
 
 /**
  * {@code octet train}: continues training a model, in a folder that holds checkpoints, metrics and the configuration.
@@ -48,12 +42,45 @@ public final class Train {
      * @param resumeFrom the step whose checkpoint the run in the folder continues from, 0 for the newest; empty for a new run
      * @param steps to do at most now; schedules do not depend on it
      * @param device where to compute
+     * @param settings keys of the configuration with other values, as {@code optimizer.lr=1e-4}; the run's folder keeps the configuration
+     *     with them
      */
     public record Request(
-            Path model, Path config, Path folder, OptionalLong resumeFrom, long steps, DeviceName device) {
+            Path model,
+            Path config,
+            Path folder,
+            OptionalLong resumeFrom,
+            long steps,
+            DeviceName device,
+            List<String> settings) {
+        public Request {
+            settings = List.copyOf(settings);
+        }
+
         /** A new run of all steps, on the processor. */
         public static Request of(Path model, Path config, Path folder) {
-            return new Request(model, config, folder, OptionalLong.empty(), Long.MAX_VALUE, DeviceName.CPU);
+            return new Request(
+                    model, config, folder, OptionalLong.empty(), Long.MAX_VALUE, DeviceName.CPU, List.of());
+        }
+
+        /**
+         * The run in a folder, going on from its newest checkpoint with the model and the configuration it was started with.
+         *
+         * @throws dev.octet.formats.error.OctetException when the folder is not a run, or its model is no longer there
+         * @throws IOException when the folder cannot be read
+         */
+        public static Request ofRun(Path folder) throws IOException {
+            return ofRun(folder, Optional.empty());
+        }
+
+        /**
+         * The run in a folder, as {@link #ofRun(Path)}.
+         *
+         * @param model where the model lies now; empty for where it lay when the run was started
+         */
+        public static Request ofRun(Path folder, Optional<Path> model) throws IOException {
+            return of(RunFolder.model(folder, model), RunFolder.config(folder), folder)
+                    .resuming();
         }
 
         /** The run that is in the folder, going on from its newest checkpoint. */
@@ -63,23 +90,39 @@ public final class Train {
 
         /** The run that is in the folder, going on from the checkpoint of a step. */
         public Request resumingFrom(long step) {
-            return new Request(model, config, folder, OptionalLong.of(step), steps, device);
+            return new Request(model, config, folder, OptionalLong.of(step), steps, device, settings);
         }
 
         /** The same, at most so many steps now. */
         public Request withSteps(long most) {
-            return new Request(model, config, folder, resumeFrom, most, device);
+            return new Request(model, config, folder, resumeFrom, most, device, settings);
         }
 
         /** The same on another device. */
         public Request withDevice(DeviceName newDevice) {
-            return new Request(model, config, folder, resumeFrom, steps, newDevice);
+            return new Request(model, config, folder, resumeFrom, steps, newDevice, settings);
+        }
+
+        /** The same with other values for some keys of the configuration, each {@code KEY=VALUE}. */
+        public Request withSettings(List<String> assignments) {
+            return new Request(model, config, folder, resumeFrom, steps, device, assignments);
         }
 
         /** A command line that starts the same run, which {@code run.json} keeps. */
         public String commandLine() {
-            return "octet train " + ShellWord.of(model) + " --config " + ShellWord.of(config) + " -o "
-                    + ShellWord.of(folder) + (device.equals(DeviceName.CPU) ? "" : " --device " + device.text());
+            StringBuilder line = new StringBuilder("octet train " + ShellWord.of(model) + " --config "
+                    + ShellWord.of(config) + " -o " + ShellWord.of(folder));
+            settings.forEach(s -> line.append(" --set ").append(ShellWord.of(s)));
+            return line + onDevice();
+        }
+
+        /** A command line that lets the run go on. */
+        public String resumeCommandLine() {
+            return "octet train --resume " + ShellWord.of(folder) + onDevice();
+        }
+
+        private String onDevice() {
+            return device.equals(DeviceName.CPU) ? "" : " --device " + device.text();
         }
     }
 
@@ -117,7 +160,7 @@ public final class Train {
     public static RunEnd run(Request request, Watcher watcher, Job job) throws IOException {
         return with(request, job, (trainer, setup) -> {
             List<TrainingHook> hooks = new ArrayList<>(watcher.hooks(setup));
-            hooks.add(new RunFolder.SavedConfig(request.config()));
+            hooks.add(new RunFolder.SavedConfig(request.config(), request.settings()));
             return trainer.run(request.folder(), options(request, job).withHooks(hooks));
         });
     }
@@ -136,33 +179,34 @@ public final class Train {
     }
 
     private static <T> T with(Request request, Job job, Work<T> work) throws IOException {
-        TrainingConfig config = TrainingConfig.read(request.config());
-        RunFolder.requireApart(
-                paths(request),
-                request.folder(),
-                request.config(),
-                config,
-                request.resumeFrom().isPresent());
-        Path model = request.model();
-        try (OpenedModel student = OpenedModel.of(model);
-                Device device = request.device().open(job.threads());
-                @Nullable OpenedModel teacher = openTeacher(config);
-                Samples train = samples(config.data().train(), config, student.canonical(), model);
-                @Nullable
-                        Samples eval = config.data().eval().isPresent()
-                                ? samples(config.data().eval().get(), config, student.canonical(), model)
-                                : null) {
-            TrainingParts parts = new TrainingParts(
-                    config,
-                    student.source(),
-                    Optional.ofNullable(teacher).map(OpenedModel::source),
-                    train,
-                    Optional.ofNullable(eval),
-                    digests(model, config));
-            try (Trainer trainer = Trainer.of(parts, device)) {
-                Optional<Data> evaluated = Optional.ofNullable(eval).map(e -> new Data(e.name(), e.count()));
-                return work.apply(
-                        trainer, new Setup(request, config, new Data(train.name(), train.count()), evaluated));
+        TrainingConfig config = RunFolder.read(request.config(), request.folder(), request.settings());
+        boolean resumed = request.resumeFrom().isPresent();
+        RunFolder.requireApart(paths(request), request.folder(), request.config(), config, resumed);
+        requireReady(request, config); // before the model is opened, which may take long
+        try (TrainingJob opened = TrainingJob.open(request.model(), config, request.device(), job)) {
+            Optional<Data> evaluated = opened.eval().map(e -> new Data(e.name(), e.count()));
+            Data trained = new Data(opened.train().name(), opened.train().count());
+            return work.apply(opened.trainer(), new Setup(request, opened.config(), trained, evaluated));
+        }
+    }
+
+    /** Refuses a folder that has a run, or none where one is to go on, and files that are not there. */
+    private static void requireReady(Request request, TrainingConfig config) throws IOException {
+        CheckpointFolder checkpoints = new CheckpointFolder(request.folder());
+        if (request.resumeFrom().isPresent()) {
+            checkpoints.requireSome();
+        } else {
+            checkpoints.requireNone();
+        }
+        List<Path> read = new ArrayList<>(List.of(request.model(), config.data().train()));
+        config.data().eval().ifPresent(read::add);
+        config.loss().distillation().ifPresent(d -> read.add(d.teacher()));
+        if (read.stream().anyMatch(p -> p.toString().endsWith(".jsonl"))) {
+            read.add(DatasetTexts.tokenizer(config.data(), request.model()));
+        }
+        for (Path path : read) {
+            if (!Files.exists(path)) {
+                throw new NoSuchFileException(path.toString());
             }
         }
     }
@@ -173,36 +217,17 @@ public final class Train {
         return ModelFile.reading(paths, "--config", request.config());
     }
 
-    private static RunOptions options(Request request, Job job) {
+    private static RunOptions options(Request request, Job job) throws IOException {
         Map<String, String> manifest = new LinkedHashMap<>();
         manifest.put("command", request.commandLine());
         manifest.put(RunFolder.MODEL, request.model().toAbsolutePath().toString());
-        manifest.put(RunFolder.CONFIG_FOLDER, RunFolder.parent(request.config()).toString());
+        manifest.put(
+                RunFolder.CONFIG_FOLDER,
+                RunFolder.configFolder(request.config(), request.folder()).toString());
         manifest.put("threads", String.valueOf(job.threads()));
-        return new RunOptions(
-                request.resumeFrom().isPresent(), request.resumeFrom().orElse(0), request.steps(), List.of(), manifest);
-    }
-
-    private static @Nullable OpenedModel openTeacher(TrainingConfig config) throws IOException {
-        Optional<LossConfig.Distillation> distillation = config.loss().distillation();
-        return distillation.isPresent() ? OpenedModel.of(distillation.get().teacher()) : null;
-    }
-
-    private static Samples samples(Path file, TrainingConfig config, GraphModel model, Path modelFile)
-            throws IOException {
-        LossConfig loss = config.loss();
-        Optional<String> labels = loss.readsLabels() ? Optional.of(loss.labels()) : Optional.empty();
-        return DatasetTexts.samples(file, config.data(), Feed.of(model, labels, loss.ignoreIndex()), modelFile);
-    }
-
-    private static Map<String, String> digests(Path model, TrainingConfig config) throws IOException {
-        Map<String, String> digests = new TreeMap<>();
-        digests.put("model", OpenedModel.digest(model));
-        if (config.loss().distillation().isPresent()) {
-            digests.put(
-                    "teacher",
-                    OpenedModel.digest(config.loss().distillation().get().teacher()));
-        }
-        return digests;
+        RunOptions options = RunOptions.defaults().withMaxSteps(request.steps()).withManifest(manifest);
+        return request.resumeFrom().isPresent()
+                ? options.resumingFrom(request.resumeFrom().getAsLong())
+                : options;
     }
 }

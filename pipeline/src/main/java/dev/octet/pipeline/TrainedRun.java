@@ -159,7 +159,7 @@ final class TrainedRun implements AutoCloseable {
         Path file = options.data()
                 .or(() -> config.data().eval())
                 .orElse(config.data().train());
-        Feed feed = Feed.of(untrained(), Optional.empty(), config.loss().ignoreIndex());
+        Feed feed = Feed.inputsOf(untrained());
         Samples samples = DatasetTexts.samples(file, config.data(), feed, run.model());
         return new SampleDataset(samples, (int) Math.min(options.samples(), samples.count()));
     }

@@ -12,17 +12,24 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.step.StepResult;
 import java.io.IOException;
+import java.io.StringWriter;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import javax.tools.JavaCompiler;
+import javax.tools.StandardJavaFileManager;
+import javax.tools.ToolProvider;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -74,7 +81,7 @@ class TourTest {
     }
 
     static Convert.HuggingFaceResult toHuggingFace(Path onnx, Path output, Job job) throws IOException {
-        return Convert.run(new Convert.ToHuggingFace(onnx, output, Optional.empty()), job);
+        return Convert.run(Convert.ToHuggingFace.of(onnx, output), job);
     }
     // end
 
@@ -94,6 +101,24 @@ class TourTest {
     // train
     static RunEnd train(Path model, Path config, Path run, Job job) throws IOException {
         return Train.run(Train.Request.of(model, config, run).withSteps(1000), job);
+    }
+
+    static RunEnd trainOn(Path run, Job job) throws IOException {
+        return Train.run(Train.Request.ofRun(run).withSettings(List.of("steps=2000")), job);
+    }
+    // end
+
+    // steps
+    static double trainStepByStep(Path model, Path config) throws IOException {
+        try (TrainingJob job = TrainingJob.open(model, config)) {
+            for (long step = 1; step <= job.config().steps(); step++) {
+                StepResult result = job.trainer().step(step);
+                if (!Double.isFinite(result.loss())) {
+                    return result.loss();
+                }
+            }
+            return job.trainer().evaluate().total();
+        }
     }
     // end
 
@@ -209,6 +234,37 @@ class TourTest {
         assertTrue(prove(run, output, JOB));
     }
 
+    /** Texts and their tokenizer: what the command line trains on, a program does. */
+    @Test
+    void a_language_model_is_trained_on_texts_step_by_step_and_in_a_folder() throws IOException {
+        Path model = MODELS.resolve("tiny-lm/gpt2");
+        Path texts = TESTDATA.resolve("text/eval.jsonl").toAbsolutePath();
+        Path config = Files.write(
+                folder.resolve("lm.yaml"),
+                List.of(
+                        "data: {train: '" + texts + "', eval: '" + texts + "', pack: true, sequence: 16}",
+                        "loss: {type: causal-lm}",
+                        "batch_size: 2",
+                        "optimizer: {lr: 1.0e-2}",
+                        "steps: 4"));
+        double before;
+        try (TrainingJob untrained = TrainingJob.open(model, config)) {
+            before = untrained.trainer().evaluate().total();
+        }
+        double after = trainStepByStep(model, config);
+        assertTrue(after < before, before + " to " + after);
+
+        Path run = folder.resolve("lm");
+        assertEquals(4, train(model, config, run, JOB).step());
+        Train.Request on = Train.Request.ofRun(run).withSettings(List.of("steps=6"));
+        assertEquals(6, Train.run(on, JOB).step());
+        assertEquals(7, trainOnly(Train.Request.ofRun(run).withSteps(1).withSettings(List.of("steps=9"))));
+    }
+
+    private static long trainOnly(Train.Request request) throws IOException {
+        return Train.run(request, JOB).step();
+    }
+
     @Test
     void the_gradients_of_a_graph_are_the_expected_ones() throws IOException {
         Path model = MODELS.resolve("op-grad/add_both.onnx");
@@ -224,9 +280,48 @@ class TourTest {
         int shown = 0;
         while (mark.find()) {
             String code = mark.group(2).indent(-4);
-            assertTrue(page.contains("```java\n" + code + "```\n"), mark.group(1) + ":\n" + code);
+            assertTrue(page.contains("\n\n" + code + "```\n"), mark.group(1) + ":\n" + code);
             shown++;
         }
-        assertEquals(9, shown);
+        assertEquals(10, shown);
+        assertEquals(shown, snippets().size());
+    }
+
+    /** The Java of the page, in order. */
+    private static List<String> snippets() throws IOException {
+        return Pattern.compile("```java\n(.*?)```\n", Pattern.DOTALL)
+                .matcher(Files.readString(PAGE))
+                .results()
+                .map(m -> m.group(1))
+                .toList();
+    }
+
+    @Test
+    void each_piece_of_the_page_compiles_with_the_imports_it_shows() throws IOException {
+        List<Path> sources = new ArrayList<>();
+        for (String snippet : snippets()) {
+            int end = snippet.indexOf("\n\n") + 2;
+            String name = "Piece" + sources.size();
+            sources.add(Files.writeString(
+                    folder.resolve(name + ".java"),
+                    snippet.substring(0, end) + "final class " + name + " {\n" + snippet.substring(end) + "}\n"));
+            for (String line : snippet.substring(0, end).strip().split("\n", -1)) {
+                String type = line.replaceAll("import .*\\.(\\w+);", "$1");
+                assertTrue(snippet.substring(end).matches("(?s).*\\b" + type + "\\b.*"), "not needed: " + line);
+            }
+        }
+        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+        StringWriter said = new StringWriter();
+        try (StandardJavaFileManager files = compiler.getStandardFileManager(null, Locale.ROOT, null)) {
+            boolean compiled = compiler.getTask(
+                            said,
+                            files,
+                            null,
+                            List.of("-proc:none", "-d", folder.toString()),
+                            null,
+                            files.getJavaFileObjectsFromPaths(sources))
+                    .call();
+            assertTrue(compiled, said.toString());
+        }
     }
 }

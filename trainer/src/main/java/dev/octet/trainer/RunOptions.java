@@ -18,7 +18,9 @@ import java.util.Map;
 public record RunOptions(
         boolean resume, long fromStep, long maxSteps, List<TrainingHook> hooks, Map<String, String> manifest) {
     /** A new run of all its steps. */
-    public static final RunOptions NEW = new RunOptions(false, 0, Long.MAX_VALUE, List.of(), Map.of());
+    public static RunOptions defaults() {
+        return new RunOptions(false, 0, Long.MAX_VALUE, List.of(), Map.of());
+    }
 
     public RunOptions {
         hooks = List.copyOf(hooks);
@@ -33,6 +35,16 @@ public record RunOptions(
     /** These options, resuming from the newest checkpoint. */
     public RunOptions resuming() {
         return new RunOptions(true, fromStep, maxSteps, hooks, manifest);
+    }
+
+    /** These options, resuming from the checkpoint of a step; the newest for 0. */
+    public RunOptions resumingFrom(long step) {
+        return new RunOptions(true, step, maxSteps, hooks, manifest);
+    }
+
+    /** These options with other entries for {@code run.json}. */
+    public RunOptions withManifest(Map<String, String> entries) {
+        return new RunOptions(resume, fromStep, maxSteps, hooks, entries);
     }
 
     /** These options with at most {@code steps} steps. */

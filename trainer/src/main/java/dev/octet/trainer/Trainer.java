@@ -13,6 +13,7 @@ import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.data.MicroBatches;
 import dev.octet.trainer.data.Samples;
@@ -40,6 +41,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalDouble;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Consumer;
@@ -89,16 +91,17 @@ public final class Trainer implements AutoCloseable {
         Parameters parameters = Parameters.of(model.graph().graph());
         this.trained = parameters.trained(config.freeze(), config.trainOnly());
         config.optimizer().noDecay().forEach(p -> requireMatch(p, parameters));
-        this.batches = new MicroBatches(
-                parts.train(), config.batchSize(), config.data().shuffle(), config.seed());
+        this.batches = config.data().shuffle()
+                ? MicroBatches.shuffled(parts.train(), config.batchSize(), config.seed())
+                : MicroBatches.inOrder(parts.train(), config.batchSize());
         this.evalBatches = parts.eval()
-                .map(e -> new MicroBatches(e, (int) Math.min(config.batchSize(), e.count()), false, 0))
+                .map(e -> evaluation(e, config.batchSize()))
                 .orElse(null);
-        this.schedule = schedule(config);
+        this.schedule = config.schedule().schedule(config.steps());
         this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
             this.teacher = parts.teacher()
-                    .map(t -> Teacher.of(t, model, LossGraph.outputOf(model.graph(), config.loss()), device))
+                    .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
                     .orElse(null);
         } catch (RuntimeException e) {
             session.close();
@@ -185,15 +188,14 @@ public final class Trainer implements AutoCloseable {
                         + " true");
     }
 
-    private static Schedule schedule(TrainingConfig config) {
-        Schedule.Shape shape = switch (config.schedule().type()) {
-            case CONSTANT -> Schedule.Shape.CONSTANT;
-            case LINEAR -> Schedule.Shape.LINEAR;
-            case COSINE -> Schedule.Shape.COSINE;
-        };
-        return new Schedule(shape, config.schedule().warmup(), config.steps());
+    /** All samples in the file's order; without the last, incomplete batch where the model has a fixed number of rows. */
+    private MicroBatches evaluation(Samples samples, int batchSize) {
+        int size = (int) Math.min(batchSize, samples.count());
+        boolean fixedRows = model.graph().graph().requiredInputs().stream()
+                .map(Feed::rows)
+                .anyMatch(OptionalLong::isPresent);
+        return fixedRows ? MicroBatches.inOrder(samples, size) : MicroBatches.ofAll(samples, size);
     }
-
     TrainingParts parts() {
         return parts;
     }
@@ -205,6 +207,16 @@ public final class Trainer implements AutoCloseable {
     /** Learning rate of a step; steps count from 1. */
     public double learningRate(long step) {
         return parts.config().optimizer().lr() * schedule.factor(step - 1);
+    }
+
+    /** How often the training samples have been read after a step, from 1. */
+    double epoch(long step) {
+        return (double) step * parts.config().gradientAccumulation() / batches.perEpoch();
+    }
+
+    /** Whether there is data to evaluate on. */
+    boolean evaluates() {
+        return evalBatches != null;
     }
 
     /**
@@ -344,7 +356,8 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Mean loss over the counted positions of the evaluation data, in whole batches. The loss is the training loss, with the same teacher
+     * Mean loss over the counted positions of the evaluation data: of all samples, except where the model has a fixed number of rows and
+     * the last of them do not fill a batch. The loss is the training loss, with the same teacher
      * if there is one.
      *
      * @throws IllegalStateException when there is no evaluation data
@@ -381,7 +394,7 @@ public final class Trainer implements AutoCloseable {
         return switch (loss.type()) {
             case CAUSAL_LM -> true;
             case CROSS_ENTROPY -> {
-                String output = LossGraph.outputOf(model.graph(), loss);
+                String output = loss.outputOf(model.graph());
                 boolean perToken = model.graph().graph().outputs().stream()
                         .filter(o -> o.name().equals(output))
                         .anyMatch(o -> o.type() instanceof TensorType t
@@ -405,7 +418,7 @@ public final class Trainer implements AutoCloseable {
 
     /** How many samples {@link #evaluate} reads. */
     long evaluationSamples() {
-        return evalBatches == null ? 0 : evalBatches.perEpoch() * evalBatches.size();
+        return evalBatches == null ? 0 : evalBatches.samplesPerEpoch();
     }
 
     /** Copies of the current weights. */
@@ -423,20 +436,13 @@ public final class Trainer implements AutoCloseable {
      */
     public RunEnd run(Path folder, RunOptions options) throws IOException {
         if (options.resume()) {
-            requireCheckpoint(folder);
+            new CheckpointFolder(folder).requireSome();
         } else {
             plan(); // rejects untrainable models before the folder is created
         }
         Files.createDirectories(folder);
         try (FolderLock _ = FolderLock.of(folder, LOCK)) {
             return new TrainingRun(this, folder, options).run();
-        }
-    }
-
-    private static void requireCheckpoint(Path folder) throws IOException {
-        CheckpointFolder checkpoints = new CheckpointFolder(folder);
-        if (checkpoints.steps().isEmpty()) {
-            throw checkpoints.nothingThere();
         }
     }
 

@@ -10,6 +10,7 @@ import java.util.TreeMap;
 /**
  * The parts of a run. The caller that opened them closes them.
  *
+ * @param config what to do; here with all that follows from the number of training samples
  * @param model the model to train
  * @param teacher the model to distil from, if the configuration has one
  * @param train samples to train on
@@ -24,6 +25,7 @@ public record TrainingParts(
         Optional<Samples> eval,
         Map<String, String> inputs) {
     public TrainingParts {
+        config = config.forSamples(train.count());
         inputs = new TreeMap<>(inputs);
     }
 }

@@ -32,7 +32,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalDouble;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -84,9 +86,9 @@ final class TrainingRun implements RunControl {
         this.checkpoints = new CheckpointFolder(folder);
         this.settings = settings(trainer);
         hooks.add(new MetricsFile(folder.resolve("metrics.jsonl")));
-        hooks.add(new TensorBoard(folder.resolve("tensorboard")));
+        hooks.add(new TensorBoard(folder.resolve("tensorboard"), Settings.of(config)));
         hooks.add(new DivergenceStop(config.divergence()));
-        hooks.add(new CheckpointCadence(config.checkpoint().every()));
+        hooks.add(new CheckpointCadence(config.checkpoint()));
         fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve("fp8_health.jsonl"));
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
@@ -113,10 +115,14 @@ final class TrainingRun implements RunControl {
                 || key.equals("data.tokenizer")
                 || key.equals("eval_every")
                 || key.equals("on_non_finite")
+                || key.equals("epochs")
+                || key.equals("schedule.warmup_ratio")
+                || key.equals("schedule.stretch")
                 || key.startsWith("checkpoint.")
                 || key.startsWith("divergence.")
                 || key.startsWith("fp8_health.")
-                || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT);
+                || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT)
+                || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
     }
 
     RunEnd run() throws IOException {
@@ -191,7 +197,7 @@ final class TrainingRun implements RunControl {
     /** The first step that {@link #run} would execute, or its exception. Changes nothing. */
     long firstStep() throws IOException {
         if (!options.resume()) {
-            requireNew();
+            checkpoints.requireNone();
             return 1;
         }
         try (CheckpointFile file = checkpointToGoOnFrom()) {
@@ -203,7 +209,7 @@ final class TrainingRun implements RunControl {
     /** Restores the checkpoint when resuming; steps can follow. */
     void start() throws IOException {
         if (!options.resume()) {
-            requireNew();
+            checkpoints.requireNone();
             return;
         }
         checkpoints.sweep();
@@ -218,29 +224,52 @@ final class TrainingRun implements RunControl {
         }
     }
 
-    private void requireNew() throws IOException {
-        List<Long> steps = checkpoints.steps();
-        if (!steps.isEmpty()) {
-            throw new InvalidOptionException(
-                    "there is a run in the folder, up to step " + steps.getLast(),
-                    folder.toString(),
-                    "resume it with --resume, or choose another folder");
-        }
-    }
-
     private CheckpointFile checkpointToGoOnFrom() throws IOException {
         return options.fromStep() == 0 ? checkpoints.openNewest() : checkpoints.open(options.fromStep());
     }
 
     private void requireFits(TrainingState state) {
         String where = checkpoints.path(state.step()).toString();
-        ResumeCheck.require(state.settings(), settings, this::isFree, where);
+        requireSameRates(state);
+        ResumeCheck.require(
+                state.settings(), settings, key -> isFree(key) || (key.equals("steps") && inWarmup(state)), where);
         if (state.step() >= config.steps()) {
             throw new InvalidOptionException(
                     "all " + config.steps() + " steps are done",
                     where,
-                    "raise steps: in the configuration (with a constant schedule), or start a new run");
+                    "raise steps, as with --set steps=" + 2 * config.steps() + ", or start a new run");
         }
+    }
+
+    /** Whether the checkpoint lies within the warm-up, during which the learning rate does not depend on the number of steps. */
+    private boolean inWarmup(TrainingState state) {
+        return state.step() <= config.schedule().warmup();
+    }
+
+    /** Explains another number of steps where it alone keeps the run from going on: a decaying schedule depends on it. */
+    private void requireSameRates(TrainingState state) {
+        String before = state.settings().getOrDefault("steps", "");
+        boolean changes = !before.equals(String.valueOf(config.steps())) && before.matches("\\d{1,18}");
+        if (!changes || isFree("steps") || inWarmup(state)) {
+            return;
+        }
+        ScheduleConfig schedule = config.schedule();
+        double next = new ScheduleConfig(schedule.type(), schedule.warmup(), OptionalDouble.empty(), false)
+                .schedule(Long.parseLong(before))
+                .factor(state.step());
+        throw new InvalidOptionException(
+                String.format(
+                        Locale.ROOT,
+                        "the run cannot resume: steps was %s and is %d, and with a %s schedule the learning rate"
+                                + " depends on it: step %d would have %.2g instead of %.2g",
+                        before,
+                        config.steps(),
+                        schedule.type().name().toLowerCase(Locale.ROOT),
+                        state.step() + 1,
+                        trainer.learningRate(state.step() + 1),
+                        config.optimizer().lr() * next),
+                checkpoints.path(state.step()).toString(),
+                "accept this with --set schedule.stretch=true, or restore steps: " + before);
     }
 
     private void restore(TrainingState state) {
@@ -302,6 +331,7 @@ final class TrainingRun implements RunControl {
                 r.lossScale(),
                 d.samples(),
                 d.tokens(),
+                trainer.epoch(step),
                 seconds,
                 d.dataSeconds(),
                 trainer.session().lastingBytes() + trainer.session().temporaryBytes());
@@ -310,7 +340,8 @@ final class TrainingRun implements RunControl {
     }
 
     private void evaluateAndKeep(long step) throws IOException {
-        if (config.evalEvery() > 0 && step % config.evalEvery() == 0) {
+        boolean due = config.evalEvery() > 0 && step % config.evalEvery() == 0;
+        if (trainer.evaluates() && (due || step == config.steps())) {
             long from = System.nanoTime();
             LossValue loss = trainer.evaluate();
             double seconds = (System.nanoTime() - from) / 1e9;

@@ -75,8 +75,8 @@ class CudaTrainingTest {
 
     private void checkCurve(String precision, Supplier<Device> devices) throws IOException {
         TrainingParts parts = parts(precision);
-        run(parts, folder.resolve("cpu"), RunOptions.NEW, () -> CpuDevice.of(1));
-        run(parts, folder.resolve("cuda"), RunOptions.NEW, devices);
+        run(parts, folder.resolve("cpu"), RunOptions.defaults(), () -> CpuDevice.of(1));
+        run(parts, folder.resolve("cuda"), RunOptions.defaults(), devices);
         assertFollows(losses(folder.resolve("cpu")), losses(folder.resolve("cuda")), tolerance(precision));
     }
 
@@ -96,11 +96,11 @@ class CudaTrainingTest {
     private void checkResume(String precision, Supplier<Device> devices) throws IOException {
         TrainingParts parts = parts(precision);
         Path whole = folder.resolve("cpu");
-        run(parts, whole, RunOptions.NEW, () -> CpuDevice.of(1));
+        run(parts, whole, RunOptions.defaults(), () -> CpuDevice.of(1));
         Path there = folder.resolve("there and back");
-        run(parts, there, RunOptions.NEW.withMaxSteps(17), devices);
-        run(parts, there, RunOptions.NEW.resuming().withMaxSteps(16), () -> CpuDevice.of(1));
-        RunEnd end = run(parts, there, RunOptions.NEW.resuming(), devices);
+        run(parts, there, RunOptions.defaults().withMaxSteps(17), devices);
+        run(parts, there, RunOptions.defaults().resuming().withMaxSteps(16), () -> CpuDevice.of(1));
+        RunEnd end = run(parts, there, RunOptions.defaults().resuming(), devices);
         assertEquals(RunEnd.Reason.COMPLETED, end.reason());
         assertFollows(losses(whole), losses(there), tolerance(precision));
     }
@@ -127,8 +127,8 @@ class CudaTrainingTest {
 
     private void checkSame(String precision, Supplier<Device> first, Supplier<Device> second) throws IOException {
         TrainingParts parts = parts(precision);
-        run(parts, folder.resolve("a"), RunOptions.NEW, first);
-        run(parts, folder.resolve("b"), RunOptions.NEW, second);
+        run(parts, folder.resolve("a"), RunOptions.defaults(), first);
+        run(parts, folder.resolve("b"), RunOptions.defaults(), second);
         for (String file : List.of("parameters.safetensors", "state.safetensors")) {
             Path a = new CheckpointFolder(folder.resolve("a")).path(STEPS).resolve(file);
             Path b = new CheckpointFolder(folder.resolve("b")).path(STEPS).resolve(file);

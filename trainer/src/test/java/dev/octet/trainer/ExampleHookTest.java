@@ -25,7 +25,7 @@ class ExampleHookTest {
         String yaml = SmallRun.with("data: {train: made, eval: more}", "eval_every: 5", "steps: 200");
         try (Device device = CpuDevice.of(1);
                 Trainer trainer = Trainer.of(SmallRun.parts(yaml), device)) {
-            RunEnd end = trainer.run(folder, RunOptions.NEW.withHooks(List.of(new GoodEnough(0.5))));
+            RunEnd end = trainer.run(folder, RunOptions.defaults().withHooks(List.of(new GoodEnough(0.5))));
             assertEquals(RunEnd.Reason.INTERRUPTED, end.reason());
             assertTrue(end.message().startsWith("good enough at step "), end.message());
             assertTrue(end.step() % 5 == 0 && end.step() < 200, "step " + end.step());

@@ -85,7 +85,7 @@ class Fp8HealthRunTest {
 
     private static Watch watched(TrainingParts parts, Path folder, long steps) throws IOException {
         Watch watch = new Watch();
-        run(parts, folder, RunOptions.NEW.withMaxSteps(steps).withHooks(List.of(watch)));
+        run(parts, folder, RunOptions.defaults().withMaxSteps(steps).withHooks(List.of(watch)));
         return watch;
     }
 
@@ -196,7 +196,7 @@ class Fp8HealthRunTest {
         for (long every : new long[] {0, 1}) {
             String yaml = SmallRun.with(
                     "gradient_accumulation: 2", "precision: " + precision, "fp8_health: {every: " + every + "}");
-            run(SmallRun.parts(yaml), folder.resolve("every" + every), RunOptions.NEW);
+            run(SmallRun.parts(yaml), folder.resolve("every" + every), RunOptions.defaults());
         }
         for (String file : List.of("parameters.safetensors", "state.safetensors")) {
             assertArrayEquals(bytes("every0", file), bytes("every1", file), file);
@@ -217,7 +217,7 @@ class Fp8HealthRunTest {
         try (Device device = new ReferenceDevice();
                 Trainer trainer = Trainer.of(SmallRun.parts(SmallRun.with(DELAYED)), device)) {
             trainer.run(
-                    folder.resolve("reference"), RunOptions.NEW.withMaxSteps(1).withHooks(List.of(reference)));
+                    folder.resolve("reference"), RunOptions.defaults().withMaxSteps(1).withHooks(List.of(reference)));
         }
         assertEquals(
                 cpu.reports.getFirst().tensors().stream().map(Fp8Tensor::slot).toList(),
@@ -238,16 +238,16 @@ class Fp8HealthRunTest {
     @Test
     void a_resumed_run_has_the_lines_and_ages_of_one_in_one_go() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.with(DELAYED, "fp8_health: {every: 3}"));
-        run(parts, folder.resolve("whole"), RunOptions.NEW);
+        run(parts, folder.resolve("whole"), RunOptions.defaults());
         Path pieces = folder.resolve("pieces");
-        run(parts, pieces, RunOptions.NEW.withMaxSteps(13));
+        run(parts, pieces, RunOptions.defaults().withMaxSteps(13));
         // as if the process had been killed later than its last checkpoint
         Files.copy(
                 folder.resolve("whole/fp8_health.jsonl"),
                 pieces.resolve("fp8_health.jsonl"),
                 StandardCopyOption.REPLACE_EXISTING);
-        run(parts, pieces, RunOptions.NEW.resuming().withMaxSteps(13));
-        run(parts, pieces, RunOptions.NEW.resuming());
+        run(parts, pieces, RunOptions.defaults().resuming().withMaxSteps(13));
+        run(parts, pieces, RunOptions.defaults().resuming());
         assertEquals(lines("whole", "fp8_health.jsonl"), lines("pieces", "fp8_health.jsonl"));
         List<Long> steps = lines("whole", "fp8_health.jsonl").stream()
                 .map(l -> l.get("step").asLong())
@@ -283,7 +283,7 @@ class Fp8HealthRunTest {
                 }
             }
         };
-        run(SmallRun.parts(SmallRun.with(DELAYED)), folder, RunOptions.NEW.withHooks(List.of(check, watch)));
+        run(SmallRun.parts(SmallRun.with(DELAYED)), folder, RunOptions.defaults().withHooks(List.of(check, watch)));
         assertEquals(List.of(), wrong);
         assertTrue(ages.stream().anyMatch(a -> a > 1), "some scale stays");
         // a scale that stayed is the same number
@@ -298,7 +298,7 @@ class Fp8HealthRunTest {
 
     @Test
     void metrics_have_the_shares_of_measured_steps() throws IOException {
-        run(SmallRun.parts(SmallRun.with(DELAYED, "fp8_health: {every: 20}")), folder.resolve("run"), RunOptions.NEW);
+        run(SmallRun.parts(SmallRun.with(DELAYED, "fp8_health: {every: 20}")), folder.resolve("run"), RunOptions.defaults());
         List<Long> with = lines("run", "metrics.jsonl").stream()
                 .filter(l -> l.has("fp8_clipped") && l.has("fp8_underflowed") && l.has("fp8_oldest_scale"))
                 .map(l -> l.get("step").asLong())
@@ -326,7 +326,7 @@ class Fp8HealthRunTest {
                 .orElseThrow()
                 .bytes()
                 .setAtIndex(Tensor.F32_LE, 0, Float.POSITIVE_INFINITY);
-        RunEnd end = run(parts, folder, RunOptions.NEW.withMaxSteps(1));
+        RunEnd end = run(parts, folder, RunOptions.defaults().withMaxSteps(1));
         assertEquals(1, end.totals().skipped());
         try (Arena arena = Arena.ofConfined()) {
             Map<String, Tensor> state = state(1, arena);
@@ -384,7 +384,7 @@ class Fp8HealthRunTest {
 
     @Test
     void looking_for_what_is_not_finite_moves_no_history_again() throws IOException {
-        run(withWeight(SmallRun.with(DELAYED), "w2", 5, Float.NaN), folder, RunOptions.NEW.withMaxSteps(1));
+        run(withWeight(SmallRun.with(DELAYED), "w2", 5, Float.NaN), folder, RunOptions.defaults().withMaxSteps(1));
         try (Arena arena = Arena.ofConfined()) {
             float[] input = requireNonNull(state(1, arena).get("fp8.first.input.amax_history"))
                     .toFloats();

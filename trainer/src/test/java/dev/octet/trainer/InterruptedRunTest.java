@@ -43,21 +43,21 @@ class InterruptedRunTest {
     void a_run_that_is_asked_to_end_before_it_begins_does_no_step_and_can_be_started_again() throws IOException {
         Interruption interruption = new Interruption();
         assertFalse(interruption.ask(), "there is nothing to wait for");
-        RunEnd end = run(RunOptions.NEW, interruption);
+        RunEnd end = run(RunOptions.defaults(), interruption);
         assertEquals(RunEnd.Reason.INTERRUPTED, end.reason());
         assertEquals(0, end.step());
         assertEquals(List.of(), checkpoints());
         assertTrue(Files.notExists(folder.resolve(LOCK)));
-        assertEquals(2, run(RunOptions.NEW.withMaxSteps(2)).step());
+        assertEquals(2, run(RunOptions.defaults().withMaxSteps(2)).step());
     }
 
     @Test
     void a_resumed_run_that_is_asked_to_end_before_it_begins_stays_where_it_was() throws IOException {
-        run(RunOptions.NEW.withMaxSteps(2));
+        run(RunOptions.defaults().withMaxSteps(2));
         Interruption interruption = new Interruption();
         List<Boolean> running = new ArrayList<>();
         RunEnd end = run(
-                RunOptions.NEW.resuming(),
+                RunOptions.defaults().resuming(),
                 new TrainingHook() {
                     @Override
                     public void runStarted(RunStart start, RunControl control) {
@@ -69,14 +69,14 @@ class InterruptedRunTest {
         assertEquals(2, end.step());
         assertEquals(0, end.totals().steps());
         assertEquals(List.of(2L), checkpoints());
-        assertEquals(40, run(RunOptions.NEW.resuming()).step());
+        assertEquals(40, run(RunOptions.defaults().resuming()).step());
     }
 
     @Test
     void a_run_that_is_asked_to_end_in_a_step_ends_after_it_with_a_checkpoint() throws IOException {
         Interruption interruption = new Interruption();
         List<Boolean> running = new ArrayList<>();
-        RunEnd end = run(RunOptions.NEW, interruption, new TrainingHook() {
+        RunEnd end = run(RunOptions.defaults(), interruption, new TrainingHook() {
             @Override
             public void beforeStep(long step) {
                 if (step == 3) {

@@ -42,7 +42,7 @@ class ResumedRunFuzzTest {
     static void train() throws IOException {
         device = CpuDevice.of(1);
         trainer = Trainer.of(SmallRun.parts(CONFIG), device);
-        trainer.run(run, RunOptions.NEW.withMaxSteps(2));
+        trainer.run(run, RunOptions.defaults().withMaxSteps(2));
     }
 
     @AfterAll
@@ -75,7 +75,7 @@ class ResumedRunFuzzTest {
                         .append('\n');
             }
             Files.writeString(folder.resolve("SHA256SUMS"), sums);
-            new TrainingRun(trainer, run, RunOptions.NEW.resuming()).start();
+            new TrainingRun(trainer, run, RunOptions.defaults().resuming()).start();
         } catch (OctetException e) {
             assertFalse(e.fix().isEmpty());
         } finally {
@@ -87,7 +87,7 @@ class ResumedRunFuzzTest {
     void arbitrary_digests_are_refused(byte[] bytes) throws IOException {
         Files.write(run.resolve("checkpoints/step-2/SHA256SUMS"), bytes);
         try {
-            new TrainingRun(trainer, run, RunOptions.NEW.resuming()).start();
+            new TrainingRun(trainer, run, RunOptions.defaults().resuming()).start();
         } catch (OctetException e) {
             assertFalse(e.fix().isEmpty());
         }
@@ -99,7 +99,7 @@ class ResumedRunFuzzTest {
         Files.write(manifest, bytes);
         RunPlan plan = new RunPlan("cpu", "plain", "fp32", 0, List.of(), List.of("w"), 4, 0, 16, 16, List.of());
         RunManifest.write(
-                run, Map.of("steps", "3"), RunOptions.NEW.resuming(), new TrainingHook.RunStart(run, 3, 3, plan));
+                run, Map.of("steps", "3"), RunOptions.defaults().resuming(), new TrainingHook.RunStart(run, 3, 3, plan));
         assertTrue(
                 new ObjectMapper().readTree(manifest.toFile()).path("sessions").size() >= 1);
     }

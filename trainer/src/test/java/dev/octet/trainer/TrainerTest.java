@@ -22,6 +22,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -128,7 +129,7 @@ class TrainerTest {
     @ParameterizedTest
     @MethodSource("precisionModes")
     void the_loss_falls(String precision) throws IOException {
-        RunEnd end = run(SmallRun.parts(SmallRun.with("precision: " + precision)), folder, RunOptions.NEW);
+        RunEnd end = run(SmallRun.parts(SmallRun.with("precision: " + precision)), folder, RunOptions.defaults());
         assertEquals(RunEnd.Reason.COMPLETED, end.reason());
         List<Double> losses = losses(folder);
         assertEquals(40, losses.size());
@@ -140,12 +141,12 @@ class TrainerTest {
     void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(String precision) throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision));
         Path whole = folder.resolve("whole");
-        run(parts, whole, RunOptions.NEW);
+        run(parts, whole, RunOptions.defaults());
         Path pieces = folder.resolve("pieces");
         SplittableRandom random = new SplittableRandom(11);
-        RunEnd end = run(parts, pieces, RunOptions.NEW.withMaxSteps(1 + random.nextInt(12)));
+        RunEnd end = run(parts, pieces, RunOptions.defaults().withMaxSteps(1 + random.nextInt(12)));
         while (end.reason() == RunEnd.Reason.INTERRUPTED) {
-            end = run(parts, pieces, RunOptions.NEW.resuming().withMaxSteps(1 + random.nextInt(12)));
+            end = run(parts, pieces, RunOptions.defaults().resuming().withMaxSteps(1 + random.nextInt(12)));
         }
         assertSameCheckpoint(whole, pieces, 40);
         assertEquals(losses(whole), losses(pieces));
@@ -156,7 +157,7 @@ class TrainerTest {
     void any_number_of_threads_gives_the_same_bytes(String precision) throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.with("precision: " + precision));
         for (int threads = 1; threads <= 3; threads++) {
-            run(parts, folder.resolve("t" + threads), RunOptions.NEW, threads);
+            run(parts, folder.resolve("t" + threads), RunOptions.defaults(), threads);
         }
         assertSameCheckpoint(folder.resolve("t1"), folder.resolve("t2"), 40);
         assertSameCheckpoint(folder.resolve("t1"), folder.resolve("t3"), 40);
@@ -165,18 +166,18 @@ class TrainerTest {
     @Test
     void evaluations_and_checkpoints_change_nothing() throws IOException {
         Path plain = folder.resolve("plain");
-        run(SmallRun.parts(SmallRun.with("data: {train: made, eval: more}")), plain, RunOptions.NEW);
+        run(SmallRun.parts(SmallRun.with("data: {train: made, eval: more}")), plain, RunOptions.defaults());
         Path watched = folder.resolve("watched");
         String yaml =
                 SmallRun.with("data: {train: made, eval: more}", "eval_every: 7", "checkpoint: {every: 3, keep: 2}");
         List<Double> evaluations = new ArrayList<>();
-        run(SmallRun.parts(yaml), watched, RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+        run(SmallRun.parts(yaml), watched, RunOptions.defaults().withHooks(List.of(new TrainingHook() {
             @Override
             public void evaluated(EvaluationReport report) {
                 evaluations.add(report.loss());
             }
         })));
-        assertEquals(5, evaluations.size());
+        assertEquals(6, evaluations.size()); // every 7 of 40 steps, and at the end
         assertTrue(evaluations.getLast() < evaluations.getFirst(), evaluations.toString());
         assertEquals(List.of(39L, 40L), new CheckpointFolder(watched).steps());
         assertEquals(losses(plain), losses(watched));
@@ -205,7 +206,7 @@ class TrainerTest {
 
     @Test
     void frozen_parameters_stay_and_their_moments_are_not_kept() throws IOException {
-        run(SmallRun.parts(SmallRun.with("freeze: [\"1$\"]")), folder, RunOptions.NEW);
+        run(SmallRun.parts(SmallRun.with("freeze: [\"1$\"]")), folder, RunOptions.defaults());
         try (CheckpointFile file = new CheckpointFolder(folder).openNewest()) {
             TrainingState state = file.state();
             for (String name : List.of("w1", "b1", "w2", "b2")) {
@@ -231,26 +232,26 @@ class TrainerTest {
                 "freeze: [w3]", "train_only: [x]", "optimizer: {type: adamw, lr: 0.01, no_decay: [layernorm]}")) {
             InvalidOptionException e = assertThrows(
                     InvalidOptionException.class,
-                    () -> run(SmallRun.parts(SmallRun.with(line)), folder, RunOptions.NEW),
+                    () -> run(SmallRun.parts(SmallRun.with(line)), folder, RunOptions.defaults()),
                     line);
             assertTrue(e.what().contains("matches no parameter"), e.what());
         }
         assertThrows(
                 InvalidOptionException.class,
-                () -> run(SmallRun.parts(SmallRun.with("freeze: [\".\"]")), folder, RunOptions.NEW));
+                () -> run(SmallRun.parts(SmallRun.with("freeze: [\".\"]")), folder, RunOptions.defaults()));
     }
 
     @Test
     void a_run_is_not_started_over_and_not_resumed_from_nothing() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
         Path none = folder.resolve("none");
-        assertThrows(InvalidOptionException.class, () -> run(parts, none, RunOptions.NEW.resuming()));
+        assertThrows(InvalidOptionException.class, () -> run(parts, none, RunOptions.defaults().resuming()));
         assertFalse(Files.exists(none));
-        run(parts, folder, RunOptions.NEW.withMaxSteps(3));
-        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW));
+        run(parts, folder, RunOptions.defaults().withMaxSteps(3));
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.defaults()));
         assertEquals("there is a run in the folder, up to step 3", e.what());
-        run(parts, folder, RunOptions.NEW.resuming());
-        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW.resuming()));
+        run(parts, folder, RunOptions.defaults().resuming());
+        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.defaults().resuming()));
     }
 
     @Test
@@ -262,7 +263,7 @@ class TrainerTest {
                 "loss: {type: mse}",
                 "precision: {mode: fp8, layers: [{match: nosuch, fp8: false}]}")) {
             assertThrows(
-                    OctetException.class, () -> run(SmallRun.parts(SmallRun.with(line)), none, RunOptions.NEW), line);
+                    OctetException.class, () -> run(SmallRun.parts(SmallRun.with(line)), none, RunOptions.defaults()), line);
             assertFalse(Files.exists(none), line);
         }
     }
@@ -306,7 +307,7 @@ class TrainerTest {
                 Optional.empty(),
                 parts.inputs());
         InvalidDataException e =
-                assertThrows(InvalidDataException.class, () -> run(with, folder.resolve("wrong"), RunOptions.NEW));
+                assertThrows(InvalidDataException.class, () -> run(with, folder.resolve("wrong"), RunOptions.defaults()));
         assertEquals("label [1] is 3, classes are 0 to 2", e.what());
         assertEquals("labels of the loss, [8]; step 1, samples 0, 1, 2, 3, 4, 5, 6, 7 (from 0) of made", e.where());
     }
@@ -314,7 +315,7 @@ class TrainerTest {
     @Test
     void resuming_with_another_configuration_model_or_data_says_which() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
-        run(parts, folder, RunOptions.NEW.withMaxSteps(3));
+        run(parts, folder, RunOptions.defaults().withMaxSteps(6));
         refuses(
                 SmallRun.parts(SmallRun.with("optimizer: {type: adamw, lr: 0.02}")),
                 "optimizer.lr was 0.01 and is 0.02");
@@ -336,23 +337,110 @@ class TrainerTest {
         run(
                 SmallRun.parts(SmallRun.with("checkpoint: {every: 5}", "on_non_finite: stop")),
                 folder,
-                RunOptions.NEW.resuming());
+                RunOptions.defaults().resuming());
+    }
+
+    /** The step numbers of evaluations, and how many samples they had. */
+    private static List<List<Long>> evaluations(TrainingParts parts, Path run) throws IOException {
+        List<List<Long>> all = new ArrayList<>();
+        run(parts, run, RunOptions.defaults().withHooks(List.of(new TrainingHook() {
+            @Override
+            public void evaluated(EvaluationReport report) {
+                all.add(List.of(report.step(), report.samples()));
+            }
+        })));
+        return all;
+    }
+
+    @Test
+    void evaluation_data_is_evaluated_at_the_end_all_of_it() throws IOException {
+        String yaml = SmallRun.with("data: {train: made, eval: more}", "batch_size: 7");
+        assertEquals(
+                List.of(List.of(40L, (long) SmallRun.SAMPLES)),
+                evaluations(SmallRun.parts(yaml), folder.resolve("sevens")));
+        assertEquals(
+                List.of(List.of(40L, (long) SmallRun.SAMPLES)),
+                evaluations(
+                        SmallRun.parts(SmallRun.with("data: {train: made, eval: more}")), folder.resolve("eights")));
+    }
+
+    /** The last batch of 64 samples in sevens has one: the mean over all is that of one batch of 64. */
+    @Test
+    void what_does_not_fill_a_batch_counts_as_much_as_the_rest() throws IOException {
+        double[] losses = new double[2];
+        int i = 0;
+        for (int size : new int[] {7, 64}) {
+            String yaml = SmallRun.with("data: {train: made, eval: more}", "batch_size: " + size);
+            try (Trainer trainer = Trainer.of(SmallRun.parts(yaml), CpuDevice.of(1))) {
+                losses[i++] = trainer.evaluate().total();
+            }
+        }
+        assertEquals(losses[1], losses[0], 1e-6);
+    }
+
+    @Test
+    void epochs_and_a_share_of_warm_up_become_steps() throws IOException {
+        // 64 samples in batches of 8: 8 batches an epoch, two of them a step
+        TrainingConfig c = SmallRun.parts("data: {train: made}\nloss: {type: cross-entropy}\nepochs: 2.5\n"
+                        + "gradient_accumulation: 2\nschedule: {type: cosine, warmup: 15%}\n")
+                .config();
+        assertEquals(10, c.steps());
+        assertEquals(2, c.schedule().warmup());
+        Path run = folder.resolve("epochs");
+        TrainingParts parts = SmallRun.parts(SmallRun.CONFIG.replace("steps: 40", "epochs: 5"));
+        assertEquals(40, run(parts, run, RunOptions.defaults().withMaxSteps(12)).step() + 28);
+        List<String> lines = Files.readAllLines(run.resolve("metrics.jsonl"));
+        assertTrue(lines.getLast().contains("\"epoch\":1.5,"), lines.getLast());
+        // the same number of steps, written as such, is the same run
+        run(SmallRun.parts(SmallRun.CONFIG), run, RunOptions.defaults().resuming());
+        Path whole = folder.resolve("whole");
+        run(SmallRun.parts(SmallRun.CONFIG), whole, RunOptions.defaults());
+        assertArrayEquals(
+                files(whole, 40).get("parameters.safetensors"), files(run, 40).get("parameters.safetensors"));
+    }
+
+    @Test
+    void more_steps_are_added_where_the_learning_rates_stay_or_one_says_that_they_may_change() throws IOException {
+        run(SmallRun.parts(SmallRun.CONFIG), folder, RunOptions.defaults().withMaxSteps(3));
+        // within the warm-up of 4 steps nothing depends on the number of steps
+        assertEquals(
+                10,
+                run(SmallRun.parts(SmallRun.with("steps: 60")), folder, RunOptions.defaults().resuming().withMaxSteps(7))
+                        .step());
+        TrainingParts more = SmallRun.parts(SmallRun.with("steps: 80"));
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> run(more, folder, RunOptions.defaults().resuming()));
+        assertEquals(
+                "the run cannot resume: steps was 60 and is 80, and with a linear schedule the learning rate depends on"
+                        + " it: step 11 would have 0.0092 instead of 0.0089",
+                e.what());
+        assertEquals("accept this with --set schedule.stretch=true, or restore steps: 60", e.fix());
+        TrainingParts stretched = SmallRun.parts(
+                SmallRun.with("steps: 80", "schedule: {type: linear, warmup: 4, stretch: true}"));
+        assertEquals(80, run(stretched, folder, RunOptions.defaults().resuming()).step());
+    }
+
+    @Test
+    void a_run_that_says_nothing_of_checkpoints_keeps_some() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.with("steps: 1100"));
+        run(parts, folder, RunOptions.defaults());
+        assertEquals(List.of(500L, 1000L, 1100L), new CheckpointFolder(folder).steps());
     }
 
     private void refuses(TrainingParts parts, String what) {
         InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW.resuming()), what);
+                assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.defaults().resuming()), what);
         assertTrue(e.what().contains(what), e.what());
     }
 
     @Test
     void state_for_another_shape_is_refused() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
-        run(parts, folder, RunOptions.NEW.withMaxSteps(3));
+        run(parts, folder, RunOptions.defaults().withMaxSteps(3));
         TrainingParts wider = new TrainingParts(
                 parts.config(), SmallRun.source(20), Optional.empty(), parts.train(), Optional.empty(), parts.inputs());
         InvalidDataException e =
-                assertThrows(InvalidDataException.class, () -> run(wider, folder, RunOptions.NEW.resuming()));
+                assertThrows(InvalidDataException.class, () -> run(wider, folder, RunOptions.defaults().resuming()));
         assertTrue(e.what().contains("F32 [8, 16], but the program needs F32 [8, 20]"), e.what());
     }
 
@@ -360,15 +448,15 @@ class TrainerTest {
     void a_damaged_checkpoint_is_refused_and_the_one_before_works() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.with("checkpoint: {every: 10}"));
         Path whole = folder.resolve("whole");
-        run(parts, whole, RunOptions.NEW);
+        run(parts, whole, RunOptions.defaults());
         Path damaged = folder.resolve("damaged");
-        run(parts, damaged, RunOptions.NEW.withMaxSteps(25));
+        run(parts, damaged, RunOptions.defaults().withMaxSteps(25));
         Path state = new CheckpointFolder(damaged).path(25).resolve("state.safetensors");
         byte[] bytes = Files.readAllBytes(state);
         bytes[bytes.length / 2] ^= 1;
         Files.write(state, bytes);
         MalformedModelException e =
-                assertThrows(MalformedModelException.class, () -> run(parts, damaged, RunOptions.NEW.resuming()));
+                assertThrows(MalformedModelException.class, () -> run(parts, damaged, RunOptions.defaults().resuming()));
         assertEquals("step-20 is good: resume with --from-step 20, or export it with --step 20", e.fix());
         run(parts, damaged, new RunOptions(true, 20, Long.MAX_VALUE, List.of(), Map.of()));
         assertSameCheckpoint(whole, damaged, 40);
@@ -387,7 +475,7 @@ class TrainerTest {
 
     @Test
     void a_number_that_is_not_finite_stops_the_run_and_names_layer_and_product() throws IOException {
-        RunEnd end = run(withBrokenWeight(SmallRun.with("on_non_finite: stop")), folder, RunOptions.NEW);
+        RunEnd end = run(withBrokenWeight(SmallRun.with("on_non_finite: stop")), folder, RunOptions.defaults());
         assertEquals(RunEnd.Reason.NON_FINITE, end.reason());
         assertEquals(1, end.step());
         assertEquals("the loss is not finite, first in node 'second', Linear, forward (fprop): NaN", end.message());
@@ -400,7 +488,7 @@ class TrainerTest {
         RunEnd end = run(
                 withBrokenWeight(SmallRun.with("steps: 5")),
                 folder,
-                RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+                RunOptions.defaults().withHooks(List.of(new TrainingHook() {
                     @Override
                     public void nonFiniteSeen(NonFinite what) {
                         seen.add(what);
@@ -420,7 +508,7 @@ class TrainerTest {
                         "on_non_finite: stop",
                         "precision: {mode: fp16, loss_scale: {type: torch, init_scale: 1073741824}}")),
                 folder,
-                RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+                RunOptions.defaults().withHooks(List.of(new TrainingHook() {
                     @Override
                     public void lossScaleChanged(long step, double before, double after) {
                         events.add(step + ": " + before / after);
@@ -455,7 +543,7 @@ class TrainerTest {
                 }
             }
         };
-        RunEnd end = run(SmallRun.parts(yaml), folder, RunOptions.NEW.withHooks(List.of(poison)));
+        RunEnd end = run(SmallRun.parts(yaml), folder, RunOptions.defaults().withHooks(List.of(poison)));
         assertEquals(RunEnd.Reason.DIVERGED, end.reason());
         assertEquals("as asked", end.message());
         assertEquals(List.of(10L, 20L, 30L), new CheckpointFolder(folder).steps());
@@ -516,7 +604,7 @@ class TrainerTest {
         run(
                 SmallRun.parts(SmallRun.with("checkpoint: {every: 1}")),
                 folder,
-                RunOptions.NEW.withMaxSteps(1).withHooks(List.of(diary)));
+                RunOptions.defaults().withMaxSteps(1).withHooks(List.of(diary)));
         assertEquals(
                 List.of(
                         "start 1..1",
@@ -549,7 +637,7 @@ class TrainerTest {
             }
         };
         TrainingParts parts = SmallRun.parts(SmallRun.with("precision: {mode: fp8, amax_history_len: 4}"));
-        run(parts, folder, RunOptions.NEW.withMaxSteps(3).withHooks(List.of(watch)));
+        run(parts, folder, RunOptions.defaults().withMaxSteps(3).withHooks(List.of(watch)));
         assertTrue(amaxes.contains("2 fp8.first.input true"), amaxes.toString());
         assertTrue(amaxes.contains("3 fp8.second.grad_output true"), amaxes.toString());
         assertTrue(scales.contains("fp8.first.input"), scales.toString());
@@ -569,7 +657,7 @@ class TrainerTest {
 
     private static List<Double> evaluations(String yaml, Path run) throws IOException {
         List<Double> losses = new ArrayList<>();
-        run(SmallRun.parts(yaml), run, RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+        run(SmallRun.parts(yaml), run, RunOptions.defaults().withHooks(List.of(new TrainingHook() {
             @Override
             public void evaluated(EvaluationReport report) {
                 losses.add(report.loss());
@@ -582,7 +670,7 @@ class TrainerTest {
     void gradients_that_a_hook_reads_are_without_the_loss_scale() throws IOException {
         double[] squares = new double[2];
         String yaml = SmallRun.with("precision: {mode: fp16, loss_scale: {type: torch, init_scale: 64}}");
-        run(SmallRun.parts(yaml), folder, RunOptions.NEW.withMaxSteps(1).withHooks(List.of(new TrainingHook() {
+        run(SmallRun.parts(yaml), folder, RunOptions.defaults().withMaxSteps(1).withHooks(List.of(new TrainingHook() {
             @Override
             public boolean watchesGradients() {
                 return true;
@@ -616,7 +704,7 @@ class TrainerTest {
         };
         assertThrows(
                 IOException.class,
-                () -> run(SmallRun.parts(SmallRun.CONFIG), folder, RunOptions.NEW.withHooks(List.of(diary, failing))));
+                () -> run(SmallRun.parts(SmallRun.CONFIG), folder, RunOptions.defaults().withHooks(List.of(diary, failing))));
         assertEquals("end FAILED", diary.lines.getLast());
     }
 
@@ -625,7 +713,7 @@ class TrainerTest {
         TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
         RunOptions first = new RunOptions(false, 0, 3, List.of(), Map.of("command", "octet train"));
         run(parts, folder, first);
-        run(parts, folder, RunOptions.NEW.resuming());
+        run(parts, folder, RunOptions.defaults().resuming());
         JsonNode run = new ObjectMapper().readTree(folder.resolve("run.json").toFile());
         assertEquals("0.01", run.at("/settings/optimizer.lr").asText());
         assertEquals("abc", run.at("/settings/sha256.model").asText());
@@ -641,7 +729,7 @@ class TrainerTest {
     void labels_that_are_no_class_are_refused_before_anything_changes() {
         // three classes of labels for a model of two
         TrainingParts parts = SmallRun.parts(SmallRun.with("loss: {type: cross-entropy, output: h}"));
-        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.NEW));
+        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.defaults()));
     }
 
     @Test
@@ -700,7 +788,7 @@ class TrainerTest {
 
     @Test
     void a_student_comes_near_to_its_teacher_without_labels() throws IOException {
-        RunEnd end = run(SmallRun.taught(taughtBy(", temperature: 2")), folder, RunOptions.NEW);
+        RunEnd end = run(SmallRun.taught(taughtBy(", temperature: 2")), folder, RunOptions.defaults());
         assertEquals(RunEnd.Reason.COMPLETED, end.reason());
         List<Double> losses = losses(folder);
         assertTrue(losses.getLast() < losses.getFirst() / 3, losses.toString());
@@ -713,7 +801,7 @@ class TrainerTest {
     @Test
     void a_loss_of_teacher_and_labels_is_the_weighted_sum_of_both_and_shows_them() throws IOException {
         List<Double> reported = new ArrayList<>();
-        run(SmallRun.taught(taughtBy(", weight: 0.25")), folder, RunOptions.NEW.withHooks(List.of(new TrainingHook() {
+        run(SmallRun.taught(taughtBy(", weight: 0.25")), folder, RunOptions.defaults().withHooks(List.of(new TrainingHook() {
             @Override
             public void afterStep(StepReport report) {
                 reported.add(report.lossParts().getOrDefault("distillation", Double.NaN));
@@ -740,8 +828,8 @@ class TrainerTest {
     @ValueSource(strings = {"{mode: bf16}", "{mode: fp16}", "{mode: O3}", "{mode: fp8}"})
     void distillation_in_narrow_types_is_near_that_in_f32(String precision) throws IOException {
         String yaml = taughtBy(", weight: 0.5, temperature: 2");
-        run(SmallRun.taught(yaml), folder.resolve("fp32"), RunOptions.NEW);
-        run(SmallRun.taught(yaml + "precision: " + precision + "\n"), folder.resolve("narrow"), RunOptions.NEW);
+        run(SmallRun.taught(yaml), folder.resolve("fp32"), RunOptions.defaults());
+        run(SmallRun.taught(yaml + "precision: " + precision + "\n"), folder.resolve("narrow"), RunOptions.defaults());
         List<Double> wide = losses(folder.resolve("fp32"));
         List<Double> narrow = losses(folder.resolve("narrow"));
         for (int i = 0; i < wide.size(); i++) {
@@ -757,13 +845,13 @@ class TrainerTest {
         edit.setInputs(List.of(teacher.graph().inputs().getFirst(), new ValueInfo("mask", edit.type("x"))));
         TrainingParts others = withTeacher(parts, teacher.withGraph(edit.build()));
         UnsupportedModelException e =
-                assertThrows(UnsupportedModelException.class, () -> run(others, folder, RunOptions.NEW));
+                assertThrows(UnsupportedModelException.class, () -> run(others, folder, RunOptions.defaults()));
         assertTrue(e.what().startsWith("the teacher needs inputs [mask]"), e.what());
 
         GraphEdit outputs = GraphEdit.of(teacher.graph());
         outputs.setOutputs(List.of(new ValueInfo("h", edit.type("x")), new ValueInfo("a", edit.type("x"))));
         TrainingParts nameless = withTeacher(parts, teacher.withGraph(outputs.build()));
-        e = assertThrows(UnsupportedModelException.class, () -> run(nameless, folder, RunOptions.NEW));
+        e = assertThrows(UnsupportedModelException.class, () -> run(nameless, folder, RunOptions.defaults()));
         assertTrue(e.what().contains("but not 'logits'"), e.what());
         assertTrue(Files.notExists(folder.resolve("metrics.jsonl")));
         CountedMemory device = new CountedMemory();

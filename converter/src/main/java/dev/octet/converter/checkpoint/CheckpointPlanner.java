@@ -395,7 +395,7 @@ public final class CheckpointPlanner {
     private TensorStep convert(StoredWeight weight, Layout layout, LayoutOptions options, Optional<Recipe> recipe)
             throws IOException {
         boolean staticInput = weight.inputScale() != null;
-        LayoutOptions own = options.withInputs(staticInput);
+        LayoutOptions own = options.withStaticInputs(staticInput);
         boolean fnuz = weight.codes() == QuantType.E4M3FNUZ;
         for (Recipe candidate : LayoutRecipes.alike(recipe, layout, own, weight)) {
             OperandSpec scheme = LayoutRecipes.scheme(layout, candidate, own);
@@ -429,7 +429,8 @@ public final class CheckpointPlanner {
                     Exactness.DOUBLE_ROUNDING);
         }
         throw new UnsupportedModelException(
-                "layout " + layout.name() + " has no way to say " + weight.codes() + " by " + weight.granularity()
+                "layout " + layout.name() + " has no way to say " + weight.codes() + " "
+                        + weight.granularity().text()
                         + (weight.scale() == null
                                 ? ""
                                 : " with " + weight.scale().number() + " scales"),

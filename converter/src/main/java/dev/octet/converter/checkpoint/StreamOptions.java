@@ -12,4 +12,19 @@ public record StreamOptions(int threads, boolean force, ByteProgress progress) {
     public static StreamOptions defaults() {
         return new StreamOptions(Runtime.getRuntime().availableProcessors(), false, ByteProgress.silent());
     }
+
+    /** The same with so many threads. */
+    public StreamOptions withThreads(int count) {
+        return new StreamOptions(count, force, progress);
+    }
+
+    /** The same, overwriting an existing model or not. */
+    public StreamOptions withForce(boolean overwrite) {
+        return new StreamOptions(threads, overwrite, progress);
+    }
+
+    /** The same, telling another listener. */
+    public StreamOptions withProgress(ByteProgress listener) {
+        return new StreamOptions(threads, force, listener);
+    }
 }

@@ -13,6 +13,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -67,6 +68,75 @@ final class JsonLines implements AutoCloseable {
     /** Text of line {@code i}, not counting blank lines. */
     String text(int i) {
         return parse(starts[i], ends[i], lineNumbers[i]);
+    }
+
+    /** Number of the line of text {@code i} in the file, from 1. */
+    long line(int i) {
+        return lineNumbers[i];
+    }
+
+    /**
+     * The label of text {@code i}: a number or a list of numbers; empty when the line does not have the key, or null for it.
+     *
+     * @throws InvalidDataException when the label is something else
+     */
+    Optional<LineLabels.Label> label(int i, String key) {
+        byte[] text = bytes.asSlice(starts[i], ends[i] - starts[i]).toArray(ValueLayout.JAVA_BYTE);
+        try (JsonParser p = JSON.createParser(text)) {
+            p.nextToken();
+            while (p.nextToken() == JsonToken.FIELD_NAME) {
+                boolean found = p.currentName().equals(key);
+                JsonToken value = p.nextToken();
+                if (found && value != JsonToken.VALUE_NULL) {
+                    return Optional.of(label(p, key, lineNumbers[i]));
+                }
+                p.skipChildren();
+            }
+            return Optional.empty();
+        } catch (IOException e) {
+            throw broken("not JSON: " + e.getMessage(), lineNumbers[i], e); // the file has changed since it was checked
+        }
+    }
+
+    private LineLabels.Label label(JsonParser p, String key, long line) throws IOException {
+        if (p.currentToken().isNumeric()) {
+            return new LineLabels.Label(new double[] {number(p, key, line)}, isWhole(p));
+        }
+        if (p.currentToken() != JsonToken.START_ARRAY) {
+            throw notANumber(p, key, line);
+        }
+        double[] values = new double[8];
+        boolean whole = true;
+        int n = 0;
+        while (p.nextToken() != JsonToken.END_ARRAY) {
+            values = n == values.length ? Arrays.copyOf(values, 2 * n) : values;
+            values[n++] = number(p, key, line);
+            whole &= isWhole(p);
+        }
+        return new LineLabels.Label(Arrays.copyOf(values, n), whole);
+    }
+
+    private static boolean isWhole(JsonParser p) {
+        return p.currentToken() == JsonToken.VALUE_NUMBER_INT;
+    }
+
+    private double number(JsonParser p, String key, long line) throws IOException {
+        if (!p.currentToken().isNumeric()) {
+            throw notANumber(p, key, line);
+        }
+        double value = p.getDoubleValue();
+        if (!Double.isFinite(value)) {
+            throw broken("\"" + key + "\" is " + p.getText() + ", which no F32 can hold", line, null);
+        }
+        return value;
+    }
+
+    private InvalidDataException notANumber(JsonParser p, String key, long line) throws IOException {
+        String text = p.getText();
+        return new InvalidDataException(
+                "\"" + key + "\" is not a number: " + (text.length() > 40 ? text.substring(0, 40) + "..." : text),
+                path + ", line " + line,
+                "give class numbers, which count from 0, or what a regression is to answer");
     }
 
     private void index() {

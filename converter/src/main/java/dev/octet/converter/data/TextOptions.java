@@ -7,11 +7,18 @@ package dev.octet.converter.data;
  */
 public record TextOptions(int maxLength) {
     /** 256 tokens: enough for a paragraph, and the usual length for sentence embedding models. */
-    public static final TextOptions DEFAULT = new TextOptions(256);
+    public static TextOptions defaults() {
+        return new TextOptions(256);
+    }
 
     public TextOptions {
         if (maxLength < 2) {
             throw new IllegalArgumentException("maxLength is " + maxLength);
         }
+    }
+
+    /** The same with another limit. */
+    public TextOptions withMaxLength(int tokens) {
+        return new TextOptions(tokens);
     }
 }

@@ -87,6 +87,18 @@ public final class TokenizedTexts implements AutoCloseable {
     }
 
     /**
+     * The labels of all texts, in their order.
+     *
+     * @param key under which a line has its label
+     * @return empty when no line has one
+     * @throws dev.octet.formats.error.InvalidDataException when a line has none, or one that is not made of numbers; the message has the
+     *     line
+     */
+    public Optional<LineLabels> labels(String key) {
+        return LineLabels.of(file, lines, key);
+    }
+
+    /**
      * The token that ends a text.
      *
      * @throws dev.octet.formats.error.InvalidOptionException when the tokenizer has no such token, or no file names one

@@ -34,7 +34,7 @@ public record CompensatedRounding(Gptq gptq, Map<String, SecondMoment> moments, 
         }
         OperandSpec stored = RoundToNearest.asStored(linear, spec).scaledBy(SCALES, spec.scaleType());
         boolean transB = linear.intAttribute("transB", 0) == 1;
-        return switch (gptq.quantize(weight, transB, moment, stored, new GptqOptions(), nearest.arena())) {
+        return switch (gptq.quantize(weight, transB, moment, stored, GptqOptions.defaults(), nearest.arena())) {
             case GptqResult.Done done -> done.tensor();
             case GptqResult.Refused refused -> fallBack(linear, weight, spec, refused.reason());
         };

@@ -36,7 +36,20 @@ function notes() {
     noteList(data.notes);
 }
 
-/** Fills a table; a column is [title, isNumber]; a cell is text or [text, class]. */
+/** A name that breaks behind its dots and slashes, not within words. */
+function breakable(name, tag, className) {
+    const e = element(tag || 'span', undefined, className);
+    name.split(/(?<=[./])(?=[^./])/).forEach((part, i) => {
+        if (i > 0) e.append(element('wbr'));
+        e.append(part);
+    });
+    return e;
+}
+
+/** Where an axis of decibels begins: the bars are ratios, whose zero means nothing, and those of one model lie close together. */
+const decibelFloor = values => values.length === 0 ? 0 : 5 * Math.floor((Math.min(...values) - 1) / 5);
+
+/** Fills a table; a column is [title, isNumber]; a cell is text, a node, or [text or node, class]. */
 function table(target, columns, rows) {
     const head = element('tr');
     columns.forEach(([title, number]) => {
@@ -49,7 +62,9 @@ function table(target, columns, rows) {
         const line = element('tr');
         row.forEach((cell, i) => {
             const [text, className] = Array.isArray(cell) ? cell : [cell, ''];
-            line.append(element('td', text, className || (columns[i][1] ? 'number' : '')));
+            const td = element('td', text instanceof Node ? undefined : text, className || (columns[i][1] ? 'number' : ''));
+            if (text instanceof Node) td.append(text);
+            line.append(td);
         });
         body.append(line);
     });
@@ -117,7 +132,7 @@ function decibelBars(box, label, rows) {
             animation: false,
             maintainAspectRatio: false,
             scales: {
-                x: axis('dB', {beginAtZero: true}),
+                x: axis('dB', {min: decibelFloor(rows.map(r => r.value))}),
                 y: axis('', {ticks: {color: colour('--soft'), autoSkip: false, font: {size: narrow ? 9 : 11}}, grid: {display: false}}),
             },
             plugins: {

@@ -131,10 +131,10 @@ final class DatasetTest {
     @Test
     void a_file_that_is_no_tokenizer_is_refused() throws IOException {
         Path text = lines("{\"text\": \"a\"}");
-        assertThrows(InvalidDataException.class, () -> TextDataset.open(text, text, BERT, TextOptions.DEFAULT));
+        assertThrows(InvalidDataException.class, () -> TextDataset.open(text, text, BERT, TextOptions.defaults()));
         assertThrows(
                 NoSuchFileException.class,
-                () -> TextDataset.open(text, folder.resolve("none.json"), BERT, TextOptions.DEFAULT));
+                () -> TextDataset.open(text, folder.resolve("none.json"), BERT, TextOptions.defaults()));
     }
 
     @Test

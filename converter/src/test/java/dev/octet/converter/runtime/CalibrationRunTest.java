@@ -263,7 +263,7 @@ final class CalibrationRunTest {
                 GraphModel model = OnnxReader.read(TESTDATA.resolve("models/tiny-onnx/" + name + ".onnx"), arena);
                 List<String> taps = linearInputs(model);
                 assertTrue(taps.size() > 3, name + " " + taps);
-                try (Dataset d = TextDataset.open(text, tokenizer, InputSpec.of(model), TextOptions.DEFAULT)) {
+                try (Dataset d = TextDataset.open(text, tokenizer, InputSpec.of(model), TextOptions.defaults())) {
                     Map<String, TensorStatistics> padded =
                             CalibrationRun.run(model, "m", taps, d, options).tensors();
                     Map<String, TensorStatistics> alone = CalibrationRun.run(

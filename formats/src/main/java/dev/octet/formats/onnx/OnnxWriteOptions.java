@@ -23,7 +23,9 @@ public record OnnxWriteOptions(
     }
 
     /** One file if possible. */
-    public static final OnnxWriteOptions DEFAULT = new OnnxWriteOptions(External.WHEN_NEEDED, 1024, null, 4096);
+    public static OnnxWriteOptions defaults() {
+        return new OnnxWriteOptions(External.WHEN_NEEDED, 1024, null, 4096);
+    }
 
     public OnnxWriteOptions {
         if (minTensorBytes < 0) {

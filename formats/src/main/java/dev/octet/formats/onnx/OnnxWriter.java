@@ -31,7 +31,7 @@ public final class OnnxWriter {
 
     /** Writes {@code model} with {@link OnnxWriteOptions#DEFAULT}. */
     public static void write(GraphModel model, Path path) throws IOException {
-        write(model, path, OnnxWriteOptions.DEFAULT);
+        write(model, path, OnnxWriteOptions.defaults());
     }
 
     /**

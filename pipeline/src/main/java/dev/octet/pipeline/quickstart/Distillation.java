@@ -1,45 +1,64 @@
 package dev.octet.pipeline.quickstart;
 
-import dev.octet.converter.Conversion;
-import dev.octet.converter.Converter;
-import dev.octet.converter.TrainedModel;
-import dev.octet.formats.ModelFile;
-import dev.octet.formats.model.Model;
-import dev.octet.formats.tensor.DType;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What the quickstart's second half needs: a student that learns from the original to make up for its own rounding, on texts without labels.
- * The files stay in the folder, so that a user can do the same again.
+ * What the quickstart's second half works on: a model whose weights have four bits learns from the original to make up for its rounding, on texts
+ * without labels. Only its norms and biases are trained, which are not quantised: the weights keep their four bits. The files stay in the
+ * folder, so that a user can do the same again.
  *
  * @param folder where everything lies
  */
 public record Distillation(Path folder, QuickstartFiles files) {
-    /** Two epochs of the texts that are not evaluated on. */
-    private static final int STEPS = 74;
+    /** Steps of the run: two epochs of the texts that are not evaluated on. */
+    public static final int STEPS = 74;
 
-    private static final String MODEL = "all-minilm-l6-v2.fp8-distilled.onnx";
-    private static final String STUDENT = "student.onnx";
+    /** Texts on which the run is evaluated as it continues: few of those held out, so that it takes seconds. */
+    private static final int EVALUATED = 64;
+
+    private static final String ORIGINAL = "original";
+    private static final String FOUR_BITS = "all-minilm-l6-v2-nvfp4";
+    private static final String STUDENT = "student";
+    private static final String TRAINED = "trained";
+    private static final String MODEL = "all-minilm-l6-v2-nvfp4-trained";
     private static final String CONFIG = "distil.yaml";
     private static final String TRAIN = "train.jsonl";
+    private static final String EVAL = "eval.jsonl";
     private static final String HELD_OUT = "held-out.jsonl";
     private static final String RUN = "run";
 
     /** What is written in the folder. */
-    public static final List<String> ENTRIES = List.of(MODEL, STUDENT, CONFIG, TRAIN, HELD_OUT, RUN);
+    public static final List<String> ENTRIES =
+            List.of(ORIGINAL, FOUR_BITS, STUDENT, TRAINED, MODEL, CONFIG, TRAIN, EVAL, HELD_OUT, RUN);
 
-    /** The model that the run ends in. */
-    public Path model() {
-        return folder.resolve(MODEL);
+    /** The original as a Hugging Face folder: the teacher. */
+    public Path original() {
+        return folder.resolve(ORIGINAL);
     }
 
-    /** What learns: the quantised model's numbers as F32. */
+    /** The original with weights in NVFP4, rounded to nearest. */
+    public Path fourBits() {
+        return folder.resolve(FOUR_BITS);
+    }
+
+    /** What learns: the numbers of these weights as F32. */
     public Path student() {
         return folder.resolve(STUDENT);
+    }
+
+    /** What has learned, as F32. */
+    public Path trained() {
+        return folder.resolve(TRAINED);
+    }
+
+    /** The model that the run ends in, with weights in NVFP4. */
+    public Path model() {
+        return folder.resolve(MODEL);
     }
 
     /** The configuration of the run. */
@@ -58,32 +77,34 @@ public record Distillation(Path folder, QuickstartFiles files) {
     }
 
     /**
-     * Writes the student, its texts and the configuration.
+     * Writes the texts and the configuration.
      *
      * @param glosses all texts
      * @param from first text that is evaluated on
      * @param to text after the last
      */
-    public void prepare(Converter converter, Conversion conversion, Path glosses, int from, int to) throws IOException {
-        try (TrainedModel student = TrainedModel.dequantized(converter, conversion)) {
-            ModelFile.save(Model.of(student.plain(DType.F32)), student());
-        }
+    public void prepare(Path glosses, int from, int to) throws IOException {
         List<String> lines = Files.readAllLines(glosses);
         List<String> train = new ArrayList<>(lines.subList(0, from));
         train.addAll(lines.subList(to, lines.size()));
         Files.write(folder.resolve(TRAIN), train);
         Files.write(heldOut(), lines.subList(from, to));
+        Files.write(folder.resolve(EVAL), lines.subList(from, Math.min(to, from + EVALUATED)));
         Files.writeString(config(), """
-            # the FP8 model (student) learns to answer as the original (teacher), computing as it is deployed
-            data: {train: train.jsonl, eval: held-out.jsonl, tokenizer: %s}
+            # the model with four-bit weights (student) learns to answer as the original (teacher)
+            data: {train: %s, eval: %s, tokenizer: %s}
             loss: {type: mse, output: last_hidden_state, distillation: {teacher: %s}}
             batch_size: 16
             steps: %d
-            optimizer: {type: adamw, lr: 5.0e-5, weight_decay: 0}
-            schedule: {type: linear, warmup: 4}
-            freeze: ['embeddings\\.']
-            precision: {mode: fp8, recipe: deployed, base: fp32}
-            """.formatted(
-                        files.tokenizer().toAbsolutePath(), files.model().toAbsolutePath(), STEPS));
+            optimizer: {type: adamw, lr: 4.0e-3, weight_decay: 0}
+            schedule: {type: cosine, warmup: 4}
+            train_only: ['LayerNorm|bias'] # what is not quantised: the weights keep their four bits
+            eval_every: 37
+            """.formatted(TRAIN, EVAL, files.tokenizer().toAbsolutePath(), ORIGINAL, STEPS));
+    }
+
+    /** Puts the tokenizer into a model's folder, where verbs look for it. */
+    public void addTokenizer(Path model) throws IOException {
+        Files.copy(files.tokenizer(), model.resolve("tokenizer.json"), StandardCopyOption.REPLACE_EXISTING);
     }
 }

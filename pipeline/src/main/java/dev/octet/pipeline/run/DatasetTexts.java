@@ -1,6 +1,7 @@
 package dev.octet.pipeline.run;
 
 import dev.octet.converter.data.TokenizedTexts;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.config.DataConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.SampleFile;
@@ -10,6 +11,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
 
 /** The converter's texts and tokenizer, for the trainer, which does not know them. */
 public record DatasetTexts(TokenizedTexts texts) implements Texts {
@@ -18,10 +20,26 @@ public record DatasetTexts(TokenizedTexts texts) implements Texts {
     /** Samples for a model: texts become tokens with the tokenizer in its folder, unless the configuration names one. */
     public static Samples samples(Path file, DataConfig config, Feed feed, Path model) throws IOException {
         return SampleFile.open(file, config, feed, (texts, maxLength) -> {
-            Path own = Files.isDirectory(model) ? model.resolve(TOKENIZER) : model.resolveSibling(TOKENIZER);
             return new DatasetTexts(
-                    TokenizedTexts.open(texts, config.tokenizer().orElse(own), maxLength, config.eos()));
+                    TokenizedTexts.open(texts, tokenizer(config, model), maxLength, config.eos()));
         });
+    }
+
+    /**
+     * The tokenizer of texts: the one that the configuration names, else the one in the model's folder.
+     *
+     * @throws InvalidOptionException when it names none and there is none
+     */
+    public static Path tokenizer(DataConfig config, Path model) {
+        boolean folder = Files.isDirectory(model);
+        Path own = folder ? model.resolve(TOKENIZER) : model.resolveSibling(TOKENIZER);
+        return config.tokenizer()
+                .or(() -> Optional.of(own).filter(Files::exists))
+                .orElseThrow(() -> new InvalidOptionException(
+                        "texts need the model's tokenizer, and there is no " + own,
+                        "data: {tokenizer: ...}",
+                        "add data: {tokenizer: tokenizer.json}, or put it "
+                                + (folder ? "there" : "next to the model")));
     }
 
     @Override
@@ -42,6 +60,26 @@ public record DatasetTexts(TokenizedTexts texts) implements Texts {
     @Override
     public List<long[]> tokens(long from, int size) {
         return texts.tokens(Math.toIntExact(from), size);
+    }
+
+    @Override
+    public Optional<Labels> labels(String key) {
+        return texts.labels(key).map(found -> new Labels() {
+            @Override
+            public double[] values(long text) {
+                return found.values(Math.toIntExact(text));
+            }
+
+            @Override
+            public boolean isWhole(long text) {
+                return found.isWhole(Math.toIntExact(text));
+            }
+
+            @Override
+            public long line(long text) {
+                return found.line(Math.toIntExact(text));
+            }
+        });
     }
 
     @Override

@@ -51,15 +51,109 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     private static final String MANIFEST = "run.json";
     private static final String CONFIG = "config.yaml";
 
-    /** Keeps the configuration in the run's folder, once the run has begun. */
-    public record SavedConfig(Path config) implements TrainingHook {
+    /** The option that gives keys of a configuration other values. */
+    private static final String SET = "--set";
+
+    /**
+     * Keeps the configuration in the run's folder, once the run has begun: as it is, or with the keys that were given other values.
+     *
+     * @param settings as in {@link #read}
+     */
+    public record SavedConfig(Path config, List<String> settings) implements TrainingHook {
+        public SavedConfig {
+            settings = List.copyOf(settings);
+        }
+
         @Override
         public void runStarted(RunStart start, RunControl control) throws IOException {
+            byte[] text = settings.isEmpty()
+                    ? Files.readAllBytes(config)
+                    : changed().getBytes(StandardCharsets.UTF_8);
             try (AtomicFile copy = AtomicFile.create(start.folder().resolve(CONFIG))) {
-                copy.write(ByteBuffer.wrap(Files.readAllBytes(config)));
+                copy.write(ByteBuffer.wrap(text));
                 copy.commit();
             }
         }
+
+        private String changed() throws IOException {
+            StringBuilder text = new StringBuilder(comment(config.toString()));
+            settings.forEach(s -> text.append(comment(SET + " " + s)));
+            return text + YamlFile.read(config).with(settings, SET).yaml();
+        }
+    }
+
+    private static String comment(String text) {
+        return "# " + text.replaceAll("[\\p{Cntrl}\u2028\u2029]", " ") + "\n";
+    }
+
+    /**
+     * Reads the configuration of a run. Relative paths in it start at its folder; where the run keeps it, at the folder that it was read from
+     * first.
+     *
+     * @param folder of the run, there or not
+     * @param settings keys with other values, as {@code optimizer.lr=1e-4}
+     * @throws InvalidOptionException as {@link TrainingConfig#read}
+     */
+    public static TrainingConfig read(Path config, Path folder, List<String> settings) throws IOException {
+        return TrainingConfig.of(YamlFile.read(config).with(settings, SET), configFolder(config, folder));
+    }
+
+    /** The folder that relative paths in a configuration start from. */
+    public static Path configFolder(Path config, Path folder) throws IOException {
+        Path manifest = folder.resolve(MANIFEST);
+        boolean kept = Files.isRegularFile(manifest) && isSame(config, folder.resolve(CONFIG));
+        return kept ? path(manifest, lastSession(json(manifest)).path(CONFIG_FOLDER).asText(folder.toString())) : parent(config);
+    }
+
+    private static boolean isSame(Path a, Path b) throws IOException {
+        return Files.exists(a) && Files.exists(b) && Files.isSameFile(a, b);
+    }
+
+    /**
+     * The configuration that a run keeps.
+     *
+     * @throws InvalidOptionException when the folder is not a run
+     */
+    public static Path config(Path folder) {
+        requireRun(folder);
+        return folder.resolve(CONFIG);
+    }
+
+    /**
+     * The model that a run was started with.
+     *
+     * @param model where it lies now; empty for where it lay then
+     * @throws InvalidOptionException when the folder is not a run, or the model is not there
+     */
+    public static Path model(Path folder, Optional<Path> model) throws IOException {
+        requireRun(folder);
+        Path manifest = folder.resolve(MANIFEST);
+        Path source = model.isPresent()
+                ? model.get()
+                : path(manifest, lastSession(json(manifest)).path(MODEL).asText(""));
+        if (source.toString().isEmpty() || !Files.exists(source)) {
+            throw new InvalidOptionException(
+                    "the model that the run was started with is not there: " + source,
+                    manifest.toString(),
+                    "say where it lies with --model MODEL");
+        }
+        return source;
+    }
+
+    private static void requireRun(Path folder) {
+        for (String file : List.of(MANIFEST, CONFIG)) {
+            if (!Files.isRegularFile(folder.resolve(file))) {
+                throw new InvalidOptionException(
+                        "the folder is not a run: it has no " + file,
+                        folder.toString(),
+                        "give the folder that `octet train -o` wrote");
+            }
+        }
+    }
+
+    private static JsonNode lastSession(JsonNode run) {
+        JsonNode sessions = run.path("sessions");
+        return sessions.path(sessions.size() - 1);
     }
 
     /**
@@ -119,26 +213,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * @throws InvalidDataException when the model is not the one that the run was started with
      */
     public static RunFolder open(Path folder, Optional<Path> model) throws IOException {
-        Path manifest = folder.resolve(MANIFEST);
+        Path source = model(folder, model);
         Path config = folder.resolve(CONFIG);
-        for (Path file : new Path[] {manifest, config}) {
-            if (!Files.isRegularFile(file)) {
-                throw new InvalidOptionException(
-                        "the folder is not a run: it has no " + file.getFileName(),
-                        folder.toString(),
-                        "give the folder that `octet train -o` wrote");
-            }
-        }
-        JsonNode run = json(manifest);
-        JsonNode sessions = run.path("sessions");
-        JsonNode session = sessions.path(sessions.size() - 1);
-        Path source = model.orElseGet(() -> path(manifest, session.path(MODEL).asText("")));
-        if (source.toString().isEmpty() || !Files.exists(source)) {
-            throw new InvalidOptionException(
-                    "the model that the run was started with is not there: " + source,
-                    manifest.toString(),
-                    "say where it lies with --model MODEL");
-        }
+        JsonNode run = json(folder.resolve(MANIFEST));
         String wanted = run.path("settings").path("sha256.model").asText("");
         String found = OpenedModel.digest(source);
         if (!found.equals(wanted)) {
@@ -147,9 +224,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
                     source.toString(),
                     "say where the original lies with --model MODEL");
         }
-        TrainingConfig read = TrainingConfig.of(
-                YamlFile.read(config),
-                path(manifest, session.path(CONFIG_FOLDER).asText(folder.toString())));
+        TrainingConfig read = read(config, folder, List.of());
         return new RunFolder(folder, source, read);
     }
 
@@ -181,7 +256,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             throw new InvalidOptionException(
                     "the run has no checkpoint",
                     folder.toString(),
-                    "train on until it has one; checkpoint: {every: N} writes them before the end");
+                    "train on until it has one; checkpoint: {every: N} decides when");
         }
         return step == 0 ? checkpoints.openNewest() : checkpoints.open(step);
     }

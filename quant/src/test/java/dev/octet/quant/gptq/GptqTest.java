@@ -38,7 +38,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Tag("twins")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class GptqTest {
-    private static final GptqOptions DEFAULTS = new GptqOptions();
+    private static final GptqOptions DEFAULTS = GptqOptions.defaults();
     private static final GptqOptions UNDAMPED = new GptqOptions(0, true);
 
     private final Arena arena = Arena.ofConfined();

@@ -147,8 +147,34 @@ public final class CheckpointFolder {
         return open(steps.getLast());
     }
 
-    /** The exception for a run without checkpoints. */
-    public InvalidOptionException nothingThere() {
+    /**
+     * Refuses a folder without a checkpoint: there is nothing to resume.
+     *
+     * @throws InvalidOptionException when there is none
+     */
+    public void requireSome() throws IOException {
+        if (steps().isEmpty()) {
+            throw nothingThere();
+        }
+    }
+
+    /**
+     * Refuses a folder with a checkpoint: a new run would overwrite it.
+     *
+     * @throws InvalidOptionException when there is one
+     */
+    public void requireNone() throws IOException {
+        List<Long> steps = steps();
+        if (!steps.isEmpty()) {
+            Path run = folder.getParent();
+            throw new InvalidOptionException(
+                    "there is a run in the folder, up to step " + steps.getLast(),
+                    String.valueOf(run),
+                    "resume it with octet train --resume " + run + ", or choose another folder");
+        }
+    }
+
+    private InvalidOptionException nothingThere() {
         return new InvalidOptionException(
                 "there is no checkpoint to resume from", folder.toString(), "start the run without --resume");
     }

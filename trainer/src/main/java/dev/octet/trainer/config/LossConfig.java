@@ -1,7 +1,12 @@
 package dev.octet.trainer.config;
 
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.Nearest;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.ValueInfo;
 import dev.octet.trainer.yaml.Section;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -48,6 +53,7 @@ public record LossConfig(
      */
     public record Distillation(Path teacher, double weight, double temperature, boolean labelled) {}
 
+    private static final String LOGITS = "logits";
     private static final Map<String, Type> TYPES = Map.of(
             "causal-lm", Type.CAUSAL_LM, "cross-entropy", Type.CROSS_ENTROPY, "mse", Type.MSE, "cosine", Type.COSINE);
 
@@ -88,6 +94,31 @@ public record LossConfig(
             throw d.error("temperature", "logits cannot be divided by 0", "give a number above 0, 1 for none");
         }
         return read;
+    }
+
+    /**
+     * Name of the output that the loss is computed from.
+     *
+     * @throws InvalidOptionException when there is no such output, or several and the configuration names none
+     */
+    public String outputOf(GraphModel model) {
+        List<String> outputs =
+                model.graph().outputs().stream().map(ValueInfo::name).toList();
+        if (output.isPresent()) {
+            String name = output.get();
+            if (!outputs.contains(name)) {
+                throw new InvalidOptionException(
+                        "the graph has no output '" + name + "'", "loss: {output: ...}", Nearest.advice(name, outputs));
+            }
+            return name;
+        }
+        if (outputs.size() == 1 || outputs.contains(LOGITS)) {
+            return outputs.contains(LOGITS) ? LOGITS : outputs.getFirst();
+        }
+        throw new InvalidOptionException(
+                "the graph has the outputs " + outputs,
+                "loss: {output: ...}",
+                "choose the output that the loss is computed from");
     }
 
     /** Whether the loss reads labels from the data. */

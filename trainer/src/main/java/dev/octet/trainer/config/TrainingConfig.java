@@ -15,14 +15,15 @@ import java.util.regex.Pattern;
  *
  * @param batchSize samples per micro-batch
  * @param gradientAccumulation micro-batches per step
- * @param steps length of the run and of its schedules
+ * @param steps length of the run and of its schedules; 0 as long as it follows from a number of samples that is not known yet
+ * @param epochs how often the run reads its samples, above 0; empty where steps are given
  * @param seed for all random numbers
  * @param clipGradNorm largest allowed global gradient norm; empty for no clipping
  * @param precision the floating-point type that each operator computes in
  * @param freeze parameters that match one of these patterns (anywhere in the name) are not trained
  * @param trainOnly if not empty, only parameters that match one of these patterns are trained
  * @param ties which parameters that an export wrote twice are restored to one
- * @param evalEvery steps between two evaluations; 0 for none
+ * @param evalEvery steps between two evaluations; 0 for one at the end only. There are none without evaluation data
  * @param fp8Health how often to measure what FP8 casts lose
  */
 public record TrainingConfig(
@@ -31,6 +32,7 @@ public record TrainingConfig(
         int batchSize,
         int gradientAccumulation,
         long steps,
+        OptionalDouble epochs,
         long seed,
         OptimizerConfig optimizer,
         ScheduleConfig schedule,
@@ -73,7 +75,14 @@ public record TrainingConfig(
     }
 
     private static TrainingConfig read(Section s, Path folder) {
-        long steps = s.requiredWhole("steps", 1, Long.MAX_VALUE);
+        OtherNames.refuse(s);
+        OptionalDouble epochs = s.optionalNumber("epochs", Double.MIN_VALUE, Integer.MAX_VALUE)
+                .map(OptionalDouble::of)
+                .orElse(OptionalDouble.empty());
+        if (epochs.isPresent() && s.has("steps")) {
+            throw s.error("epochs", "steps and epochs are both given", "give one of them");
+        }
+        long steps = epochs.isPresent() ? 0 : s.requiredWhole("steps", 1, Long.MAX_VALUE);
         PrecisionConfig precision = s.section("precision").read(PrecisionConfig::read);
         TrainingConfig config = new TrainingConfig(
                 s.section("data").read(d -> DataConfig.read(d, folder)),
@@ -81,6 +90,7 @@ public record TrainingConfig(
                 (int) s.whole("batch_size", 8, 1, Integer.MAX_VALUE),
                 (int) s.whole("gradient_accumulation", 1, 1, Integer.MAX_VALUE),
                 steps,
+                epochs,
                 s.whole("seed", 1, Long.MIN_VALUE, Long.MAX_VALUE),
                 s.section("optimizer").read(OptimizerConfig::read),
                 s.section("schedule").read(x -> ScheduleConfig.read(x, steps)),
@@ -101,5 +111,39 @@ public record TrainingConfig(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
         }
         return config;
+    }
+
+    /**
+     * This configuration with what follows from the number of training samples: the steps of so many epochs, the warm-up of these steps.
+     *
+     * @param samples at least 1
+     * @throws dev.octet.formats.error.InvalidOptionException when the warm-up is longer than the run
+     */
+    public TrainingConfig forSamples(long samples) {
+        if (epochs.isEmpty()) {
+            return this;
+        }
+        long batches = Math.max(1, samples / batchSize);
+        long all = Math.max(1, (long) Math.ceil(epochs.getAsDouble() * batches / gradientAccumulation));
+        return new TrainingConfig(
+                data,
+                loss,
+                batchSize,
+                gradientAccumulation,
+                all,
+                epochs,
+                seed,
+                optimizer,
+                schedule.forSteps(all),
+                clipGradNorm,
+                precision,
+                freeze,
+                trainOnly,
+                ties,
+                checkpoint,
+                evalEvery,
+                onNonFinite,
+                divergence,
+                fp8Health);
     }
 }

@@ -8,6 +8,7 @@ import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.config.LossConfig;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -15,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -25,8 +27,14 @@ import org.jspecify.annotations.Nullable;
  * @param labels name of the labels in the data; empty when none are needed
  * @param ignoreIndex label of positions that are not counted
  * @param vocabulary the model's tokens; empty when the model has no embedding lookup of tokens
+ * @param compared what labels are compared with; empty where the labels of texts are their tokens
  */
-public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreIndex, Optional<Vocabulary> vocabulary) {
+public record Feed(
+        List<ValueInfo> inputs,
+        Optional<String> labels,
+        long ignoreIndex,
+        Optional<Vocabulary> vocabulary,
+        Optional<Compared> compared) {
     /** The input of token numbers. */
     static final String TOKENS = "input_ids";
     /** The input that says to which of two texts a token belongs. */
@@ -36,15 +44,59 @@ public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreI
         inputs = List.copyOf(inputs);
     }
 
-    /** The feed of a graph and its loss. */
-    public static Feed of(GraphModel model, Optional<String> labels, long ignoreIndex) {
+    /**
+     * The output that labels are compared with.
+     *
+     * @param loss how
+     * @param dims its dimensions; null when the rank is unknown
+     */
+    public record Compared(LossConfig.Type loss, @Nullable List<Dim> dims) {
+        public Compared {
+            dims = dims == null ? null : List.copyOf(dims);
+        }
+
+        /** Number of dimensions; -1 when unknown. */
+        int rank() {
+            return dims == null ? -1 : dims.size();
+        }
+
+        /** Size of the last dimension: the classes, or the numbers of an answer; empty when unknown. */
+        OptionalLong width() {
+            Long last = dims == null || dims.isEmpty() ? null : dims.getLast().size();
+            return last == null ? OptionalLong.empty() : OptionalLong.of(last);
+        }
+    }
+
+    /**
+     * The feed of a graph and its loss.
+     *
+     * @throws dev.octet.formats.error.InvalidOptionException when the graph does not have the loss's output
+     */
+    public static Feed of(GraphModel model, LossConfig loss) {
         List<ValueInfo> inputs = model.graph().requiredInputs();
+        Optional<String> labels = loss.readsLabels() ? Optional.of(loss.labels()) : Optional.empty();
+        String output = loss.outputOf(model);
+        Optional<Compared> compared = model.graph().outputs().stream()
+                .filter(o -> loss.type() != LossConfig.Type.CAUSAL_LM && o.name().equals(output))
+                .map(o -> new Compared(loss.type(), dims(o)))
+                .findFirst();
         return new Feed(
                 inputs,
                 // labels that are graph inputs are already in the list
                 labels.filter(l -> inputs.stream().noneMatch(i -> i.name().equals(l))),
-                ignoreIndex,
-                Vocabulary.of(model.graph(), TOKENS));
+                loss.ignoreIndex(),
+                Vocabulary.of(model.graph(), TOKENS),
+                compared);
+    }
+
+    /** The feed of a graph without a loss. */
+    public static Feed inputsOf(GraphModel model) {
+        return new Feed(
+                model.graph().requiredInputs(),
+                Optional.empty(),
+                0,
+                Vocabulary.of(model.graph(), TOKENS),
+                Optional.empty());
     }
 
     /**
@@ -88,6 +140,13 @@ public record Feed(List<ValueInfo> inputs, Optional<String> labels, long ignoreI
     /** Element type of an input; null when the model does not specify it. */
     static @Nullable DType dtype(ValueInfo input) {
         return input.type() instanceof TensorType t ? t.dtype() : null;
+    }
+
+    /** The number of rows that an input has in every batch; empty when it takes any number. */
+    public static OptionalLong rows(ValueInfo input) {
+        List<Dim> dims = dims(input);
+        Long rows = dims == null || dims.isEmpty() ? null : dims.getFirst().size();
+        return rows == null ? OptionalLong.empty() : OptionalLong.of(rows);
     }
 
     /** Dimensions of an input; null when the rank is unknown. */

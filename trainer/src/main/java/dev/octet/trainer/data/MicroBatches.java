@@ -6,8 +6,8 @@ import java.lang.foreign.Arena;
 import java.util.Arrays;
 
 /**
- * Samples as micro-batches of equal size, epoch after epoch, numbered over the whole run. Access is random: the seed determines the samples
- * of each number. An incomplete batch at the end of an epoch is dropped.
+ * Samples as micro-batches, epoch after epoch, numbered over the whole run. Access is random: the seed determines the samples of each number.
+ * All have the same size; an incomplete batch at the end of an epoch is dropped, except with {@link #ofAll}.
  */
 public final class MicroBatches {
     private final Samples samples;
@@ -16,15 +16,12 @@ public final class MicroBatches {
     private final long seed;
     private final long perEpoch;
 
+    private final long samplesPerEpoch;
+
     private long epoch = -1;
     private SampleOrder order;
 
-    /**
-     * @param size samples per micro-batch
-     * @param shuffle whether to shuffle each epoch; otherwise samples come in file order
-     * @throws InvalidDataException when there are fewer samples than {@code size}
-     */
-    public MicroBatches(Samples samples, int size, boolean shuffle, long seed) {
+    private MicroBatches(Samples samples, int size, boolean shuffle, long seed, long samplesPerEpoch) {
         if (samples.count() < size) {
             throw new InvalidDataException(
                     "there are " + samples.count() + " samples, but a batch takes " + size,
@@ -35,8 +32,42 @@ public final class MicroBatches {
         this.size = size;
         this.shuffle = shuffle;
         this.seed = seed;
-        this.perEpoch = samples.count() / size;
+        this.samplesPerEpoch = samplesPerEpoch;
+        this.perEpoch = Math.ceilDiv(samplesPerEpoch, size);
         this.order = new SampleOrder(samples.count(), seed);
+    }
+
+    /**
+     * Batches of one size, each epoch in another order.
+     *
+     * @param size samples per micro-batch
+     * @param seed determines the orders
+     * @throws InvalidDataException when there are fewer samples than {@code size}
+     */
+    public static MicroBatches shuffled(Samples samples, int size, long seed) {
+        return new MicroBatches(samples, size, true, seed, whole(samples, size));
+    }
+
+    /**
+     * Batches of one size, in the order of the file.
+     *
+     * @throws InvalidDataException when there are fewer samples than {@code size}
+     */
+    public static MicroBatches inOrder(Samples samples, int size) {
+        return new MicroBatches(samples, size, false, 0, whole(samples, size));
+    }
+
+    /**
+     * All samples in the order of the file; the last batch of an epoch may be smaller.
+     *
+     * @throws InvalidDataException when there are fewer samples than {@code size}
+     */
+    public static MicroBatches ofAll(Samples samples, int size) {
+        return new MicroBatches(samples, size, false, 0, samples.count());
+    }
+
+    private static long whole(Samples samples, int size) {
+        return samples.count() / size * size;
     }
 
     /** Micro-batches per epoch. */
@@ -44,9 +75,14 @@ public final class MicroBatches {
         return perEpoch;
     }
 
-    /** Samples per micro-batch. */
+    /** Samples per micro-batch; the last of an epoch may have fewer, see {@link #ofAll}. */
     public int size() {
         return size;
+    }
+
+    /** Samples read in an epoch. */
+    public long samplesPerEpoch() {
+        return samplesPerEpoch;
     }
 
     /**
@@ -69,8 +105,8 @@ public final class MicroBatches {
             order = new SampleOrder(samples.count(), SampleOrder.mix(seed) ^ SampleOrder.mix(~wanted));
         }
         long first = number % perEpoch * size;
-        long[] rows = new long[size];
-        for (int i = 0; i < size; i++) {
+        long[] rows = new long[(int) Math.min(size, samplesPerEpoch - first)];
+        for (int i = 0; i < rows.length; i++) {
             rows[i] = shuffle ? order.at(first + i) : first + i;
         }
         return rows;

@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Texts as samples. Each batch is padded to its longest text, rounded up to a multiple: each length needs a program, so there should be
@@ -17,12 +18,14 @@ final class TextSamples implements Samples {
     private final TokenRows rows;
     private final int maxLength;
     private final int padMultiple;
+    private final @Nullable TextLabels labels;
 
     /**
      * @param texts truncated to {@code maxLength}
      * @param file for messages
      * @param maxLength limit of the padded length, even if it is not a multiple
-     * @throws dev.octet.formats.error.InvalidDataException when tokens cannot feed the model, or a token is outside the model's vocabulary
+     * @throws dev.octet.formats.error.InvalidDataException when tokens cannot feed the model, a token is outside the model's vocabulary, or a
+     *     label is missing or does not fit the model's output
      * @throws IOException when the file can no longer be read
      */
     public TextSamples(Texts texts, String file, Feed feed, int maxLength, int padMultiple) throws IOException {
@@ -30,6 +33,7 @@ final class TextSamples implements Samples {
         this.rows = new TokenRows(feed, file, "texts");
         this.maxLength = maxLength;
         this.padMultiple = padMultiple;
+        this.labels = TextLabels.of(texts, file, feed);
         Vocabulary vocabulary = feed.vocabulary().orElse(null);
         if (vocabulary != null && texts.largestToken() >= vocabulary.rows()) {
             requireKnown(vocabulary, file);
@@ -70,7 +74,12 @@ final class TextSamples implements Samples {
             longest = Math.max(longest, tokens[i].length);
         }
         int padded = Math.ceilDiv(longest, padMultiple) * padMultiple;
-        return rows.tensors(tokens, Math.max(longest, Math.min(padded, maxLength)), arena);
+        Map<String, Tensor> tensors = rows.tensors(tokens, Math.max(longest, Math.min(padded, maxLength)), arena);
+        if (labels != null) {
+            Tensor own = labels.tensor(numbers, arena);
+            tensors.put(own.name(), own); // in place of the tokens
+        }
+        return tensors;
     }
 
     @Override

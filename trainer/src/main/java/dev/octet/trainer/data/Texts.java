@@ -2,6 +2,7 @@ package dev.octet.trainer.data;
 
 import java.io.IOException;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * Tokenized texts, the input of {@link TextSamples} and {@link PackedSamples}; the module with tokenizers implements it. Not thread-safe.
@@ -23,6 +24,25 @@ public interface Texts extends AutoCloseable {
      * @throws IOException when the file can no longer be read
      */
     List<long[]> tokens(long from, int size) throws IOException;
+
+    /** Labels that are written with the texts. */
+    interface Labels {
+        /** The numbers of a text's label: one, or those of a list. */
+        double[] values(long text);
+
+        /** Whether they are all written as whole numbers. */
+        boolean isWhole(long text);
+
+        /** The line of a text in its file, from 1, for messages. */
+        long line(long text);
+    }
+
+    /**
+     * Labels of the texts; empty when the texts have none under this key.
+     *
+     * @throws dev.octet.formats.error.InvalidDataException when a text has no label although others do, or one that is not made of numbers
+     */
+    Optional<Labels> labels(String key);
 
     /**
      * The end-of-text token.

@@ -142,8 +142,9 @@ public final class Fp8Health implements TrainingHook {
     public void fp8Measured(Fp8Report report) throws IOException {
         for (Fp8Tensor t : report.tensors()) {
             ObjectNode line = StepLines.line(report.step())
-                    .put("tensor", t.slot())
+                    .put("tensor", t.name())
                     .put("layer", t.layer())
+                    .put("slot", t.slot())
                     .put("kind", t.tensor().name().toLowerCase(Locale.ROOT))
                     .put("format", t.format().name())
                     .put("elements", t.elements())

@@ -2,12 +2,13 @@ package dev.octet.trainer.hook;
 
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
+import java.util.Locale;
 
 /**
  * How well a tensor fitted its FP8 codes in one step, over all micro-batches and products.
  *
  * @param slot name of its scale: {@code fp8.NODE.input}, {@code fp8.WEIGHT.weight} or {@code fp8.NODE.grad_output}
- * @param layer the first Linear that casts it
+ * @param layer module of the first Linear that casts it: {@code model.layers.0.mlp.up_proj}
  * @param tensor which operand of the Linear it is
  * @param format FP8 format of the codes
  * @param elements number of elements cast
@@ -30,6 +31,11 @@ public record Fp8Tensor(
         float scale,
         int historyLength,
         long scaleAge) {
+    /** What it is called in messages and files: the module and the operand, {@code model.layers.0.mlp.up_proj.input}. */
+    public String name() {
+        return layer + "." + tensor.name().toLowerCase(Locale.ROOT);
+    }
+
     /** Share of clipped elements. */
     public double clippedShare() {
         return (double) clipped / Math.max(1, elements);

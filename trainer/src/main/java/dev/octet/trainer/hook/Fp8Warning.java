@@ -20,14 +20,14 @@ public record Fp8Warning(Fp8Tensor tensor, Kind kind) {
                         Locale.ROOT,
                         "%.2f%% of %s clipped: amax %.4g, its scale has room for %.4g",
                         100 * tensor.clippedShare(),
-                        tensor.slot(),
+                        tensor.name(),
                         tensor.amax(),
                         tensor.room());
             case STALE ->
                 String.format(
                         Locale.ROOT,
                         "the scale of %s has stayed for %d steps: amax %.4g, it has room for %.4g",
-                        tensor.slot(),
+                        tensor.name(),
                         tensor.scaleAge(),
                         tensor.amax(),
                         tensor.room());

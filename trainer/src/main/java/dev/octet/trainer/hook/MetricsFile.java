@@ -6,7 +6,7 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * {@code metrics.jsonl}: one JSON object per line. Steps have {@code step}, {@code loss}, {@code lr}, {@code grad_norm} and more; measured
+ * {@code metrics.jsonl}: one JSON object per line. Steps have {@code step}, {@code loss}, {@code lr}, {@code grad_norm}, {@code epoch} and more; measured
  * FP8 steps also {@code fp8_clipped}, {@code fp8_underflowed} (shares) and {@code fp8_oldest_scale} (steps); evaluations have
  * {@code eval_loss} and, for token losses, {@code eval_perplexity}. Non-finite numbers are strings. When a run resumes, the lines of the
  * steps it repeats are removed.
@@ -38,6 +38,7 @@ public final class MetricsFile implements TrainingHook {
         StepLines.put(line, "lr", r.lr());
         StepLines.put(line, "grad_norm", r.gradNorm());
         StepLines.put(line, "loss_scale", r.lossScale());
+        StepLines.put(line, "epoch", r.epoch());
         line.put("skipped", r.skipped()).put("samples", r.samples()).put("tokens", r.tokens());
         StepLines.put(line, "seconds", r.seconds());
         StepLines.put(line, "data_seconds", r.dataSeconds());

@@ -14,9 +14,10 @@ import java.util.Map;
  * @param lossScale scale that the loss was multiplied by; 1 without loss scaling
  * @param samples number of samples
  * @param tokens number of tokens, including padding; the number of samples for data without a second axis
+ * @param epoch how often the training samples have been read after this step, as 1.25
  * @param seconds total time
  * @param dataSeconds part of it spent reading samples
- * @param memoryBytes memory on the device
+ * @param memoryBytes buffers on the device: parameters, state and what a step needs; not the memory of the process
  */
 public record StepReport(
         long step,
@@ -28,6 +29,7 @@ public record StepReport(
         double lossScale,
         long samples,
         long tokens,
+        double epoch,
         double seconds,
         double dataSeconds,
         long memoryBytes) {}

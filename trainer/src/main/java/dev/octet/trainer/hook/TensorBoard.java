@@ -8,20 +8,43 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Writes scalars of each step and evaluation to event files, for {@code tensorboard --logdir RUN}. */
+/** Writes scalars of each step and evaluation, the settings as text and as hyperparameters to event files, for {@code tensorboard --logdir RUN}. */
 public final class TensorBoard implements TrainingHook {
     private final Path folder;
+    private final Map<String, String> settings;
     private @Nullable EventFile file;
     private @Nullable Fp8Report fp8;
 
-    /** @param folder folder of the event files */
-    public TensorBoard(Path folder) {
+    /**
+     * Creates the hook.
+     *
+     * @param folder folder of the event files
+     * @param settings of the run, by dotted key
+     */
+    public TensorBoard(Path folder, Map<String, String> settings) {
         this.folder = folder;
+        this.settings = new LinkedHashMap<>(settings);
+        this.settings.values().removeIf(String::isEmpty);
     }
 
     @Override
     public void runStarted(RunStart start, RunControl control) throws IOException {
         file = EventFile.create(folder, start.firstStep(), Clock.systemUTC());
+        long before = start.firstStep() - 1;
+        if (!settings.isEmpty()) {
+            file.hyperparameters(before, settings);
+            file.text(before, "config", markdown());
+        }
+    }
+
+    private String markdown() {
+        StringBuilder table = new StringBuilder("| key | value |\n|---|---|\n");
+        settings.forEach((key, value) -> table.append("| `")
+                .append(key)
+                .append("` | `")
+                .append(value.replace('`', '\'').replace("|", "\\|").replaceAll("\\s", " "))
+                .append("` |\n"));
+        return table.toString();
     }
 
     @Override
@@ -37,6 +60,7 @@ public final class TensorBoard implements TrainingHook {
         values.put("train/lr", r.lr());
         values.put("train/grad_norm", r.gradNorm());
         values.put("train/loss_scale", r.lossScale());
+        values.put("train/epoch", r.epoch());
         values.put("time/tokens_per_second", r.tokens() / r.seconds());
         values.put("time/data_seconds", r.dataSeconds());
         if (fp8 != null) {
@@ -65,8 +89,14 @@ public final class TensorBoard implements TrainingHook {
 
     @Override
     public void runEnded(RunEnd end) throws IOException {
-        if (file != null) {
-            file.close();
+        if (file == null) {
+            return;
+        }
+        try (EventFile last = file) {
+            if (!settings.isEmpty()) {
+                boolean good = end.reason() == RunEnd.Reason.COMPLETED || end.reason() == RunEnd.Reason.INTERRUPTED;
+                last.ended(end.step(), good);
+            }
         }
     }
 }

@@ -1,8 +1,6 @@
 package dev.octet.trainer.loss;
 
 import dev.octet.formats.error.InvalidDataException;
-import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.error.Nearest;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
@@ -42,7 +40,6 @@ public record LossGraph(
     /** The term computed from a teacher. */
     public static final String DISTILLATION = "distillation";
 
-    private static final String LOGITS = "logits";
     private static final String MASK = "attention_mask";
 
     public LossGraph {
@@ -63,36 +60,11 @@ public record LossGraph(
      *
      * @param model with concrete shapes
      * @param data types of the tensors fed, by name: the labels if the loss reads them, and {@link #TEACHER} if there is a teacher
-     * @throws InvalidOptionException when there is no such output
+     * @throws dev.octet.formats.error.InvalidOptionException when there is no such output
      * @throws InvalidDataException when labels are missing, or labels or the teacher's output do not fit the output
      */
     public static LossGraph of(GraphModel model, LossConfig config, Map<String, OperandType> data) {
-        return new Writer(model, config, outputOf(model, config), data).write();
-    }
-
-    /**
-     * Name of the output that the loss is computed from.
-     *
-     * @throws InvalidOptionException when there is no such output, or several and the configuration names none
-     */
-    public static String outputOf(GraphModel model, LossConfig config) {
-        List<String> outputs =
-                model.graph().outputs().stream().map(ValueInfo::name).toList();
-        if (config.output().isPresent()) {
-            String name = config.output().get();
-            if (!outputs.contains(name)) {
-                throw new InvalidOptionException(
-                        "the graph has no output '" + name + "'", "loss: {output: ...}", Nearest.advice(name, outputs));
-            }
-            return name;
-        }
-        if (outputs.size() == 1 || outputs.contains(LOGITS)) {
-            return outputs.contains(LOGITS) ? LOGITS : outputs.getFirst();
-        }
-        throw new InvalidOptionException(
-                "the graph has the outputs " + outputs,
-                "loss: {output: ...}",
-                "choose the output that the loss is computed from");
+        return new Writer(model, config, config.outputOf(model), data).write();
     }
 
     private static final class Writer {

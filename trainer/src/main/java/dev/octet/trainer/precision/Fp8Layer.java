@@ -41,6 +41,17 @@ public record Fp8Layer(
     }
 
     /**
+     * The module that it belongs to, as its weight is named: {@code model.layers.0.mlp.up_proj}. Where the weight has a name that says nothing of
+     * modules, as exporters give them, the node's with dots.
+     */
+    public String module() {
+        String suffix = ".weight";
+        return weight.endsWith(suffix)
+                ? weight.substring(0, weight.length() - suffix.length())
+                : node.replaceFirst("^/", "").replace('/', '.');
+    }
+
+    /**
      * Under what name the state of a tensor's scale is kept, as the states {@code NAME.quant_scale} and {@code NAME.amax_history} (delayed
      * scaling) or {@code NAME.amax} (current scaling, inputs only).
      */

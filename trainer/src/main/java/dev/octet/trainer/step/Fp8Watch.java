@@ -64,7 +64,7 @@ final class Fp8Watch {
         CastCounts c = s.counts();
         return new Fp8Tensor(
                 slot,
-                s.layer().node(),
+                s.layer().module(),
                 s.tensor(),
                 c.format(),
                 c.elements(),

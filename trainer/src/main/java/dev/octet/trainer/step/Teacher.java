@@ -2,10 +2,13 @@ package dev.octet.trainer.step;
 
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.autodiff.Autodiff;
+import dev.octet.trainer.autodiff.Parameter;
+import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
@@ -22,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.TreeMap;
 
 /** The teacher of a distillation: a frozen model in F32 whose output for a micro-batch the student learns to match. */
 public final class Teacher implements AutoCloseable {
@@ -30,12 +34,22 @@ public final class Teacher implements AutoCloseable {
     private final GraphSource source;
     private final String output;
     private final PersistentBuffers memory;
+
+    /** Weights that are stored in a narrower type than the F32 a teacher computes in. */
+    private final Map<String, Tensor> widened = new TreeMap<>();
+
     private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
 
     private Teacher(GraphSource source, String output, Device device) {
         this.source = source;
         this.output = output;
         this.memory = new PersistentBuffers(device);
+        for (Parameter p : Parameters.of(source.graph().graph()).all()) {
+            if (p.tensor().dtype() != DType.F32) {
+                widened.put(p.name(), Parameters.master(p, Arena.ofAuto()));
+            }
+        }
+        memory.offer(widened);
     }
 
     /**
@@ -92,7 +106,7 @@ public final class Teacher implements AutoCloseable {
 
     private Program program(Map<String, Shape> shapes) {
         return Autodiff.program(
-                source.at(shapes), ProgramOptions.forward(List.of(output), Set.of(), PrecisionPolicy.FP32));
+                source.at(shapes), ProgramOptions.forward(List.of(output), Set.copyOf(widened.keySet()), PrecisionPolicy.FP32));
     }
 
     @Override

@@ -18,7 +18,7 @@ import java.util.Map;
 import java.util.zip.CRC32C;
 
 /**
- * An event file of scalars per step, {@code events.out.tfevents.*}.
+ * An event file of scalars per step, texts and hyperparameters, {@code events.out.tfevents.*}.
  *
  * <p>Framing (TFRecord; TensorFlow, {@code tsl/lib/io/record_writer.h}): 8 bytes little-endian length, masked CRC-32C of the length,
  * message, masked CRC-32C of the message. Messages are {@code Event}s (TensorFlow, {@code core/util/event.proto} and
@@ -35,6 +35,38 @@ public final class EventFile implements AutoCloseable {
     private static final int VALUE = 1;
     private static final int TAG = 1;
     private static final int SIMPLE_VALUE = 2;
+    private static final int TENSOR = 8;
+    private static final int METADATA = 9;
+    // fields of SummaryMetadata and of its PluginData
+    private static final int PLUGIN_DATA = 1;
+    private static final int DATA_CLASS = 4;
+    private static final int PLUGIN_NAME = 1;
+    private static final int CONTENT = 2;
+    private static final int DATA_CLASS_TENSOR = 2;
+    // fields of TensorProto, its shape and that one's only dimension; number types
+    private static final int DTYPE = 1;
+    private static final int TENSOR_SHAPE = 2;
+    private static final int DIM = 2;
+    private static final int SIZE = 1;
+    private static final int FLOAT_VAL = 5;
+    private static final int STRING_VAL = 8;
+    private static final int DT_FLOAT = 1;
+    private static final int DT_STRING = 7;
+    // fields of HParamsPluginData and of what it holds (TensorBoard, plugins/hparams/plugin_data.proto)
+    private static final int SESSION_START_INFO = 3;
+    private static final int SESSION_END_INFO = 4;
+    private static final int HPARAMS = 1;
+    private static final int START_TIME = 5;
+    private static final int END_STATUS = 1;
+    private static final int END_TIME = 2;
+    private static final int SUCCESS = 1;
+    private static final int FAILURE = 2;
+    // fields of an entry of a map, and of google.protobuf.Value
+    private static final int KEY = 1;
+    private static final int ENTRY_VALUE = 2;
+    private static final int NUMBER_VALUE = 2;
+    private static final int STRING_VALUE = 3;
+    private static final int BOOL_VALUE = 4;
     // field of SessionLog and its value START
     private static final int STATUS = 1;
     private static final int START = 1;
@@ -102,6 +134,96 @@ public final class EventFile implements AutoCloseable {
                 }));
             }
         });
+        event(step, out -> out.writeBytes(SUMMARY, summary));
+    }
+
+    /**
+     * Writes a text, which TensorBoard shows as Markdown.
+     *
+     * @throws IOException when the file cannot be written
+     */
+    public void text(long step, String tag, String markdown) throws IOException {
+        ByteString tensor = message(t -> {
+            t.writeEnum(DTYPE, DT_STRING);
+            t.writeBytes(TENSOR_SHAPE, vectorOfOne());
+            t.writeBytes(STRING_VAL, ByteString.copyFromUtf8(markdown));
+        });
+        plugin(step, tag, "text", ByteString.EMPTY, tensor);
+    }
+
+    /**
+     * Writes the hyperparameters of a run: what can be read as a number or as {@code true} or {@code false} is one, anything else is text.
+     *
+     * @throws IOException when the file cannot be written
+     */
+    public void hyperparameters(long step, Map<String, String> values) throws IOException {
+        ByteString start = message(info -> {
+            for (Map.Entry<String, String> value : values.entrySet()) {
+                info.writeBytes(HPARAMS, message(entry -> {
+                    entry.writeString(KEY, value.getKey());
+                    entry.writeBytes(ENTRY_VALUE, value(value.getValue()));
+                }));
+            }
+            info.writeDouble(START_TIME, clock.millis() / 1e3);
+        });
+        session(step, "_hparams_/session_start_info", message(d -> d.writeBytes(SESSION_START_INFO, start)));
+    }
+
+    /**
+     * Says how the run with these hyperparameters ended.
+     *
+     * @throws IOException when the file cannot be written
+     */
+    public void ended(long step, boolean success) throws IOException {
+        ByteString end = message(info -> {
+            info.writeEnum(END_STATUS, success ? SUCCESS : FAILURE);
+            info.writeDouble(END_TIME, clock.millis() / 1e3);
+        });
+        session(step, "_hparams_/session_end_info", message(d -> d.writeBytes(SESSION_END_INFO, end)));
+    }
+
+    private static ByteString value(String text) throws IOException {
+        return message(value -> {
+            if (text.equals("true") || text.equals("false")) {
+                value.writeBool(BOOL_VALUE, text.equals("true"));
+            } else if (text.matches("-?\\d{1,18}(\\.\\d{1,18})?(E-?\\d{1,3})?")) {
+                value.writeDouble(NUMBER_VALUE, Double.parseDouble(text));
+            } else {
+                value.writeString(STRING_VALUE, text);
+            }
+        });
+    }
+
+    private void session(long step, String tag, ByteString content) throws IOException {
+        // the plugin reads only the metadata, but readers leave out a value without a tensor
+        ByteString nothing = message(t -> {
+            t.writeEnum(DTYPE, DT_FLOAT);
+            t.writeBytes(TENSOR_SHAPE, vectorOfOne());
+            t.writeBytes(FLOAT_VAL, ByteString.copyFrom(new byte[Float.BYTES]));
+        });
+        plugin(step, tag, "hparams", content, nothing);
+    }
+
+    private static ByteString vectorOfOne() throws IOException {
+        return message(shape -> shape.writeBytes(DIM, message(dim -> dim.writeInt64(SIZE, 1))));
+    }
+
+    private void plugin(long step, String tag, String name, ByteString content, ByteString tensor)
+            throws IOException {
+        ByteString metadata = message(m -> {
+            m.writeBytes(PLUGIN_DATA, message(p -> {
+                p.writeString(PLUGIN_NAME, name);
+                if (!content.isEmpty()) {
+                    p.writeBytes(CONTENT, content);
+                }
+            }));
+            m.writeEnum(DATA_CLASS, DATA_CLASS_TENSOR);
+        });
+        ByteString summary = message(out -> out.writeBytes(VALUE, message(v -> {
+            v.writeString(TAG, tag);
+            v.writeBytes(TENSOR, tensor);
+            v.writeBytes(METADATA, metadata);
+        })));
         event(step, out -> out.writeBytes(SUMMARY, summary));
     }
 

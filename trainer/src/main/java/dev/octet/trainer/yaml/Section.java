@@ -2,6 +2,7 @@ package dev.octet.trainer.yaml;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.quant.recipe.RecipeFields;
 import dev.octet.trainer.yaml.Entry.Scalar;
 import dev.octet.trainer.yaml.Entry.Sequence;
@@ -10,6 +11,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -17,6 +19,7 @@ import java.util.TreeSet;
 import java.util.function.Function;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,9 +32,32 @@ public final class Section implements Entry, RecipeFields {
     private final int line;
     private final Map<String, Entry> entries;
     private final Map<String, Integer> lines;
+    /** Where keys were written that are not from the file. */
+    private final Map<String, String> origins;
+
     private final TreeSet<String> asked = new TreeSet<>();
 
+    /**
+     * A key with a value.
+     *
+     * @param key dotted, from the top of the file: {@code optimizer.lr}
+     * @param value as written; of a list or mapping all of it
+     * @param where for messages
+     */
+    public record Written(String key, String value, String where) {}
+
     Section(String file, String path, int line, Map<String, Entry> entries, Map<String, Integer> lines) {
+        this(file, path, line, entries, lines, Map.of());
+    }
+
+    private Section(
+            String file,
+            String path,
+            int line,
+            Map<String, Entry> entries,
+            Map<String, Integer> lines,
+            Map<String, String> origins) {
+        this.origins = new LinkedHashMap<>(origins);
         this.file = file;
         this.path = path;
         this.line = line;
@@ -167,14 +193,14 @@ public final class Section implements Entry, RecipeFields {
         return choice(key, Map.of("true", true, "false", false), fallback);
     }
 
-    /** One of {@code choices} by its name. */
+    /** One of {@code choices} by its name, a float type in any of its spellings. */
     @Override
     public <T> T choice(String key, Map<String, T> choices, T fallback) {
         Optional<String> text = text(key);
         if (text.isEmpty()) {
             return fallback;
         }
-        T chosen = choices.get(text.get());
+        T chosen = choices.get(choices.containsKey(text.get()) ? text.get() : FloatName.normal(text.get()));
         if (chosen == null) {
             throw broken(key, "unknown value '" + text.get() + "'", Nearest.advice(text.get(), choices.keySet()), null);
         }
@@ -259,6 +285,114 @@ public final class Section implements Entry, RecipeFields {
         return sections;
     }
 
+    /** Every key with its value, those of nested mappings too, in the order of the file. */
+    public List<Written> written() {
+        List<Written> all = new ArrayList<>();
+        entries.forEach((key, entry) -> {
+            all.add(new Written(child(key), text(entry), where(key)));
+            if (entry instanceof Section nested) {
+                all.addAll(nested.written());
+            }
+        });
+        return all;
+    }
+
+    /**
+     * This mapping with other values.
+     *
+     * @param assignments {@code KEY=VALUE}: a dotted key, and a value in YAML, which replaces the one that is there
+     * @param option where they were given, for messages: {@code --set}
+     * @throws InvalidOptionException when one has no key or is not YAML, or when a mapping is wanted where a single value is
+     */
+    public Section with(List<String> assignments, String option) {
+        Section all = this;
+        for (String assignment : assignments) {
+            String origin = option + " " + assignment;
+            int at = assignment.indexOf('=');
+            String key = at < 0 ? "" : assignment.substring(0, at).strip();
+            if (!key.matches("[^.\\s]+(\\.[^.\\s]+)*")) {
+                throw new InvalidOptionException(
+                        "there is no key and value in '" + assignment + "'", origin, "as in " + option + " optimizer.lr=1e-4");
+            }
+            all = all.with(List.of(key.split("\\.")), YamlFile.value(assignment.substring(at + 1), key, origin), origin);
+        }
+        return all;
+    }
+
+    private Section with(List<String> keys, Entry value, String origin) {
+        String key = keys.getFirst();
+        Entry old = entries.get(key);
+        Map<String, Entry> changed = new LinkedHashMap<>(entries);
+        Map<String, String> from = new LinkedHashMap<>(origins);
+        if (keys.size() == 1) {
+            changed.put(key, value);
+            from.put(key, origin);
+        } else if (old == null || old instanceof Scalar s && s.isNull()) {
+            Section empty = new Section(file, child(key), line, Map.of(), Map.of());
+            changed.put(key, empty.with(keys.subList(1, keys.size()), value, origin));
+            from.put(key, origin);
+        } else if (old instanceof Section nested) {
+            changed.put(key, nested.with(keys.subList(1, keys.size()), value, origin));
+        } else {
+            throw new InvalidOptionException(
+                    "'" + child(key) + "' is a value, not a mapping with keys", origin, "write " + child(key) + "=VALUE");
+        }
+        return new Section(file, path, line, changed, lines, from);
+    }
+
+    /** This mapping as YAML: a line for each key, what is nested in braces and brackets. It reads back as the same. */
+    public String yaml() {
+        StringBuilder text = new StringBuilder();
+        entries.forEach((key, entry) ->
+                text.append(quoted(key)).append(": ").append(flow(entry)).append('\n'));
+        return text.toString();
+    }
+
+    private static String flow(Entry entry) {
+        return switch (entry) {
+            case Scalar s -> s.isNull() ? "null" : quoted(s.text());
+            case Sequence s ->
+                s.entries().stream().map(Section::flow).collect(Collectors.joining(", ", "[", "]"));
+            case Section s ->
+                s.entries.entrySet().stream()
+                        .map(e -> quoted(e.getKey()) + ": " + flow(e.getValue()))
+                        .collect(Collectors.joining(", ", "{", "}"));
+        };
+    }
+
+    /** Text as it stands where no character means anything in YAML, else in single quotes, or in double quotes for what these cannot hold. */
+    private static String quoted(String text) {
+        if (text.matches("[A-Za-z0-9_./][A-Za-z0-9_./+-]*") && !text.equalsIgnoreCase("null")) {
+            return text;
+        }
+        if (text.chars().noneMatch(Section::isBreak)) {
+            return "'" + text.replace("'", "''") + "'";
+        }
+        StringBuilder escaped = new StringBuilder("\"");
+        text.chars().forEach(c -> {
+            if (c == '"' || c == '\\') {
+                escaped.append('\\').append((char) c);
+            } else if (isBreak(c)) {
+                escaped.append(String.format(Locale.ROOT, "\\u%04x", c));
+            } else {
+                escaped.append((char) c);
+            }
+        });
+        return escaped.append('"').toString();
+    }
+
+    /** Whether a character is a control character or breaks a line in YAML. */
+    private static boolean isBreak(int c) {
+        return Character.isISOControl(c) || c == 0x2028 || c == 0x2029 || c == 0xFEFF;
+    }
+
+    private String where(String key) {
+        String origin = origins.get(key);
+        return origin == null
+                ? file + ", line " + lines.getOrDefault(key, line) + ", key " + child(key)
+                : origin + ", key " + child(key);
+    }
+
     /** Contents of the section, keys in alphabetical order. */
     @Override
     public String toString() {
@@ -322,7 +456,7 @@ public final class Section implements Entry, RecipeFields {
     }
 
     private InvalidOptionException broken(String key, String what, String fix, @Nullable Throwable cause) {
-        String where = file + ", line " + lines.getOrDefault(key, line) + ", key " + child(key);
+        String where = where(key);
         return cause == null
                 ? new InvalidOptionException(what, where, fix)
                 : new InvalidOptionException(what, where, fix, cause);

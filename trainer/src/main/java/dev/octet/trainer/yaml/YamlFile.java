@@ -76,6 +76,29 @@ public final class YamlFile {
         }
     }
 
+    /**
+     * Reads one value: a number or text, or a list or mapping in brackets or braces.
+     *
+     * @param key that it is given to, dotted
+     * @param origin where it was given, for messages
+     * @throws InvalidOptionException when it is not YAML
+     */
+    static Entry value(String text, String key, String origin) {
+        try (YAMLParser parser = YAML.createParser(text)) {
+            YamlFile one = new YamlFile(origin, parser);
+            Entry entry = parser.nextToken() == null ? new Scalar(1, "", true) : one.entry(key, 0);
+            if (parser.nextToken() != null) {
+                throw one.refused("there is more than one value", "write one value");
+            }
+            return entry;
+        } catch (JsonProcessingException e) {
+            throw new InvalidOptionException(
+                    "not YAML: " + firstLine(e.getOriginalMessage()), origin, "write a value as in the file, quoted", e);
+        } catch (IOException e) {
+            throw new IllegalStateException("text in memory cannot fail to be read", e);
+        }
+    }
+
     private static String firstLine(String message) {
         return message.lines().findFirst().orElse("");
     }

@@ -7,8 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -70,6 +72,129 @@ class TrainingConfigTest {
     }
 
     @Test
+    void checkpoints_are_kept_every_500_steps_or_30_minutes_unless_something_else_is_said() {
+        assertEquals(new CheckpointConfig(500, 30, 3), parse(SMALL).checkpoint());
+        assertEquals(
+                new CheckpointConfig(100, 0, 3),
+                parse(SMALL + "checkpoint: {every: 100}").checkpoint());
+        assertEquals(
+                new CheckpointConfig(0, 0, 3),
+                parse(SMALL + "checkpoint: {every: 0}").checkpoint());
+        assertEquals(
+                new CheckpointConfig(500, 5, 1),
+                parse(SMALL + "checkpoint: {minutes: 5, keep: 1}").checkpoint());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"0.1, 1", "10%, 1", "1.0e-1, 1", "0.15, 2", "3, 3", "0, 0"})
+    void a_warm_up_is_steps_or_a_share_of_them(String warmup, long steps) {
+        assertEquals(
+                steps,
+                parse(SMALL + "schedule: {type: linear, warmup: " + warmup + "}")
+                        .schedule()
+                        .warmup());
+    }
+
+    @Test
+    void epochs_become_steps_when_the_samples_are_known() {
+        TrainingConfig c = parse(SMALL.replace("steps: 10", "epochs: 3") + "schedule: {warmup: 0.25}");
+        assertEquals(0, c.steps());
+        TrainingConfig known = c.forSamples(85); // 10 batches of 8
+        assertEquals(30, known.steps());
+        assertEquals(8, known.schedule().warmup());
+        assertEquals(parse(SMALL), parse(SMALL).forSamples(85));
+        TrainingConfig tooShort = parse(SMALL.replace("steps: 10", "epochs: 1") + "schedule: {warmup: 11}");
+        assertThrows(InvalidOptionException.class, () -> tooShort.forSamples(80));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "learning_rate: 5e-5                  | write optimizer: {lr: 5e-5}",
+                "num_train_epochs: 3                  | write epochs: 3",
+                "max_steps: 100                       | write steps: 100",
+                "per_device_train_batch_size: 4       | write batch_size: 4",
+                "gradient_accumulation_steps: 2       | write gradient_accumulation: 2",
+                "save_steps: 500                      | write checkpoint: {every: 500}",
+                "save_total_limit: 2                  | write checkpoint: {keep: 2}",
+                "eval_steps: 50                       | write eval_every: 50",
+                "bf16: true                           | write precision: {mode: bf16}",
+                "{fp16: false, bf16: true}            | write precision: {mode: bf16}",
+                "fp16: true                           | write precision: {mode: fp16}",
+                "warmup_steps: 10                     | write schedule: {warmup: 10}",
+                "warmup_ratio: 0.1                    | write schedule: {warmup: 0.1}",
+                "lr_scheduler_type: cosine            | write schedule: {type: cosine}",
+                "weight_decay: 0.1                    | write optimizer: {weight_decay: 0.1}",
+                "max_grad_norm: 1.0                   | write clip_grad_norm: 1.0",
+                "data_seed: 4                         | write seed: 4",
+                "adam_beta1: 0.8                      | write optimizer: {betas: [0.8, 0.999]}",
+                "{adam_beta2: 0.95, adam_beta1: 0.8}  | write optimizer: {betas: [0.8, 0.95]}",
+                "adam_epsilon: 1e-6                   | write optimizer: {eps: 1e-6}",
+                "optim: adamw_torch                   | write optimizer: {type: adamw}",
+                "optimizer: {learning_rate: 1e-3}     | write optimizer: {lr: 1e-3}",
+                "schedule: {num_warmup_steps: 7}      | write schedule: {warmup: 7}",
+                "lr: 1e-3                             | write optimizer: {lr: 1e-3}",
+                "output_dir: x                        | the folder of the run is -o RUN on the command line",
+                "{max_steps: 9, learning_rate: 1, weight_decay: 0} | write steps: 9, optimizer: {lr: 1, weight_decay:"
+                        + " 0}",
+            })
+    void names_of_other_libraries_are_answered_with_the_key_and_value_to_write(String line, String fix) {
+        String yaml = line.startsWith("{") ? line.substring(1, line.length() - 1).replace(", ", "\n") : line;
+        String all = "data: {train: a.npz}\nloss: {type: mse}\n" + yaml;
+        assertEquals(fix, refused(all).fix());
+        assertTrue(refused(all).where().contains("line 3"), refused(all).where());
+    }
+
+    @Test
+    void a_key_can_be_given_another_value_from_outside() {
+        Section file = YamlFile.parse(WHOLE, "c.yaml");
+        List<String> set = List.of(
+                "optimizer.lr=5e-5",
+                "precision.mode=bf16",
+                "freeze=[a, 'b: c']",
+                "clip_grad_norm=null",
+                "divergence={factor: 2.5}",
+                "data.tokenizer=\"a\\u2028b\\n\\\"'\\t\"",
+                "data.eos='it''s \"so\"\\'");
+        Section changed = file.with(set, "--set");
+        assertEquals("5e-5", changed.section("optimizer").text("lr").orElseThrow());
+        // the text of the changed configuration reads back as the same
+        assertEquals(changed.toString(), YamlFile.parse(changed.yaml(), "c.yaml").toString());
+        TrainingConfig c = TrainingConfig.of(file.with(set.subList(0, 5), "--set"), Path.of("runs"));
+        assertEquals(5e-5, c.optimizer().lr());
+        assertEquals("bf16", c.precision().mode());
+        assertEquals(
+                List.of("a", "b: c"), c.freeze().stream().map(p -> p.pattern()).toList());
+        assertTrue(c.clipGradNorm().isEmpty());
+        assertEquals(2.5, c.divergence().factor());
+        assertEquals(1000, c.steps());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "optimizer.larning=1 | unknown key 'optimizer.larning' | --set optimizer.larning=1, key optimizer.larning",
+                "freez=a             | unknown key 'freez'             | --set freez=a, key freez",
+                "optimizer.lr=fast   | 'fast' is not a number          | --set optimizer.lr=fast, key optimizer.lr",
+                "optimizer.lr        | there is no key and value       | --set optimizer.lr",
+                "=1                  | there is no key and value       | --set =1",
+                "steps.x=1           | 'steps' is a value, not a       | --set steps.x=1",
+                "optimizer=[         | not YAML                        | --set optimizer=[",
+                "optimizer=adam      | expected keys and values        | --set optimizer=adam, key optimizer",
+                "learning_rate=1     | has another name here           | --set learning_rate=1, key learning_rate",
+            })
+    void a_wrong_value_from_outside_is_refused_where_it_was_given(String set, String what, String where) {
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> TrainingConfig.of(
+                        YamlFile.parse(WHOLE, "c.yaml").with(List.of(set), "--set"), Path.of("runs")));
+        assertTrue(e.what().contains(what), e.what());
+        assertEquals(where, e.where());
+    }
+
+    @Test
     void what_is_not_said_has_the_defaults_of_torch() {
         TrainingConfig c = parse(SMALL);
         assertEquals(
@@ -98,7 +223,7 @@ class TrainingConfigTest {
             delimiter = '|',
             value = {
                 "step: 3                              | unknown key 'step'                 | steps",
-                "optimizer: {learning_rate: 1}        | unknown key 'optimizer.learning_rate' | valid",
+                "optimizer: {larning_rat: 1}          | unknown key 'optimizer.larning_rat' | valid",
                 "optimizer: {weight_deacy: 1}         | unknown key 'optimizer.weight_deacy'  | weight_decay",
                 "freze: [a]                           | unknown key 'freze'                | freeze",
             })

@@ -44,7 +44,7 @@ class SamplesTest {
     }
 
     private static Feed feed(ValueInfo... inputs) {
-        return new Feed(Arrays.asList(inputs), Optional.of("labels"), -100, Optional.empty());
+        return new Feed(Arrays.asList(inputs), Optional.of("labels"), -100, Optional.empty(), Optional.empty());
     }
 
     private static final Feed XY = feed(input("x", DType.F32, Dim.of("n"), Dim.of(2)));
@@ -213,6 +213,11 @@ class SamplesTest {
             }
 
             @Override
+            public Optional<Labels> labels(String key) {
+                return Optional.empty();
+            }
+
+            @Override
             public long endOfText() {
                 return 9;
             }
@@ -250,7 +255,7 @@ class SamplesTest {
 
     /** {@link #LM} for a model with an embedding of so many rows. */
     private static Feed knowing(long rows) {
-        return new Feed(LM.inputs(), LM.labels(), -100, Optional.of(new Vocabulary("wte.weight", rows)));
+        return new Feed(LM.inputs(), LM.labels(), -100, Optional.of(new Vocabulary("wte.weight", rows)), Optional.empty());
     }
 
     @Test
@@ -325,7 +330,8 @@ class SamplesTest {
 
     private static MicroBatches batches(int count, int size, boolean shuffle, long seed) throws IOException {
         long[][] rows = new long[count][1];
-        return new MicroBatches(new TextSamples(texts(rows), "f", LM, 4, 1), size, shuffle, seed);
+        TextSamples samples = new TextSamples(texts(rows), "f", LM, 4, 1);
+        return shuffle ? MicroBatches.shuffled(samples, size, seed) : MicroBatches.inOrder(samples, size);
     }
 
     private static List<Long> epoch(MicroBatches batches, long epoch) {

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.trainer.config.CheckpointConfig;
 import dev.octet.trainer.config.DivergenceConfig;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -17,6 +18,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
+import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -52,7 +54,7 @@ class BuiltInHooksTest {
     }
 
     private static StepReport report(long step, double loss) {
-        return new StepReport(step, loss, Map.of(), 0.1, Double.NaN, false, 1, 8, 64, 0.5, 0.1, 99);
+        return new StepReport(step, loss, Map.of(), 0.1, Double.NaN, false, 1, 8, 64, 0.25, 0.5, 0.1, 99);
     }
 
     private void steps(long from, long to) throws IOException {
@@ -75,7 +77,7 @@ class BuiltInHooksTest {
         steps(1, 3);
         assertEquals(4, lines().size());
         assertEquals(
-                "{\"step\":2,\"loss\":0.5,\"lr\":0.1,\"grad_norm\":\"NaN\",\"loss_scale\":1.0,\"skipped\":false,\"samples\":8,"
+                "{\"step\":2,\"loss\":0.5,\"lr\":0.1,\"grad_norm\":null,\"loss_scale\":1.0,\"epoch\":0.25,\"skipped\":false,\"samples\":8,"
                     + "\"tokens\":64,\"seconds\":0.5,\"data_seconds\":0.1,\"tokens_per_second\":128.0,\"memory_bytes\":99}",
                 lines().get(1));
         assertTrue(lines().getLast().startsWith("{\"step\":3,\"eval_loss\":0.25"));
@@ -167,7 +169,7 @@ class BuiltInHooksTest {
         Fp8Health health = health();
         assertEquals(List.of(), warnings(health, 10, tensor(10, 500)), "one in a hundred is healthy");
         assertEquals(
-                List.of("1.10% of fp8.a.input clipped: amax 500.0, its scale has room for 448.0"),
+                List.of("1.10% of a.input clipped: amax 500.0, its scale has room for 448.0"),
                 warnings(health, 20, tensor(11, 500)));
         assertEquals(List.of(), warnings(health, 30, tensor(900, 500)));
         assertEquals(List.of(), warnings(health, 40, tensor(0, 400)));
@@ -179,7 +181,7 @@ class BuiltInHooksTest {
         Fp8Health health = health();
         assertEquals(List.of(), warnings(health, 10, tensor(1, 1000)), "the step may change it");
         assertEquals(
-                List.of("the scale of fp8.a.input has stayed for 20 steps: amax 1000, it has room for 448.0"),
+                List.of("the scale of a.input has stayed for 20 steps: amax 1000, it has room for 448.0"),
                 warnings(health, 20, tensor(1, 1000)));
         Fp8Health follows = health();
         warnings(follows, 10, tensor(1, 1000));
@@ -193,7 +195,7 @@ class BuiltInHooksTest {
         health.scaleUpdated(4, "fp8.a.input", 1, 2);
         assertEquals(List.of(), warnings(health, 20, tensor(0, 1)));
         assertEquals(
-                List.of("the scale of fp8.a.input has stayed for 26 steps: amax 1.000, it has room for 448.0"),
+                List.of("the scale of a.input has stayed for 26 steps: amax 1.000, it has room for 448.0"),
                 warnings(health, 30, tensor(0, 1)));
         assertEquals(List.of(), warnings(health, 40, tensor(0, 300)), "a weight that does not change");
         assertEquals(List.of(), warnings(health, 50, tensor(0, 0)), "no gradient");
@@ -229,7 +231,7 @@ class BuiltInHooksTest {
     @Test
     void checkpoints_are_asked_for_at_their_steps() {
         List<Long> asked = new ArrayList<>();
-        CheckpointCadence cadence = new CheckpointCadence(3);
+        CheckpointCadence cadence = new CheckpointCadence(new CheckpointConfig(3, 0, 3));
         long[] now = new long[1];
         cadence.runStarted(start(1), new Control() {
             @Override
@@ -241,5 +243,64 @@ class BuiltInHooksTest {
             cadence.afterStep(report(now[0], 1));
         }
         assertEquals(List.of(3L, 6L, 9L), asked);
+    }
+
+    @Test
+    void checkpoints_are_asked_for_when_the_last_is_too_long_ago() {
+        List<Long> asked = new ArrayList<>();
+        long[] minute = new long[1];
+        CheckpointCadence cadence =
+                new CheckpointCadence(new CheckpointConfig(0, 30, 3), () -> TimeUnit.MINUTES.toNanos(minute[0]));
+        cadence.runStarted(start(1), new Control() {
+            @Override
+            public void requestCheckpoint() {
+                asked.add(minute[0]);
+            }
+        });
+        for (minute[0] = 10; minute[0] <= 100; minute[0] += 10) {
+            cadence.afterStep(report(minute[0], 1));
+            if (asked.contains(minute[0])) {
+                cadence.checkpointWritten(new TrainingHook.CheckpointReport(minute[0], Path.of("c"), 1, 1));
+            }
+        }
+        assertEquals(List.of(30L, 60L, 90L), asked);
+    }
+
+    @Test
+    void the_running_loss_continues_from_the_metrics_of_the_steps_before() throws IOException {
+        RunningLoss whole = new RunningLoss();
+        List<String> lines = new ArrayList<>();
+        for (int step = 1; step <= 6; step++) {
+            whole.add(10.0 / step);
+            lines.add("{\"step\":" + step + ",\"loss\":" + 10.0 / step + "}");
+        }
+        lines.add(2, "{\"step\":2,\"eval_loss\":99}");
+        lines.add("{\"step\":7,\"loss\":\"NaN\"}");
+        lines.add("{\"step\":8,\"lo");
+        Path metrics = Files.write(folder.resolve("metrics.jsonl"), lines);
+        RunningLoss resumed = new RunningLoss();
+        resumed.addEarlier(metrics, 5);
+        resumed.add(10.0 / 5);
+        resumed.add(10.0 / 6);
+        assertEquals(whole.value(), resumed.value(), 1e-12);
+        RunningLoss none = new RunningLoss();
+        none.addEarlier(folder.resolve("none.jsonl"), 5);
+        assertTrue(Double.isNaN(none.value()));
+    }
+
+    @Test
+    void the_pace_leaves_out_the_first_steps_and_is_not_disturbed_by_a_slow_one() {
+        Pace pace = new Pace();
+        pace.add(20);
+        pace.add(4);
+        assertTrue(pace.secondsPerStep().isEmpty());
+        for (double seconds : new double[] {0.5, 0.4, 30, 0.6, 0.5}) {
+            pace.add(seconds);
+        }
+        assertEquals(0.5, pace.secondsPerStep().orElseThrow());
+        for (int i = 0; i < 100; i++) {
+            pace.add(2); // older steps are forgotten
+        }
+        assertEquals(2, pace.secondsPerStep().orElseThrow());
     }
 }

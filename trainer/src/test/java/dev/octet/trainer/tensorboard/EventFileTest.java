@@ -99,6 +99,30 @@ class EventFileTest {
         assertTrue(hex.contains("0a0178150000803f") && hex.contains("0a0179150000c07f"), hex);
     }
 
+    /** The bytes are those of TensorBoard's own protocol buffers in Python (tensorboard 2.21). */
+    @Test
+    void texts_and_hyperparameters_are_what_the_plugins_of_tensorboard_read() throws IOException {
+        try (EventFile file = EventFile.create(folder, 1, CLOCK)) {
+            file.text(3, "config", "hi");
+            file.hyperparameters(1, Map.of("lr", "0.5"));
+            file.ended(9, true);
+        }
+        List<String> found = records(only()).stream()
+                .skip(2)
+                .map(r -> HexFormat.of().formatHex(r))
+                .toList();
+        assertEquals(
+                List.of(
+                        "0900000040fc54d94110032a240a220a06636f6e666967420c0807120412020801420268694a0a0a060a0474657874"
+                                + "2002",
+                        "0900000040fc54d94110012a5d0a5b0a1c5f68706172616d735f2f73657373696f6e5f73746172745f696e666f420e"
+                                + "08011204120208012a04000000004a2b0a270a0768706172616d73121c1a1a0a0f0a026c7212091100000000"
+                                + "0000e03f2900000040fc54d9412002",
+                        "0900000040fc54d94110092a4c0a4a0a1a5f68706172616d735f2f73657373696f6e5f656e645f696e666f420e0801"
+                                + "1204120208012a04000000004a1c0a180a0768706172616d73120d220b08011100000040fc54d9412002"),
+                found);
+    }
+
     @Test
     void files_of_one_second_do_not_overwrite_each_other() throws IOException {
         EventFile.create(folder, 1, CLOCK).close();

@@ -1,0 +1,155 @@
+package dev.octet.pipeline;
+
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.pipeline.run.DatasetTexts;
+import dev.octet.pipeline.run.OpenedModel;
+import dev.octet.trainer.Trainer;
+import dev.octet.trainer.TrainingParts;
+import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.data.Feed;
+import dev.octet.trainer.data.Samples;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.step.GraphSource;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+/**
+ * A trainer with everything open that its configuration names: model, teacher, samples, tokenizer, device. For callers that train step by step;
+ * {@link Train} does a whole run in a folder.
+ *
+ * <pre>{@code
+ * try (TrainingJob job = TrainingJob.open(Path.of("model.onnx"), Path.of("train.yaml"))) {
+ *     for (long step = 1; step <= job.config().steps(); step++) {
+ *         StepResult result = job.trainer().step(step);
+ *     }
+ * }
+ * }</pre>
+ *
+ * <p>Not thread-safe. Closing it closes all that it opened, the trainer too.
+ */
+public final class TrainingJob implements AutoCloseable {
+    private final Deque<Closing> open = new ArrayDeque<>();
+    private final TrainingParts parts;
+    private final Trainer trainer;
+
+    private interface Closing {
+        void close() throws IOException;
+    }
+
+    private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job) throws IOException {
+        boolean opened = false;
+        try {
+            OpenedModel student = OpenedModel.of(model);
+            open.push(student::close);
+            Device device = where.open(job.threads());
+            open.push(device::close);
+            Optional<GraphSource> teacher = teacher(config.loss());
+            Samples train = samples(config.data().train(), config, student.canonical(), model);
+            Optional<Samples> eval = Optional.empty();
+            if (config.data().eval().isPresent()) {
+                eval = Optional.of(samples(config.data().eval().get(), config, student.canonical(), model));
+            }
+            parts = new TrainingParts(config, student.source(), teacher, train, eval, digests(model, config.loss()));
+            trainer = Trainer.of(parts, device);
+            open.push(trainer::close);
+            opened = true;
+        } finally {
+            if (!opened) {
+                close();
+            }
+        }
+    }
+
+    /**
+     * Opens all that a configuration names, to be trained on the processor with all its cores.
+     *
+     * @param model an ONNX file, or a checkpoint whose graph follows from its configuration
+     * @param config what to do, as YAML
+     * @throws dev.octet.formats.error.OctetException when configuration, model and data do not fit together
+     * @throws IOException when reading fails
+     */
+    public static TrainingJob open(Path model, Path config) throws IOException {
+        return open(model, TrainingConfig.read(config), DeviceName.CPU, Job.defaults());
+    }
+
+    /**
+     * Opens all that a configuration names.
+     *
+     * @param device where to compute
+     * @param job how many threads
+     * @throws dev.octet.formats.error.OctetException when configuration, model and data do not fit together, or the device is missing
+     * @throws IOException when reading fails
+     */
+    public static TrainingJob open(Path model, TrainingConfig config, DeviceName device, Job job) throws IOException {
+        return new TrainingJob(model, config, device, job);
+    }
+
+    private Optional<GraphSource> teacher(LossConfig loss) throws IOException {
+        if (loss.distillation().isEmpty()) {
+            return Optional.empty();
+        }
+        OpenedModel teacher = OpenedModel.of(loss.distillation().get().teacher());
+        open.push(teacher::close);
+        return Optional.of(teacher.source());
+    }
+
+    private Samples samples(Path file, TrainingConfig config, GraphModel graph, Path model) throws IOException {
+        Samples samples = DatasetTexts.samples(file, config.data(), Feed.of(graph, config.loss()), model);
+        open.push(samples::close);
+        return samples;
+    }
+
+    private static Map<String, String> digests(Path model, LossConfig loss) throws IOException {
+        Map<String, String> digests = new TreeMap<>();
+        digests.put("model", OpenedModel.digest(model));
+        if (loss.distillation().isPresent()) {
+            digests.put("teacher", OpenedModel.digest(loss.distillation().get().teacher()));
+        }
+        return digests;
+    }
+
+    /** What is done, with all that follows from the number of samples: the steps of so many epochs. */
+    public TrainingConfig config() {
+        return parts.config();
+    }
+
+    /** The trainer. */
+    public Trainer trainer() {
+        return trainer;
+    }
+
+    /** The samples that are trained on. */
+    public Samples train() {
+        return parts.train();
+    }
+
+    /** The samples that are evaluated on; empty for none. */
+    public Optional<Samples> eval() {
+        return parts.eval();
+    }
+
+    @Override
+    public void close() throws IOException {
+        IOException failure = null;
+        while (!open.isEmpty()) {
+            try {
+                open.pop().close();
+            } catch (IOException e) {
+                if (failure == null) {
+                    failure = e;
+                } else {
+                    failure.addSuppressed(e);
+                }
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+    }
+}

@@ -1,0 +1,153 @@
+package dev.octet.trainer.config;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.yaml.Section;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.UnaryOperator;
+
+/**
+ * Names that other trainers have for keys of a configuration: the {@code TrainingArguments} of transformers, and torch's optimizers and
+ * schedulers. A configuration that has one is refused with what to write instead.
+ */
+final class OtherNames {
+    private static final String FALSE = "false";
+    private static final String NARROW_NOWHERE = "fp32";
+
+    /** The two elements of {@code optimizer.betas}. */
+    private static final String BETA1 = "betas[0]";
+
+    private static final String BETA2 = "betas[1]";
+
+    /** Every name, once. */
+    private static final Map<String, Row> ROWS = rows();
+
+    /**
+     * One name.
+     *
+     * @param key the key here, dotted; empty where there is nothing to write
+     * @param value the value here, of the value there
+     */
+    private record Row(String key, UnaryOperator<String> value) {}
+
+    private OtherNames() {}
+
+    private static Map<String, Row> rows() {
+        Map<String, Row> rows = new LinkedHashMap<>();
+        // transformers
+        same(rows, "optimizer.lr", "learning_rate");
+        same(rows, "epochs", "num_train_epochs", "num_epochs", "max_epochs");
+        same(rows, "steps", "max_steps", "num_train_steps", "num_training_steps", "total_steps");
+        same(rows, "batch_size", "per_device_train_batch_size", "train_batch_size", "micro_batch_size");
+        same(rows, "gradient_accumulation", "gradient_accumulation_steps", "accumulate_grad_batches");
+        same(rows, "checkpoint.every", "save_steps", "save_every");
+        same(rows, "checkpoint.keep", "save_total_limit");
+        same(rows, "eval_every", "eval_steps");
+        same(rows, "schedule.warmup", "warmup_steps", "num_warmup_steps", "warmup_ratio");
+        same(rows, "schedule.type", "lr_scheduler");
+        rows.put("lr_scheduler_type", new Row("schedule.type", OtherNames::schedule));
+        same(rows, "optimizer.weight_decay", "weight_decay", "adam_weight_decay");
+        same(rows, "clip_grad_norm", "max_grad_norm", "gradient_clipping", "gradient_clip_val", "max_norm");
+        same(rows, "optimizer.eps", "adam_epsilon", "adam_eps", "eps", "epsilon");
+        same(rows, "optimizer." + BETA1, "adam_beta1", "beta1");
+        same(rows, "optimizer." + BETA2, "adam_beta2", "beta2");
+        rows.put("optim", new Row("optimizer.type", OtherNames::optimizer));
+        rows.put("bf16", new Row("precision.mode", on -> on.equals(FALSE) ? NARROW_NOWHERE : "bf16"));
+        rows.put("fp16", new Row("precision.mode", on -> on.equals(FALSE) ? NARROW_NOWHERE : "fp16"));
+        rows.put("fp8", new Row("precision.mode", on -> on.equals(FALSE) ? NARROW_NOWHERE : "fp8"));
+        same(rows, "seed", "data_seed", "random_seed");
+        same(rows, "data.max_length", "max_seq_length", "max_length", "model_max_length");
+        same(rows, "data.sequence", "block_size", "seq_length", "sequence_length");
+        same(rows, "data.pack", "packing");
+        same(rows, "data.train", "train_file", "train_dataset");
+        same(rows, "data.eval", "validation_file", "eval_dataset", "eval_file");
+        rows.put("output_dir", new Row("", _ -> "the folder of the run is -o RUN on the command line"));
+        rows.put("resume_from_checkpoint", new Row("", _ -> "a run goes on with octet train --resume RUN"));
+        rows.put("logging_steps", new Row("", _ -> "every step is in metrics.jsonl; lines come with --log-every N"));
+        rows.put("per_device_eval_batch_size", new Row("", _ -> "evaluations have the batch_size of training"));
+        // torch
+        same(rows, "optimizer.lr", "lr");
+        same(rows, "optimizer.betas", "betas");
+        same(rows, "optimizer.momentum", "momentum");
+        same(rows, "optimizer.dampening", "dampening");
+        same(rows, "optimizer.nesterov", "nesterov");
+        same(rows, "gradient_accumulation", "grad_accum", "grad_accum_steps");
+        return rows;
+    }
+
+    private static void same(Map<String, Row> rows, String key, String... names) {
+        for (String name : names) {
+            rows.put(name, new Row(key, UnaryOperator.identity()));
+        }
+    }
+
+    private static String schedule(String name) {
+        return name.toLowerCase(Locale.ROOT).replaceFirst("^constant_with_warmup$", "constant");
+    }
+
+    private static String optimizer(String name) {
+        String lower = name.toLowerCase(Locale.ROOT);
+        return lower.startsWith("adamw") ? "adamw" : lower.startsWith("adam") ? "adam" : lower;
+    }
+
+    /**
+     * Refuses a configuration that has such names, all of them together.
+     *
+     * @param file the whole configuration
+     * @throws InvalidOptionException with what to write instead
+     */
+    static void refuse(Section file) {
+        List<String> found = new ArrayList<>();
+        List<String> hints = new ArrayList<>();
+        Map<String, Map<String, String>> instead = new LinkedHashMap<>();
+        String where = "";
+        for (Section.Written written : file.written()) {
+            String name = written.key().substring(written.key().lastIndexOf('.') + 1);
+            Row row = ROWS.get(name);
+            if (row == null || row.key().equals(written.key())) {
+                continue;
+            }
+            where = where.isEmpty() ? written.where() : where;
+            found.add(written.key());
+            String value = row.value().apply(written.value());
+            if (row.key().isEmpty()) {
+                hints.add(value);
+                continue;
+            }
+            int at = row.key().indexOf('.');
+            instead.computeIfAbsent(at < 0 ? "" : row.key().substring(0, at), _ -> new LinkedHashMap<>())
+                    // fp16: false says nothing where bf16: true is written, too
+                    .merge(row.key().substring(at + 1), value, (a, b) -> b.equals(NARROW_NOWHERE) ? a : b);
+        }
+        if (!found.isEmpty()) {
+            throw new InvalidOptionException(
+                    String.join(", ", found) + (found.size() == 1 ? " has another name here" : " have other names here"),
+                    where,
+                    fix(instead, hints));
+        }
+    }
+
+    private static String fix(Map<String, Map<String, String>> instead, List<String> hints) {
+        List<String> keys = new ArrayList<>();
+        instead.forEach((section, values) -> {
+            List<String> pairs = new ArrayList<>();
+            if (values.containsKey(BETA1) || values.containsKey(BETA2)) {
+                String first = values.getOrDefault(BETA1, "0.9");
+                String second = values.getOrDefault(BETA2, "0.999");
+                values.keySet().removeAll(List.of(BETA1, BETA2));
+                values.put("betas", "[" + first + ", " + second + "]");
+            }
+            values.forEach((key, value) -> pairs.add(key + ": " + value));
+            keys.add(section.isEmpty() ? String.join(", ", pairs) : section + ": {" + String.join(", ", pairs) + "}");
+        });
+        List<String> all = new ArrayList<>();
+        if (!keys.isEmpty()) {
+            all.add("write " + String.join(", ", keys));
+        }
+        all.addAll(hints);
+        return String.join("; ", all);
+    }
+}
