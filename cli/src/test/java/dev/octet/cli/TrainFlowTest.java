@@ -245,6 +245,7 @@ class TrainFlowTest {
         Files.writeString(folder.resolve("m.onnx"), "not a model");
         assertRefused(train("run"), "there is a run in the folder, up to step 2");
         assertRefused(train("new", "--resume"), "there is no checkpoint to resume from");
+        assertRefused(CommandLine.run("train", path("run")), "octet train --resume " + path("run") + " goes on");
         assertRefused(train("new", "--set", "data.train=none.npz"), "none.npz");
         assertRefused(train("new", "--set", "data.eval=none.npz"), "none.npz");
         assertRefused(train("new", "--set", "stps=3"), "unknown key 'stps'");
