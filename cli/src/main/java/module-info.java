@@ -5,7 +5,6 @@ module dev.octet.cli {
     requires transitive dev.octet.trainer;
     requires transitive dev.octet.pipeline;
     requires org.apache.commons.cli;
-    requires me.tongfei.progressbar;
     requires com.fasterxml.jackson.annotation;
     requires com.fasterxml.jackson.databind;
 

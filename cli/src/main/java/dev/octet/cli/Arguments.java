@@ -5,18 +5,24 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.onnx.OnnxWriteOptions;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.run.RunFolder;
+import dev.octet.pipeline.run.ShellWord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.commons.cli.AlreadySelectedException;
 import org.apache.commons.cli.AmbiguousOptionException;
 import org.apache.commons.cli.CommandLine;
@@ -31,10 +37,12 @@ import org.apache.commons.cli.UnrecognizedOptionException;
 final class Arguments {
     private final Command command;
     private final CommandLine line;
+    private final List<String> words;
 
-    private Arguments(Command command, CommandLine line) {
+    private Arguments(Command command, CommandLine line, List<String> words) {
         this.command = command;
         this.line = line;
+        this.words = words;
     }
 
     /**
@@ -50,14 +58,14 @@ final class Arguments {
                 DefaultParser.builder().setAllowPartialMatching(false).get();
         try {
             CommandLine line = parser.parse(options, words.toArray(String[]::new));
-            return new Arguments(command, line);
+            return new Arguments(command, line, List.copyOf(words));
         } catch (ParseException e) {
             throw explain(command, known, e);
         }
     }
 
     private static InvalidOptionException explain(Command command, List<Option> known, ParseException e) {
-        List<String> names = known.stream().map(o -> "--" + o.getLongOpt()).toList();
+        List<String> names = known.stream().map(Option::getLongOpt).toList();
         String where = "octet " + command.name();
         return switch (e) {
             case AmbiguousOptionException a ->
@@ -65,7 +73,13 @@ final class Arguments {
                         "ambiguous option " + a.getOption(), where, "one of " + a.getMatchingOptions(), e);
             case UnrecognizedOptionException u -> {
                 String typed = u.getOption().split("=", 2)[0];
-                yield new InvalidOptionException("unknown option " + typed, where, Nearest.advice(typed, names), e);
+                String fix = FieldWords.advice(
+                        typed.replaceFirst("^-+", ""),
+                        FieldWords.OPTIONS,
+                        names,
+                        "--",
+                        "octet " + command.name() + " --help lists the options");
+                yield new InvalidOptionException("unknown option " + typed, where, fix, e);
             }
             case MissingArgumentException m -> {
                 Option option = m.getOption();
@@ -100,7 +114,7 @@ final class Arguments {
             String extra = given.get(wanted.size());
             throw usage(
                     "one argument too many: '" + extra + "'",
-                    extra.startsWith("-") ? "options come as --name VALUE" : "quote names that contain blanks");
+                    extra.startsWith("-") ? "options come as --name VALUE" : "quote names that contain spaces");
         }
         return this;
     }
@@ -156,7 +170,7 @@ final class Arguments {
             }
         }
         RunPaths paths = outputs;
-        for (int i = 0; i < operands(); i++) {
+        for (int i = 0; i < operands() && command.operandWords().isEmpty(); i++) {
             List<String> names = command.operands();
             paths = reading(paths, i < names.size() ? names.get(i) : "argument " + (i + 1), operand(i));
         }
@@ -201,6 +215,28 @@ final class Arguments {
                 .orElseThrow(() -> usage(
                         "missing " + typed(option) + " " + option.getArgName(),
                         "say where: " + typed(option) + " " + option.getArgName()));
+    }
+
+    /**
+     * Refuses operands and options for inputs that are not there.
+     *
+     * @throws NoSuchFileException naming the first of them
+     */
+    void requireInputs() throws NoSuchFileException {
+        List<Path> inputs = new ArrayList<>();
+        for (int i = 0; i < operands(); i++) {
+            inputs.add(operand(i));
+        }
+        for (Option given : line.getOptions()) {
+            if (given instanceof PathOption option && option.way() == PathOption.Way.READ) {
+                inputs.add(path(given.getValue()));
+            }
+        }
+        for (Path input : inputs) {
+            if (Files.notExists(input)) {
+                throw new NoSuchFileException(input.toString());
+            }
+        }
     }
 
     /** Where to write: {@code --output}, which must not exist yet unless {@code --force} was given. */
@@ -290,13 +326,13 @@ final class Arguments {
                 String.format(Locale.ROOT, "give one from %s to %s", min, max));
     }
 
-    /** One of {@code choices} by its name, or {@code fallback} when the option was not given. */
+    /** One of {@code choices} by its name, a float type in any of its spellings, or {@code fallback} when the option was not given. */
     <T> T choice(Option option, Map<String, T> choices, T fallback) {
         String value = line.getOptionValue(option.getLongOpt());
         if (value == null) {
             return fallback;
         }
-        T chosen = choices.get(value);
+        T chosen = choices.get(choices.containsKey(value) ? value : FloatName.normal(value));
         if (chosen == null) {
             throw usage("unknown " + option.getLongOpt() + " '" + value + "'", Nearest.advice(value, choices.keySet()));
         }
@@ -311,20 +347,32 @@ final class Arguments {
 
     /** How the verb goes about its work: {@code --threads}, {@code --force}, {@code --dry-run}. */
     Job job(TaskListener listener) {
-        return new Job(where(), threads(), has(Flags.FORCE), has(Flags.DRY_RUN), listener);
+        return new Job(where(), commandLine(), threads(), has(Flags.FORCE), has(Flags.DRY_RUN), listener);
+    }
+
+    /** The words of this command line as a shell reads them back. */
+    String commandLine() {
+        return Stream.concat(Stream.of(where()), words.stream().map(ShellWord::of))
+                .collect(Collectors.joining(" "));
     }
 
     private String where() {
         return "octet " + command.name();
     }
 
+    /** The name of the verb. */
+    String verb() {
+        return command.name();
+    }
+
     /** Progress in the style asked for. */
     Progress progress(Screen screen) {
-        return new Progress(progressStyle(screen), screen.err());
+        return new Progress(progressStyle(screen), screen);
     }
 
     /** How to show progress. */
     ProgressStyle progressStyle(Screen screen) {
+        choice(Flags.COLOR, Color.CHOICES, Color.AUTO); // which is followed already, unless it is wrong
         ProgressStyle usual = screen.terminal() ? ProgressStyle.BAR : ProgressStyle.PLAIN;
         ProgressStyle asked = choice(Flags.PROGRESS, ProgressStyle.CHOICES, usual);
         return has(Flags.QUIET) ? ProgressStyle.NONE : asked;

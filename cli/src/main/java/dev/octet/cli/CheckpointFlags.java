@@ -3,12 +3,12 @@ package dev.octet.cli;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
@@ -19,9 +19,8 @@ import org.apache.commons.cli.Option;
 final class CheckpointFlags {
     static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.CHECKPOINT);
     static final Map<String, Target.Checkpoint> TARGETS = Flags.byName(Target.CHECKPOINTS, Target::label);
-    static final Map<String, DType> FLOAT_TYPES = types();
 
-    private static final Map<String, Boolean> SCALE_FORMATS = Map.of("f32", false, "ue8m0", true);
+    private static final Map<String, Boolean> SCALE_FORMATS = Map.of("fp32", false, "ue8m0", true);
 
     static final Option KEEP =
             Flags.repeatable("keep", "REGEX", "leave weights as they are whose name contains a match");
@@ -31,12 +30,12 @@ final class CheckpointFlags {
             "include", "REGEX", "checkpoints: also quantise heads, routers or embeddings whose name contains a match");
     static final Option SCALE_FORMAT = Flags.value(
             "scale-format",
-            "f32|ue8m0",
-            "checkpoints, recipe fp8-block: scales are any number or powers of two (default: f32)");
+            "fp32|ue8m0",
+            "checkpoints, recipe fp8-block: scales are any number or powers of two (default: fp32)");
     static final Option SCALE_TYPE = Flags.value(
             "scale-type",
-            "f32|bf16|f16",
-            "checkpoints: number type of stored float scales (default: the model's for compressed-tensors, else f32)");
+            "fp32|bf16|fp16",
+            "checkpoints: number type of stored float scales (default: the model's for compressed-tensors, else fp32)");
     static final Option ALLOW_NONFINITE = Flags.flag(
             "allow-nonfinite",
             "checkpoints: weights with NaN or infinity stay as they are (default: refuse the model)");
@@ -44,14 +43,6 @@ final class CheckpointFlags {
             Flags.flag("exact-only", "refuse whatever would change a value (default: allow rounding)");
 
     private CheckpointFlags() {}
-
-    private static Map<String, DType> types() {
-        Map<String, DType> map = new LinkedHashMap<>();
-        map.put("bf16", DType.BF16);
-        map.put("f16", DType.F16);
-        map.put("f32", DType.F32);
-        return map;
-    }
 
     static Selection selection(Arguments arguments) {
         return new Selection(
@@ -78,7 +69,7 @@ final class CheckpointFlags {
 
     static LayoutOptions layoutOptions(Arguments arguments) {
         return new LayoutOptions(
-                arguments.has(SCALE_TYPE) ? arguments.choice(SCALE_TYPE, FLOAT_TYPES, DType.F32) : null,
+                arguments.has(SCALE_TYPE) ? arguments.choice(SCALE_TYPE, FloatName.types(), DType.F32) : null,
                 arguments.choice(SCALE_FORMAT, SCALE_FORMATS, false),
                 false);
     }

@@ -2,27 +2,38 @@ package dev.octet.cli;
 
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.pipeline.CheckpointOutcome;
+import dev.octet.pipeline.Serving;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /** What quantize, dequantize and convert print of a checkpoint. */
-record CheckpointPage(CheckpointOutcome outcome) {
+record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
     private static final int SHOWN = 12;
     private static final Pattern EXPERT = Pattern.compile("\\.experts\\.(\\d{1,9})\\.");
 
     /** Roles that are left alone unless asked for. */
     private static final Set<String> INCLUDABLE = Set.of("head", "router", "embedding");
 
+    CheckpointPage(CheckpointOutcome outcome) {
+        this(outcome, Optional.empty());
+    }
+
+    /** The same with the reason for the layout. */
+    CheckpointPage withServing(Optional<Serving> newServing) {
+        return new CheckpointPage(outcome, newServing);
+    }
+
     void print(Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(outcome));
+            screen.out().println(Json.answer(arguments.verb(), outcome));
             return;
         }
         Table table = new Table()
@@ -33,7 +44,14 @@ record CheckpointPage(CheckpointOutcome outcome) {
         if (outcome.recipe() != null) {
             table.row("recipe", outcome.recipe());
         }
-        table.row("target", outcome.target());
+        if (outcome.rounding() != null) {
+            table.row("rounding", outcome.rounding());
+        }
+        table.row(
+                "target",
+                outcome.target()
+                        + serving.map(v -> " for " + v.consumer().text() + " (" + v.reason() + ")")
+                                .orElse(""));
         table.row("weights", weightsText());
         if (outcome.staticInputs() > 0) {
             table.row("inputs", outcome.staticInputs() + " with a static scale");
@@ -47,11 +65,8 @@ record CheckpointPage(CheckpointOutcome outcome) {
             table.row("written", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
             table.row(
                     "time",
-                    String.format(
-                            Locale.ROOT,
-                            "%s, %.2f GB/s read",
-                            Table.seconds(outcome.seconds()),
-                            outcome.gigabytesPerSecond()));
+                    Table.seconds(outcome.seconds()) + ", "
+                            + Quantity.rate(1e9 * outcome.gigabytesPerSecond(), "bytes") + " read");
         }
         if (outcome.resumedFiles() > 0) {
             table.row("resumed", outcome.resumedFiles() + " files were finished by an earlier run");
@@ -85,7 +100,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
                         e.getValue().size(),
                         e.getKey(),
                         e.getValue().getFirst().name() + (e.getValue().size() > 1 ? ", ..." : "")));
-        screen.out().print("\nkept as they are\n" + table.text(2));
+        screen.out().print("\n" + TextStyle.heading("kept as they are") + "\n" + table.text(2));
         if (byReason.size() > SHOWN) {
             screen.out().println("  and for " + (byReason.size() - SHOWN) + " other reasons (--json lists all)");
         }
@@ -100,7 +115,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
         if (differing.isEmpty()) {
             return;
         }
-        Table table = new Table().row("fused weights with one scale", "own scales differ by", "worst loses");
+        Table table = new Table().heading("fused weights with one scale", "own scales differ by", "worst loses");
         differing.stream()
                 .limit(SHOWN)
                 .forEach(s -> table.row(
@@ -136,7 +151,7 @@ record CheckpointPage(CheckpointOutcome outcome) {
         if (lines.isEmpty()) {
             return;
         }
-        screen.out().println("\n" + title);
+        screen.out().println("\n" + TextStyle.heading(title));
         lines.stream().limit(SHOWN).forEach(l -> screen.out().println("  " + Printable.of(l)));
         if (lines.size() > SHOWN) {
             screen.out().println("  and " + (lines.size() - SHOWN) + " more (--json lists all)");

@@ -15,8 +15,13 @@ interface Command {
     /** One line for the list of verbs. */
     String summary();
 
-    /** Names of the arguments without a dash, in order, as shown in the usage line: {@code MODEL}. All are paths that are read. */
+    /** Names of the arguments without a dash, in order, as shown in the usage line: {@code MODEL}. All are paths that are read, but for {@link #operandWords}. */
     List<String> operands();
+
+    /** The words that the operand may be, for a verb whose operand is no path; empty for the others. */
+    default List<String> operandWords() {
+        return List.of();
+    }
 
     /** Options of this verb in addition to those that every verb has; descriptions name the default. Those for paths are {@link PathOption}s. */
     List<Option> options();

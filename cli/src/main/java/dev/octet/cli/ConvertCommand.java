@@ -22,18 +22,20 @@ final class ConvertCommand implements Command {
     private static final Map<String, Integer> OPSETS = Flags.byName(Converter.OPSETS, String::valueOf);
     private static final int USUAL_OPSET = Converter.OPSETS.getFirst();
 
-    private static final Option TARGET = Flags.value(
+    private static final Option TARGET = ChoiceOption.of(
             "target",
             "NAME",
+            TARGETS.keySet(),
             "onnx; huggingface: an ONNX model back to its checkpoint; checkpoints: "
                     + String.join(", ", CheckpointFlags.TARGETS.keySet()) + " (must be given unless --into is)");
     private static final PathOption INTO = PathOption.read(
             "into",
             "FILE.onnx",
             "write this model with the checkpoint's weights, dequantised, in place of its constants of the same names");
-    private static final Option RECIPE = Flags.value(
+    private static final Option RECIPE = ChoiceOption.of(
             "recipe",
             "NAME",
+            CheckpointFlags.RECIPES.keySet(),
             "round weights once more that the target cannot hold as they are: " + Recipes.names(Recipes.CHECKPOINT)
                     + " (default: refuse them)");
 
@@ -119,6 +121,7 @@ final class ConvertCommand implements Command {
             return toOnnx(arguments, screen, output);
         }
         arguments.refuse(List.of(OPSET), "is for --target onnx", "leave it out, or add --target onnx");
+        arguments.requireInputs();
         Path model = arguments.operand(0);
         if (Files.exists(model) && !Checkpoint.isCheckpoint(model)) {
             arguments.refuse(
@@ -168,6 +171,7 @@ final class ConvertCommand implements Command {
 
     private static ExitCode toOnnx(Arguments arguments, Screen screen, Path output) throws IOException {
         int opset = arguments.choice(OPSET, OPSETS, USUAL_OPSET);
+        arguments.requireInputs();
         Convert.OnnxResult result =
                 Convert.run(new Convert.ToOnnx(arguments.operand(0), output, opset), job(arguments));
         screen.answer(
@@ -176,12 +180,13 @@ final class ConvertCommand implements Command {
                 () -> written(arguments, result.model(), String.join(", ", result.files()))
                         .row("opset", result.opset())
                         .row("nodes", result.nodes())
-                        .row("constants", result.constants() + ", " + result.constantBytes() + " bytes")
+                        .row("constants", result.constants() + ", " + Quantity.bytes(result.constantBytes()))
                         .text(0));
         return ExitCode.OK;
     }
 
     private static ExitCode toHuggingFace(Arguments arguments, Screen screen, Path output) throws IOException {
+        arguments.requireInputs();
         Convert.HuggingFaceResult result = Convert.run(
                 new Convert.ToHuggingFace(arguments.operand(0), output, arguments.path(CONFIG)), job(arguments));
         screen.answer(arguments, result, () -> page(arguments, result));
@@ -191,7 +196,7 @@ final class ConvertCommand implements Command {
     private static String page(Arguments arguments, Convert.HuggingFaceResult result) {
         Table table = written(arguments, result.model(), result.output())
                 .row("architecture", result.architecture())
-                .row("tensors", result.tensors() + ", " + result.bytes() + " bytes")
+                .row("tensors", result.tensors() + ", " + Quantity.bytes(result.bytes()))
                 .row("proof", String.format("outputs differ by %.1e of the largest number", result.error()));
         if (!result.notInFile().isEmpty()) {
             table.row("not in the file", String.join(", ", result.notInFile()) + " (transformers' defaults)");

@@ -16,6 +16,11 @@ final class DataFlags {
             "FILE",
             "samples to calibrate on: .npz (arrays named as the model's inputs, first axis = samples) or .jsonl"
                     + " ({\"text\": ...}, with --tokenizer)");
+    /** Where {@code --calibration} is the usual word. */
+    static final PathOption DATA_FOR_CALIBRATION = PathOption.read("data", "FILE", "the same as --calibration");
+    /** Where {@code --data} is the usual word. */
+    static final PathOption CALIBRATION_FOR_DATA = PathOption.read("calibration", "FILE", "the same as --data");
+
     static final PathOption TOKENIZER = PathOption.read(
             "tokenizer",
             "FILE",
@@ -33,6 +38,16 @@ final class DataFlags {
     /** What a verb that reads samples takes in addition to the option for the file. */
     static List<Option> all() {
         return List.of(TOKENIZER, SAMPLES, MAX_LENGTH);
+    }
+
+    /** The file of samples, by either name of its option; empty where none was given. */
+    static Optional<Path> file(Arguments arguments) {
+        Optional<Path> calibration = arguments.path(CALIBRATION);
+        Optional<Path> data = arguments.path(DATA_FOR_CALIBRATION);
+        if (calibration.isPresent() && data.isPresent()) {
+            throw arguments.usage("--data and --calibration name the same thing", "give one of them");
+        }
+        return calibration.or(() -> data);
     }
 
     /** The samples in {@code file} that the command line asks for. */

@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.Dequantize;
 import java.io.IOException;
@@ -10,7 +11,7 @@ import org.apache.commons.cli.Option;
 /** {@code octet dequantize MODEL -o OUT}: any quantised checkpoint back to floats. */
 final class DequantizeCommand implements Command {
     private static final Option DTYPE =
-            Flags.value("dtype", "bf16|f16|f32", "number type of the dequantised weights (default: bf16)");
+            Flags.value("dtype", "fp32|bf16|fp16", "number type of the dequantised weights (default: bf16)");
     private static final Option KEEP_SCALES = Flags.flag(
             "keep-scales",
             "keep the scales in the model's folder, so that 'octet quantize --keep-scales' gives the same codes again");
@@ -22,7 +23,7 @@ final class DequantizeCommand implements Command {
 
     @Override
     public String summary() {
-        return "Turn a quantised checkpoint back into BF16, F16 or F32.";
+        return "Turn a quantised checkpoint back into floats: bf16, fp16 or fp32.";
     }
 
     @Override
@@ -52,13 +53,14 @@ final class DequantizeCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Dequantize.Request request = Dequantize.Request.of(arguments.operand(0), arguments.requiredPath(Flags.OUTPUT))
-                .withType(arguments.choice(DTYPE, CheckpointFlags.FLOAT_TYPES, DType.BF16));
+                .withType(arguments.choice(DTYPE, FloatName.types(), DType.BF16));
         if (arguments.has(KEEP_SCALES)) {
             request = request.with(Dequantize.Choice.KEEP_SCALES);
         }
         if (arguments.has(CheckpointFlags.EXACT_ONLY)) {
             request = request.with(Dequantize.Choice.EXACT_ONLY);
         }
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             CheckpointOutcome outcome = Dequantize.run(request, arguments.job(progress));
             progress.end();

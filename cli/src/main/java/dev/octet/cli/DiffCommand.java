@@ -95,14 +95,20 @@ final class DiffCommand implements Command {
     }
 
     /** A tensor that could not be compared passes no gate on the worst tensor. */
-    private static double measure(String name, ModelDiff diff) {
-        boolean all = diff.uncomparable().isEmpty();
+    private static Gates.Measure measure(String name, ModelDiff diff) {
         return switch (name) {
-            case "cosine" -> all ? diff.summary().cosineMin() : Double.NaN;
-            case "sqnr" -> all ? diff.summary().sqnrDbMin() : Double.NaN;
-            case "matched" -> diff.summary().matched();
+            case "cosine" -> ofWorst(diff, diff.summary().cosineMin());
+            case "sqnr" -> ofWorst(diff, diff.summary().sqnrDbMin());
+            case "matched" -> new Gates.Measure(diff.summary().matched(), "");
             default -> throw new IllegalArgumentException("no measure " + name);
         };
+    }
+
+    private static Gates.Measure ofWorst(ModelDiff diff, double value) {
+        int left = diff.uncomparable().size();
+        return left == 0
+                ? new Gates.Measure(value, "worst tensor")
+                : new Gates.Measure(Double.NaN, left + (left == 1 ? " tensor" : " tensors") + " cannot be compared");
     }
 
     private static String page(ModelDiff diff, int top, List<Gates.Result> gates, double seconds) {
@@ -154,9 +160,9 @@ final class DiffCommand implements Command {
         }
         long limit = top == 0 ? Long.MAX_VALUE : top;
         Table table = new Table()
-                .row(
+                .heading(
                         "tensor, worst first",
-                        "is",
+                        "verdict",
                         "SQNR",
                         "cosine",
                         "max abs",
@@ -169,7 +175,7 @@ final class DiffCommand implements Command {
         different.stream().limit(limit).forEach(t -> table.row(cells(t)));
         page.append('\n').append(table.text(0));
         if (different.size() > limit) {
-            page.append("and ").append(different.size() - limit).append(" nearer ones (--top 0 shows all)\n");
+            page.append("and ").append(different.size() - limit).append(" more (--top 0 shows all)\n");
         }
     }
 
@@ -224,7 +230,7 @@ final class DiffCommand implements Command {
         if (lines.isEmpty()) {
             return;
         }
-        page.append('\n').append(title).append(" (").append(lines.size()).append(")\n");
+        page.append('\n').append(TextStyle.heading(title)).append(" (").append(lines.size()).append(")\n");
         lines.stream()
                 .limit(most)
                 .forEach(l -> page.append("  ").append(Printable.of(l)).append('\n'));

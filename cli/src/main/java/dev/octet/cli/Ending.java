@@ -60,7 +60,7 @@ final class Ending extends Thread {
                 String how = work.ask();
                 if (!how.isEmpty()) {
                     Signals.restoreDefaults();
-                    screen.err().println("octet: " + how + "; once more ends it at once");
+                    screen.err().println(screen.errStyle().fold("octet: " + how + "; once more ends it at once"));
                     work.await();
                 }
             }

@@ -2,6 +2,7 @@ package dev.octet.cli;
 
 import dev.octet.converter.verify.Finding;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.Export;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Prove;
@@ -10,7 +11,6 @@ import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -23,18 +23,23 @@ import org.jspecify.annotations.Nullable;
 final class ExportCommand implements Command {
     private static final int MAX_SAMPLES = 1 << 20;
     private static final double MAX_GATE = 1e9;
-    private static final Map<String, DType> TYPES = types();
     private static final Map<String, Target> TARGETS = Flags.byName(Target.ALL, Target::label);
 
-    private static final Option TARGET =
-            Flags.value("target", "NAME", "who reads it: " + String.join(", ", TARGETS.keySet()) + " (must be given)");
+    private static final Option TARGET = ChoiceOption.of(
+            "target",
+            "NAME",
+            TARGETS.keySet(),
+            "who reads it: " + String.join(", ", TARGETS.keySet()) + " (must be given)");
     private static final Option DTYPE = Flags.value(
             "dtype",
             "fp32|bf16|fp16",
             "type of weights that are not quantised; not for onnxruntime, tensorrt (default: in folders that of the"
                     + " folder that the run was started with, else fp32)");
-    private static final Option RECIPE =
-            Flags.value("recipe", "NAME", "how weights are quantised, as for quantize (default: as the run computed)");
+    private static final Option RECIPE = ChoiceOption.of(
+            "recipe",
+            "NAME",
+            Flags.all(Recipes.byName(Recipes.GRAPH), CheckpointFlags.RECIPES),
+            "how weights are quantised, as for quantize (default: as the run computed)");
     private static final Option STEP = Flags.value("step", "N", "the checkpoint of step N (default: the newest)");
     private static final PathOption MODEL =
             PathOption.read("model", "MODEL", "the model that the run was started with (default: where it was then)");
@@ -52,14 +57,6 @@ final class ExportCommand implements Command {
     private static final Option NO_PROOF =
             Flags.flag("no-proof", "write without the proof, which needs ONNX Runtime; --prove-only does it later");
 
-    private static Map<String, DType> types() {
-        Map<String, DType> types = new LinkedHashMap<>();
-        types.put("fp32", DType.F32);
-        types.put("bf16", DType.BF16);
-        types.put("fp16", DType.F16);
-        return types;
-    }
-
     @Override
     public String name() {
         return "export";
@@ -67,7 +64,7 @@ final class ExportCommand implements Command {
 
     @Override
     public String summary() {
-        return "Write a checkpoint of a run for evaluation, with the run's scales, and prove its logits.";
+        return "Export a trained checkpoint with its scales and check its outputs against the trainer.";
     }
 
     @Override
@@ -110,6 +107,7 @@ final class ExportCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Export.Request request = request(arguments);
+        arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
             Job job = arguments.job(progress);
             Export.Result result = arguments.has(PROVE_ONLY) ? Prove.run(request, job) : Export.run(request, job);
@@ -128,7 +126,7 @@ final class ExportCommand implements Command {
         Export.Request request = Export.Request.of(arguments.operand(0), output, target)
                 .withStep(arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));
         if (arguments.has(DTYPE)) {
-            request = request.withType(arguments.choice(DTYPE, TYPES, DType.F32));
+            request = request.withType(arguments.choice(DTYPE, FloatName.types(), DType.F32));
         }
         if (arguments.has(RECIPE)) {
             List<Recipe> recipes = target.recipes().isEmpty() ? Recipes.GRAPH : target.recipes();
@@ -190,7 +188,7 @@ final class ExportCommand implements Command {
                     .append(" --prove-only\n")
                     .toString();
         }
-        Table gaps = new Table().row("compared with the trainer", "largest difference", "cosine", "relative");
+        Table gaps = new Table().heading("compared with the trainer", "largest difference", "cosine", "relative");
         for (Prove.Gap gap : proof.gaps()) {
             gaps.row(
                     gap.output(),
@@ -214,7 +212,7 @@ final class ExportCommand implements Command {
                 proof.data(),
                 proof.worst(),
                 proof.gate(),
-                proof.passed() ? "passed" : "FAILED"));
+                GateFlags.passed(proof.passed())));
         return page.toString();
     }
 }

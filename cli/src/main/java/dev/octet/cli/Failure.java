@@ -6,6 +6,7 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.FinalNames;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.file.ShortenedFileException;
@@ -17,11 +18,14 @@ import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.FileSystemLoopException;
+import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.NotDirectoryException;
+import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.regex.Pattern;
 
 /**
  * Why a run ended without its result, in three lines, with the exit code that goes with it.
@@ -31,12 +35,17 @@ import java.util.Optional;
  * @param fix what the user can do, one line
  */
 record Failure(ExitCode code, String what, String where, String fix) {
+    private static final Pattern HUB_ID = Pattern.compile("[A-Za-z0-9][\\w.-]*/[A-Za-z0-9][\\w.-]*");
+
+    /** Names of files that Octet reads. */
+    private static final Pattern FILE = Pattern.compile("\\.(?:onnx|safetensors|json|jsonl|npz|bin|ya?ml|stats|html|txt)$");
+
     /** Causes of causes looked at. */
     private static final int MAX_CAUSES = 16;
 
     Failure {
-        what = oneLine(what);
-        where = oneLine(where);
+        what = oneLine(FinalNames.in(what));
+        where = oneLine(FinalNames.in(where));
         fix = oneLine(fix);
     }
 
@@ -76,7 +85,7 @@ record Failure(ExitCode code, String what, String where, String fix) {
             case MalformedModelException _, UnsupportedModelException _, InvalidDataException _ -> ExitCode.INPUT;
             case UnavailableException _ -> ExitCode.UNAVAILABLE;
         };
-        return new Failure(code, e.what(), e.where(), e.fix());
+        return new Failure(code, FinalNames.ofBuilt(e.what()), FinalNames.ofBuilt(e.where()), e.fix());
     }
 
     private static Failure ofIo(IOException e) {
@@ -93,8 +102,11 @@ record Failure(ExitCode code, String what, String where, String fix) {
                 io(
                         "no such file or folder",
                         file,
-                        "check the path; a relative one starts at the current folder, in a configuration at its"
-                                + " folder");
+                        isHubId(file)
+                                ? "check the path; Octet downloads nothing: for the model of Hugging Face, `hf download "
+                                        + file + " --local-dir " + file.substring(file.indexOf('/') + 1) + "`"
+                                : "check the path; a relative one starts at the current folder, in a configuration at"
+                                        + " its folder");
             case AccessDeniedException _ ->
                 io("permission denied", file, "check the owner and mode of it and its folder");
             case FileAlreadyExistsException _ ->
@@ -121,6 +133,13 @@ record Failure(ExitCode code, String what, String where, String fix) {
                         ? io("no space left on device", file, "free some space, or write to another disk")
                         : io(reason, file, "check the disk and the path, then run again");
         };
+    }
+
+    /** Whether a path that is not there looks as a model is called on Hugging Face: {@code organisation/model}. */
+    private static boolean isHubId(String file) {
+        return HUB_ID.matcher(file).matches()
+                && !FILE.matcher(file).find()
+                && !Files.exists(Path.of(file.substring(0, file.indexOf('/'))));
     }
 
     /** What the system said: a {@link FileSystemException} has the file before it. */
@@ -163,9 +182,25 @@ record Failure(ExitCode code, String what, String where, String fix) {
         return Printable.of(text.replaceAll("[\\n\\r\\t]", " "));
     }
 
+    /** What {@code --json} prints. */
+    record Answer(Facts error) {}
+
+    /** The three lines, and the exit code as a number. */
+    record Facts(String what, String where, String fix, int exit) {}
+
+    Answer answer() {
+        return new Answer(new Facts(what, where, fix, code.number()));
+    }
+
     /** The three lines, without a line break at the end. */
     String text() {
+        return text(TextStyle.PLAIN);
+    }
+
+    /** The three lines in a style. */
+    String text(TextStyle style) {
         String newLine = System.lineSeparator();
-        return "octet: " + what + newLine + "  where: " + where + newLine + "  fix:   " + fix;
+        return style.fold(style.paint(Tone.BAD, "octet:") + " " + what + newLine + "  where: " + where + newLine
+                + "  fix:   " + fix);
     }
 }

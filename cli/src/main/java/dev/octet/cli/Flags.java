@@ -2,8 +2,10 @@ package dev.octet.cli;
 
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Function;
 import org.apache.commons.cli.Option;
 
@@ -16,6 +18,10 @@ final class Flags {
             "progress",
             "json|plain|none",
             "how to show progress (default: a bar on a terminal, plain lines elsewhere)");
+    static final Option COLOR = value(
+            "color",
+            "auto|always|never",
+            "colour in results and errors (default: auto, on terminals, unless NO_COLOR is set)");
     static final Option THREADS = value("threads", "N", "threads to use (default: all cores)");
     static final Option FORCE = flag("force", "overwrite the output if it exists (default: refuse)");
     static final Option DRY_RUN = flag("dry-run", "say what would be done; compute and write nothing");
@@ -25,7 +31,7 @@ final class Flags {
 
     /** What every verb takes. */
     static List<Option> common() {
-        return List.of(JSON, QUIET, PROGRESS, HELP);
+        return List.of(JSON, QUIET, PROGRESS, COLOR, HELP);
     }
 
     /** All options of {@code command}, its own first. */
@@ -33,6 +39,20 @@ final class Flags {
         List<Option> all = new ArrayList<>(command.options());
         all.addAll(common());
         return all;
+    }
+
+    /** What {@code --color} says in a command line that is not parsed yet, and may be wrong. */
+    static Color color(List<String> words) {
+        String name = "--" + COLOR.getLongOpt();
+        Color color = Color.AUTO;
+        for (int i = 0; i < words.size(); i++) {
+            String word = words.get(i);
+            String value = word.startsWith(name + "=")
+                    ? word.substring(name.length() + 1)
+                    : word.equals(name) && i + 1 < words.size() ? words.get(i + 1) : "";
+            color = Color.CHOICES.getOrDefault(value, color);
+        }
+        return color;
     }
 
     static Option flag(String name, String description) {
@@ -51,6 +71,13 @@ final class Flags {
     /** An option that may be given several times. */
     static Option repeatable(String name, String argument, String description) {
         return value(name, argument, description + " (repeatable)");
+    }
+
+    /** Every name of two kinds of choices, each once. */
+    static Set<String> all(Map<String, ?> some, Map<String, ?> others) {
+        Set<String> names = new LinkedHashSet<>(some.keySet());
+        names.addAll(others.keySet());
+        return names;
     }
 
     /** What an option may be, by the name that users type, in this order. */

@@ -46,12 +46,24 @@ final class GateFlags {
     static String line(Gates.Result result) {
         return String.format(
                 Locale.ROOT,
-                "gate %s: %.5f, wanted %s %s: %s%n",
+                "gate %s: %s%s, wanted %s %s: %s%n",
                 result.measure(),
-                result.value(),
+                value(result.value()),
+                result.of().isEmpty() ? "" : " (" + Printable.of(result.of()) + ")",
                 Gates.isAtMost(result.measure()) ? "at most" : "at least",
                 result.limit(),
-                result.passed() ? "passed" : "FAILED");
+                passed(result.passed()));
+    }
+
+    /** A word for whether a check passed. */
+    static String passed(boolean passed) {
+        return TextStyle.here().paint(passed ? Tone.GOOD : Tone.BAD, passed ? "passed" : "FAILED");
+    }
+
+    private static String value(double value) {
+        return Double.isNaN(value)
+                ? "not measured"
+                : value == Double.POSITIVE_INFINITY ? "exact" : String.format(Locale.ROOT, "%.5f", value);
     }
 
     /** How a run ends. */

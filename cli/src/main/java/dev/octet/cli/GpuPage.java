@@ -43,7 +43,7 @@ final class GpuPage {
     }
 
     static String json(GpuReport report) {
-        return Json.page(new Answer(
+        return Json.answer("inspect", new Answer(
                         report.usable(),
                         report.gpus().stream().map(GpuFact::of).toList(),
                         report.parts().stream().map(PartFact::of).toList()))
@@ -52,7 +52,7 @@ final class GpuPage {
 
     static String text(GpuReport report) {
         StringBuilder text = new StringBuilder();
-        Table gpus = new Table().row("device", "GPU", "capability", "FP8", "multiprocessors", "memory");
+        Table gpus = new Table().heading("device", "GPU", "capability", "FP8", "multiprocessors", "memory");
         for (GpuInfo g : report.gpus()) {
             gpus.row(
                     "cuda:" + g.ordinal(),

@@ -142,13 +142,13 @@ final class GradientCommand implements Command {
 
     private static void print(Answer answer, Arguments arguments, Screen screen, String program) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
+            screen.out().println(Json.answer(arguments.verb(), answer));
             return;
         }
         if (arguments.has(PROGRAM)) {
             screen.out().print(program);
         }
-        Table table = new Table().row("tensor", "error", "largest", "elements", "worst at", "computed", "expected");
+        Table table = new Table().heading("tensor", "error", "largest", "elements", "worst at", "computed", "expected");
         for (GoldenDifference d : answer.differences()) {
             table.row(
                     d.tensor(),

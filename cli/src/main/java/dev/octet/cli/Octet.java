@@ -2,7 +2,6 @@ package dev.octet.cli;
 
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.error.Nearest;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.ShortenedFileException;
 import java.io.FileDescriptor;
@@ -34,7 +33,8 @@ public final class Octet {
             new EvaluateCommand(),
             new TrainCommand(),
             new ExportCommand(),
-            new GradientCommand());
+            new GradientCommand(),
+            new CompletionCommand());
 
     /** Native kernels take more than half a megabyte, and {@code -Xss} may leave a thread that says nothing less than that. */
     private static final long STACK_BYTES = 8L << 20;
@@ -44,11 +44,15 @@ public final class Octet {
     /** What {@link Start} hands over to. Ends the process with the exit code of {@link #run}. */
     public static void main(String[] args) {
         NativeStderr.restore(System.getenv());
-        // the tokenizer library logs through SLF4J and would complain that nobody listens
-        System.setProperty("slf4j.internal.verbosity", "ERROR");
         PrintStream out = stream(FileDescriptor.out);
         PrintStream err = stream(FileDescriptor.err);
-        Screen screen = new Screen(out, err, Boolean.getBoolean("octet.terminal"), debugLevel(System.getenv()));
+        Map<String, String> environment = System.getenv();
+        Screen screen = new Screen(
+                out,
+                err,
+                TextStyle.of(System.getProperty("octet.out"), environment),
+                TextStyle.of(System.getProperty("octet.err"), environment),
+                debugLevel(environment));
         Ending.install(screen);
         ExitCode code = onLargeStack(() -> run(Arrays.asList(args), screen));
         Ending.over();
@@ -87,22 +91,38 @@ public final class Octet {
 
     /** Runs one command line and prints what comes of it. Never throws for anything that an input can cause. */
     public static ExitCode run(List<String> words, Screen screen) {
+        Screen colored = screen.with(Flags.color(words));
+        if (words.contains("--" + Flags.JSON.getLongOpt())) {
+            return answered(words, colored.forPrograms());
+        }
+        Screen folded = colored.folded();
+        ExitCode code = answered(words, folded);
+        folded.out().flush();
+        folded.err().flush();
+        return code;
+    }
+
+    private static ExitCode answered(List<String> words, Screen screen) {
         long mapped = MappedFile.count();
         try {
-            ExitCode code = dispatch(words, screen);
+            ExitCode code = screen.outStyle().page(() -> dispatch(words, screen));
             Optional<ShortenedFileException> shortened = MappedFile.shortened(mapped);
             return shortened.isPresent() ? failed(shortened.get(), screen) : code;
         } catch (IOException | RuntimeException | Error e) {
             // whatever went wrong, a file that lost its end while it was read is why
             Optional<ShortenedFileException> shortened = MappedFile.shortened(mapped);
             shortened.ifPresent(s -> s.addSuppressed(e));
-            return failed(shortened.isPresent() ? shortened.get() : e, screen);
+            Throwable why = shortened.isPresent() ? shortened.get() : e;
+            if (words.contains("--" + Flags.JSON.getLongOpt())) {
+                screen.out().println(Json.answer("error", Failure.of(why).answer()));
+            }
+            return failed(why, screen);
         }
     }
 
     private static ExitCode failed(Throwable thrown, Screen screen) {
         Failure failure = Failure.of(thrown);
-        screen.err().println(failure.text());
+        screen.err().println(failure.text(screen.errStyle()));
         if (screen.debug() > 0) {
             thrown.printStackTrace(screen.err());
         }
@@ -148,9 +168,12 @@ public final class Octet {
                 .orElseThrow(() -> new InvalidOptionException(
                         (name.startsWith("-") ? "unknown option " : "unknown verb ") + name,
                         "first argument of octet",
-                        Nearest.advice(
+                        FieldWords.advice(
                                 name,
+                                FieldWords.VERBS,
                                 Stream.concat(COMMANDS.stream().map(Command::name), Stream.of("--help", "--version"))
-                                        .toList())));
+                                        .toList(),
+                                "",
+                                "octet --help lists the verbs")));
     }
 }

@@ -1,34 +1,53 @@
 package dev.octet.cli;
 
 import dev.octet.pipeline.TaskListener;
-import java.io.PrintStream;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
-import me.tongfei.progressbar.ConsoleProgressBarConsumer;
-import me.tongfei.progressbar.ProgressBar;
-import me.tongfei.progressbar.ProgressBarBuilder;
-import me.tongfei.progressbar.ProgressBarStyle;
-import org.jspecify.annotations.Nullable;
 
 /** Shows on standard error how far long work is. Not for use by several threads at once; closing ends what is on screen. */
 final class Progress implements TaskListener, AutoCloseable {
+    private static final long BAR_EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
     private static final long PLAIN_EVERY_NANOS = TimeUnit.SECONDS.toNanos(3);
     private static final long JSON_EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
+    /** A rate over less time than this says nothing. */
+    private static final double MEASURABLE_SECONDS = 0.05;
+
+    /** The unit of work that only says how long it has taken so far. */
+    private static final String SECONDS = "s";
+
+    private static final int LONGEST_BAR = 30;
+    private static final int SHORTEST_BAR = 8;
+
     private final ProgressStyle style;
-    private final PrintStream err;
+    private final Screen screen;
 
     private String task = "";
     private long startNanos;
     private long startDone;
     private long shownNanos;
     private long shownDone;
-    private @Nullable ProgressBar bar;
+    private boolean barShown;
 
-    Progress(ProgressStyle style, PrintStream err) {
+    Progress(ProgressStyle style, Screen screen) {
         this.style = style;
-        this.err = err;
+        this.screen = screen;
+    }
+
+    /** How far a task is. */
+    private record State(long done, long total, String unit, double seconds, double rate) {
+        double etaSeconds() {
+            return rate > 0 && total > 0 ? (total - done) / rate : -1;
+        }
+
+        /** {@code 4.2 M of 252.7 M elements}. */
+        String amount() {
+            return total > 0 ? Quantity.share(done, total, unit) : Quantity.of(done, unit);
+        }
     }
 
     /**
@@ -46,86 +65,102 @@ final class Progress implements TaskListener, AutoCloseable {
         }
         boolean starts = !name.equals(task);
         if (starts) {
-            begin(name, done, total, unit);
+            end();
+            task = name;
+            startNanos = System.nanoTime();
+            startDone = done; // a continued run starts in the middle
+            shownDone = -1;
         }
-        switch (style) {
-            case BAR -> {
-                if (bar != null) {
-                    bar.stepTo(done);
-                }
-            }
-            case PLAIN -> line(done, total, unit, starts, PLAIN_EVERY_NANOS);
-            case JSON -> line(done, total, unit, starts, JSON_EVERY_NANOS);
-            case NONE -> {}
-        }
-    }
-
-    private void begin(String name, long done, long total, String unit) {
-        end();
-        task = name;
-        startNanos = System.nanoTime();
-        startDone = done; // a continued run starts in the middle
-        shownDone = -1;
-        if (style == ProgressStyle.BAR) {
-            bar = new ProgressBarBuilder()
-                    .setTaskName(name)
-                    .setInitialMax(total > 0 ? total : -1)
-                    .setUnit(" " + unit, 1)
-                    .setStyle(ProgressBarStyle.ASCII)
-                    .setUpdateIntervalMillis(200)
-                    .showSpeed()
-                    .setConsumer(new ConsoleProgressBarConsumer(err, width()))
-                    .build();
-        }
-    }
-
-    /** Columns of the terminal as the launcher saw them: asking the terminal itself would need a native library. */
-    private static int width() {
-        return Math.clamp(Integer.getInteger("octet.columns", 80), 40, 120);
-    }
-
-    private void line(long done, long total, String unit, boolean starts, long everyNanos) {
         long now = System.nanoTime();
         boolean ends = total > 0 && done >= total && done != shownDone;
-        if (!starts && !ends && now - shownNanos < everyNanos) {
+        if (!starts && !ends && now - shownNanos < everyNanos()) {
             return;
         }
         shownNanos = now;
         shownDone = done;
         double seconds = (now - startNanos) / 1e9;
-        double rate = done > startDone ? (done - startDone) / seconds : 0;
-        double etaSeconds = rate > 0 && total > 0 ? (total - done) / rate : -1;
-        err.println(
-                style == ProgressStyle.JSON
-                        ? json(done, total, unit, seconds, rate, etaSeconds)
-                        : plain(done, total, unit, rate, etaSeconds));
+        double rate = done > startDone && seconds >= MEASURABLE_SECONDS ? (done - startDone) / seconds : 0;
+        show(new State(done, total, unit, seconds, rate));
     }
 
-    private String plain(long done, long total, String unit, double rate, double etaSeconds) {
-        String amount = total > 0
-                ? String.format(Locale.ROOT, "%d of %d %s", done, total, unit)
-                : String.format(Locale.ROOT, "%d %s", done, unit);
-        String speed = rate > 0 ? String.format(Locale.ROOT, ", %.1f/s", rate) : "";
-        String eta = etaSeconds > 0 ? String.format(Locale.ROOT, ", %.0f s left", Math.ceil(etaSeconds)) : "";
-        return task + ": " + amount + speed + eta;
+    private long everyNanos() {
+        return switch (style) {
+            case BAR -> BAR_EVERY_NANOS;
+            case PLAIN -> PLAIN_EVERY_NANOS;
+            case JSON -> JSON_EVERY_NANOS;
+            case NONE -> Long.MAX_VALUE;
+        };
     }
 
-    private String json(long done, long total, String unit, double seconds, double rate, double etaSeconds) {
-        return Json.line(Map.of(
-                "task", task,
-                "done", done,
-                "total", total,
-                "unit", unit,
-                "seconds", seconds,
-                "per_second", rate,
-                "eta_seconds", etaSeconds));
+    private void show(State state) {
+        switch (style) {
+            case BAR -> {
+                String bar = bar(state);
+                // the line before may have been longer
+                screen.err().print("\r" + bar + " ".repeat(Math.max(0, lineWidth() - bar.length())));
+                screen.err().flush();
+                barShown = true;
+            }
+            case PLAIN -> screen.err().println(task + ": " + String.join(", ", facts(state)));
+            case JSON -> screen.err().println(json(state));
+            case NONE -> {}
+        }
+    }
+
+    /** The last column stays free: some terminals would start a new line there. */
+    private int lineWidth() {
+        return Math.min(screen.errStyle().columns(), 120) - 1;
+    }
+
+    /** Task, bar and numbers in one line; the bar takes the room that is left, and what does not fit is left out from the end. */
+    private String bar(State state) {
+        List<String> facts = facts(state);
+        int room = lineWidth();
+        while (facts.size() > 1 && task.length() + 2 + String.join(", ", facts).length() > room) {
+            facts.removeLast();
+        }
+        String text = String.join(", ", facts);
+        int length = Math.min(LONGEST_BAR, room - task.length() - text.length() - 10);
+        if (state.total() <= 0 || length < SHORTEST_BAR) {
+            String line = task + "  " + text;
+            return line.length() > room ? line.substring(0, room) : line;
+        }
+        double share = (double) state.done() / state.total();
+        int full = (int) Math.floor(Math.clamp(share, 0, 1) * length);
+        String head = full > 0 && full < length ? ">" : "";
+        String drawn = "=".repeat(full - head.length()) + head + " ".repeat(length - full);
+        return String.format(Locale.ROOT, "%s %3.0f%% [%s]  %s", task, Math.floor(100 * share), drawn, text);
+    }
+
+    private static List<String> facts(State state) {
+        List<String> facts = new ArrayList<>();
+        facts.add(state.amount());
+        if (state.rate() > 0 && !state.unit().equals(SECONDS)) {
+            facts.add(Quantity.rate(state.rate(), state.unit()));
+        }
+        if (state.etaSeconds() > 0) {
+            facts.add(Quantity.remaining(state.etaSeconds()) + " left");
+        }
+        return facts;
+    }
+
+    private String json(State state) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("task", task);
+        fields.put("done", state.done());
+        fields.put("total", state.total());
+        fields.put("unit", state.unit());
+        fields.put("seconds", state.seconds());
+        fields.put("per_second", state.rate());
+        fields.put("eta_seconds", state.etaSeconds());
+        return Json.line(fields);
     }
 
     /** Ends the task on screen, if any, so that a result can be printed. More can follow. */
     void end() {
-        if (bar != null) {
-            bar.close();
-            bar = null;
+        if (barShown) {
+            screen.err().println();
+            barShown = false;
         }
         task = "";
     }

@@ -1,9 +1,13 @@
 package dev.octet.cli;
 
+import dev.octet.converter.plan.EmbeddingForm;
+import dev.octet.converter.verify.Consumer;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.pipeline.Calibrate;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.LayerCount;
 import dev.octet.pipeline.Quantize;
+import dev.octet.pipeline.Serving;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.recipe.Recipe;
@@ -15,7 +19,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.commons.cli.Option;
 
 /** {@code octet quantize MODEL -o OUT}: the main job. */
@@ -26,11 +32,14 @@ final class QuantizeCommand implements Command {
     private static final Map<String, Target.Graph> TARGETS = Flags.byName(Target.GRAPHS, Target::label);
     private static final Map<String, Quantize.Rounding> ROUNDINGS =
             Map.of("gptq", Quantize.Rounding.GPTQ, "nearest", Quantize.Rounding.NEAREST);
+    private static final Map<String, EmbeddingForm> EMBEDDING_FORMS =
+            Map.of("none", EmbeddingForm.FLOATS, "int8", EmbeddingForm.INT8);
     private static final Map<String, Boolean> KV_CACHES = Map.of("none", false, "fp8", true);
 
-    private static final Option RECIPE = Flags.value(
+    private static final Option RECIPE = ChoiceOption.of(
             "recipe",
             "NAME",
+            Flags.all(RECIPES, CheckpointFlags.RECIPES),
             "ONNX: " + Recipes.names(Recipes.GRAPH) + " (default: " + Recipes.GRAPH_FP8.name() + "); checkpoints: "
                     + Recipes.names(Recipes.CHECKPOINT) + " (default: "
                     + Recipes.FP8_DYNAMIC.name() + ")");
@@ -38,20 +47,31 @@ final class QuantizeCommand implements Command {
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
             "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
-    private static final Option TARGET = Flags.value(
+    private static final Option TARGET = ChoiceOption.of(
             "target",
             "NAME",
+            Flags.all(TARGETS, CheckpointFlags.TARGETS),
             "ONNX: " + String.join(", ", TARGETS.keySet()) + " (default: "
                     + Target.GRAPHS.getFirst().label()
-                    + "); checkpoints: " + String.join(", ", CheckpointFlags.TARGETS.keySet())
-                    + " (default: compressed-tensors, for fp8-block fp8)");
+                    + "); checkpoints: a layout, " + String.join(", ", CheckpointFlags.TARGETS.keySet())
+                    + " (default: compressed-tensors, for fp8-block fp8), or who loads it, "
+                    + String.join(", ", Serving.CONSUMERS.keySet()) + ": the best layout for it and the recipe");
     private static final Option ROUNDING = Flags.value(
             "rounding",
             "NAME",
-            "how weights are rounded: gptq (compensated for the data of --calibration, one more run over it) or nearest"
-                    + " (default: gptq with --calibration, nearest without)");
-    private static final PathOption REPORT =
-            PathOption.written("report", "FILE.html", "write a report (default: none)");
+            "how weights are rounded: gptq (compensated, by second moments of the layers' inputs: from --calibration,"
+                + " one more run over the data, or from 'octet calibrate --second-moments') or nearest (default: gptq"
+                + " where there are second moments)");
+    private static final Option EMBEDDINGS = Flags.value(
+            "embeddings",
+            "none|int8",
+            "ONNX Runtime: store embeddings as 8-bit integers with one scale per row, a quarter of the size (default:"
+                    + " none)");
+    private static final PathOption REPORT = PathOption.written(
+            "report",
+            "FILE.html",
+            "write a report; of a checkpoint it compares the result with the original, which reads both again (default:"
+                    + " none)");
 
     private static final Option KEEP_SCALES = Flags.flag(
             "keep-scales",
@@ -73,8 +93,11 @@ final class QuantizeCommand implements Command {
             KEEP_SCALES,
             KV_CACHE);
 
-    /** Those that only graphs have a use for. */
-    private static final List<Option> GRAPH_ONLY = List.of(DataFlags.CALIBRATION, ROUNDING, REPORT);
+    /** What {@code --target} may be for checkpoints: layouts, and programs that load them. */
+    private static final Map<String, String> CHECKPOINT_TARGETS = Flags.byName(
+            Stream.concat(CheckpointFlags.TARGETS.keySet().stream(), Serving.CONSUMERS.keySet().stream())
+                    .toList(),
+            name -> name);
 
     @Override
     public String name() {
@@ -93,9 +116,10 @@ final class QuantizeCommand implements Command {
 
     @Override
     public List<Option> options() {
-        List<Option> options = new ArrayList<>(List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, STATISTICS));
+        List<Option> options = new ArrayList<>(
+                List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, CheckpointFlags.KEEP, REPORT));
+        options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, EMBEDDINGS, CheckpointFlags.KEEP, REPORT));
         options.addAll(CHECKPOINT_ONLY);
         options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
         return options;
@@ -108,7 +132,7 @@ final class QuantizeCommand implements Command {
                         + " r.html",
                 "octet quantize model.onnx -o fp8.onnx --statistics model.stats --calibrator percentile:99.99",
                 "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler",
-                "octet quantize Llama-3.1-8B -o Llama-3.1-8B-FP8 --recipe fp8-dynamic --target compressed-tensors",
+                "octet quantize Llama-3.1-8B -o Llama-3.1-8B-FP8 --recipe fp8-dynamic --target vllm",
                 "octet quantize Llama-3.1-8B -o static --recipe fp8 --target modelopt --statistics llama.stats"
                         + " --kv-cache fp8",
                 "octet quantize Qwen3-8B -o Qwen3-8B-block --recipe fp8-block --target fp8 --keep 'layers\\.0\\.'");
@@ -116,46 +140,93 @@ final class QuantizeCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        arguments.requiredPath(Flags.OUTPUT);
         Path model = arguments.operand(0);
         boolean graph = TARGETS.containsKey(arguments.text(TARGET).orElse(""));
-        try (Progress progress = arguments.progress(screen)) {
-            if (Files.exists(model) && !graph && Checkpoint.isCheckpoint(model)) {
-                arguments.refuse(
-                        GRAPH_ONLY,
-                        "needs a model with a graph; a checkpoint has only tensors",
-                        "leave it out, or give an .onnx file");
-                CheckpointOutcome outcome = Quantize.run(ofCheckpoint(arguments), arguments.job(progress));
-                progress.end();
-                new CheckpointPage(outcome).print(arguments, screen);
-            } else {
-                arguments.refuse(
-                        CHECKPOINT_ONLY, "is for checkpoint layouts", "leave it out: an ONNX model is written");
-                Quantize.GraphResult result = Quantize.run(ofGraph(arguments), arguments.job(progress));
-                progress.end();
-                print(result, arguments, screen);
-            }
+        if (!graph && Files.exists(model) && Checkpoint.isCheckpoint(model)) {
+            quantizeCheckpoint(arguments, screen);
+        } else {
+            quantizeGraph(arguments, screen);
         }
         return ExitCode.OK;
     }
 
-    private static Quantize.GraphRequest ofGraph(Arguments arguments) {
-        Quantize.GraphRequest request = Quantize.GraphRequest.of(arguments.operand(0), arguments.outputFile());
-        Optional<Path> report = arguments.outputFile(REPORT);
+    private static void quantizeCheckpoint(Arguments arguments, Screen screen) throws IOException {
+        String toOnnx = "leave it out; for an ONNX model with GPTQ give --target onnxruntime";
+        arguments.refuse(
+                List.of(ROUNDING), "is not implemented for checkpoints: their weights are rounded to nearest", toOnnx);
+        arguments.refuse(
+                List.of(DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION),
+                "is not implemented for checkpoints in one step",
+                "let calibrate write statistics of the data first, then give --statistics FILE");
+        arguments.refuse(
+                List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
+        Quantize.CheckpointRequest request = ofCheckpoint(arguments);
+        arguments.requireInputs();
+        arguments.outputFile(REPORT);
+        Optional<Serving> serving = serving(arguments, request.recipe());
+        try (Progress progress = arguments.progress(screen)) {
+            CheckpointOutcome outcome = Quantize.run(request, arguments.job(progress));
+            progress.end();
+            new CheckpointPage(outcome).withServing(serving).print(arguments, screen);
+            if (!outcome.dryRun() && !arguments.has(Flags.JSON)) {
+                Optional<Consumer> consumer = serving.map(Serving::consumer)
+                        .or(() -> Serving.usual(
+                                request.target(),
+                                request.recipe(),
+                                request.statistics().isPresent()));
+                consumer.ifPresent(c -> screen.out().print(NextSteps.of(outcome, c)));
+            }
+        }
+    }
+
+    private static void quantizeGraph(Arguments arguments, Screen screen) throws IOException {
+        arguments.refuse(CHECKPOINT_ONLY, "is for checkpoint layouts", "leave it out: an ONNX model is written");
+        Quantize.GraphRequest request = ofGraph(arguments);
+        arguments.requireInputs();
+        arguments.outputFile(REPORT);
+        try (Progress progress = arguments.progress(screen)) {
+            Quantize.GraphResult result = Quantize.run(request, arguments.job(progress));
+            progress.end();
+            print(result, arguments, screen);
+            if (!result.dryRun() && !arguments.has(Flags.JSON)) {
+                screen.out().print(NextSteps.of(request));
+            }
+        }
+    }
+
+    private static Quantize.GraphRequest ofGraph(Arguments arguments) throws IOException {
+        Quantize.GraphRequest request =
+                Quantize.GraphRequest.of(arguments.operand(0), arguments.requiredPath(Flags.OUTPUT));
+        Optional<Path> report = arguments.path(REPORT);
         if (report.isPresent()) {
             request = request.withReport(report.get());
         }
+        refuseOther(
+                arguments, RECIPE, CheckpointFlags.RECIPES.keySet(), RECIPES.keySet(), "checkpoints", "ONNX models");
+        refuseOther(arguments, TARGET, CHECKPOINT_TARGETS.keySet(), TARGETS.keySet(), "checkpoints", "ONNX models");
         request = request.withRecipe(arguments.choice(RECIPE, RECIPES, request.recipe()))
                 .withTarget(arguments.choice(TARGET, TARGETS, request.target()))
                 .withCalibrator(calibrator(arguments, request.calibrator()))
                 .keeping(CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP));
-        Optional<Path> data = arguments.path(DataFlags.CALIBRATION);
+        Optional<Path> data = DataFlags.file(arguments);
         if (data.isPresent()) {
             request = request.withSamples(DataFlags.source(arguments, data.get()));
         }
         Optional<Path> statistics = arguments.path(STATISTICS);
         if (statistics.isPresent()) {
+            arguments
+                    .paths()
+                    .reading("--statistics, its second moments", Calibrate.momentsOf(statistics.get()))
+                    .requireApart();
             request = request.withStatistics(statistics.get());
         }
+        if (arguments.text(EMBEDDINGS).filter("fp8"::equals).isPresent()) {
+            throw arguments.usage(
+                    "--embeddings fp8 would not run: ONNX's Gather takes no 8-bit floats",
+                    "give --embeddings int8, which loses less: one scale per row, 43 dB against 32");
+        }
+        request = request.withEmbeddings(arguments.choice(EMBEDDINGS, EMBEDDING_FORMS, request.embeddings()));
         return arguments.has(ROUNDING)
                 ? request.withRounding(arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST))
                 : request;
@@ -163,15 +234,26 @@ final class QuantizeCommand implements Command {
 
     private static Quantize.CheckpointRequest ofCheckpoint(Arguments arguments) {
         Path output = arguments.requiredPath(Flags.OUTPUT);
+        refuseOther(
+                arguments, RECIPE, RECIPES.keySet(), CheckpointFlags.RECIPES.keySet(), "ONNX models", "checkpoints");
         Recipe recipe = arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC);
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(arguments.operand(0), output, recipe);
-        request = request.withTarget(arguments.choice(TARGET, CheckpointFlags.TARGETS, request.target()))
+        arguments.choice(TARGET, CHECKPOINT_TARGETS, "");
+        Optional<Serving> serving = serving(arguments, recipe);
+        Target.Checkpoint target = serving.isPresent()
+                ? serving.get().target()
+                : arguments.choice(TARGET, CheckpointFlags.TARGETS, request.target());
+        request = request.withTarget(target)
                 .withSelection(CheckpointFlags.selection(arguments))
                 .withLayout(CheckpointFlags.layoutOptions(arguments))
                 .withCalibrator(calibrator(arguments, request.calibrator()));
         Optional<Path> statistics = arguments.path(STATISTICS);
         if (statistics.isPresent()) {
             request = request.withStatistics(statistics.get());
+        }
+        Optional<Path> report = arguments.path(REPORT);
+        if (report.isPresent()) {
+            request = request.withReport(report.get());
         }
         if (arguments.choice(KV_CACHE, KV_CACHES, false)) {
             request = request.with(Quantize.Choice.KV_CACHE);
@@ -185,18 +267,42 @@ final class QuantizeCommand implements Command {
         return arguments.has(CheckpointFlags.EXACT_ONLY) ? request.with(Quantize.Choice.EXACT_ONLY) : request;
     }
 
+    /** What a program that loads checkpoints is to get; empty where {@code --target} names no such program. */
+    private static Optional<Serving> serving(Arguments arguments, Recipe recipe) {
+        return arguments
+                .text(TARGET)
+                .flatMap(name -> Optional.ofNullable(Serving.CONSUMERS.get(name)))
+                .map(c -> Serving.of(c, recipe, arguments.has(STATISTICS)));
+    }
+
+    /** Refuses a name that the other kind of model knows, and says so. */
+    private static void refuseOther(
+            Arguments arguments, Option option, Set<String> others, Set<String> own, String otherKind, String kind) {
+        Optional<String> name = arguments.text(option).filter(n -> others.contains(n) && !own.contains(n));
+        if (name.isPresent()) {
+            throw arguments.usage(
+                    option.getLongOpt() + " '" + name.get() + "' is for " + otherKind + ", not for " + kind
+                            + " such as " + arguments.operand(0),
+                    "for " + kind + ": " + String.join(", ", own)
+                            + (kind.startsWith("ONNX")
+                                    ? "; 'octet convert --target huggingface' makes a checkpoint of an ONNX model"
+                                    : "; --target onnxruntime writes an ONNX model"));
+        }
+    }
+
     private static Calibrator calibrator(Arguments arguments, Calibrator usual) {
         return arguments.text(CALIBRATOR).map(Calibrator::parse).orElse(usual);
     }
 
     private static void print(Quantize.GraphResult answer, Arguments arguments, Screen screen) {
         if (arguments.has(Flags.JSON)) {
-            screen.out().println(Json.page(answer));
+            screen.out().println(Json.answer(arguments.verb(), answer));
             return;
         }
         Table table = new Table()
                 .row("model", answer.model() + "  " + Table.bytes(answer.originalBytes()))
                 .row("recipe", answer.recipe() + (answer.calibrator() == null ? "" : ", " + answer.calibrator()))
+                .row("rounding", answer.rounding() + " (" + answer.roundingReason() + ")")
                 .row("target", answer.target())
                 .row(
                         "layers",
@@ -213,6 +319,7 @@ final class QuantizeCommand implements Command {
             table.row("report", answer.report());
         }
         screen.out().print(table.text(0));
+        answer.notes().forEach(n -> screen.out().println("note: " + Printable.of(n)));
         printKept(answer.kept(), screen);
     }
 
@@ -222,7 +329,7 @@ final class QuantizeCommand implements Command {
         }
         Table table = new Table();
         kept.stream().limit(KEPT_SHOWN).forEach(k -> table.row(k.kind(), k.node(), k.reason()));
-        screen.out().print("\nkept as they are\n" + table.text(2));
+        screen.out().print("\n" + TextStyle.heading("kept as they are") + "\n" + table.text(2));
         if (kept.size() > KEPT_SHOWN) {
             screen.out().println("  and " + (kept.size() - KEPT_SHOWN) + " more (--json lists all)");
         }

@@ -35,7 +35,7 @@ final class QuickstartCommand implements Command {
             PrintStream pages = arguments.has(Flags.QUIET)
                     ? new PrintStream(OutputStream.nullOutputStream(), false, StandardCharsets.UTF_8)
                     : screen.err();
-            this.aside = new Screen(pages, screen.err(), screen.terminal(), screen.debug());
+            this.aside = new Screen(pages, screen.err(), screen.errStyle(), screen.errStyle(), screen.debug());
             this.training = new TrainSession(setup -> TrainPage.within(setup, arguments, aside));
         }
 

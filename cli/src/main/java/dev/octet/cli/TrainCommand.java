@@ -43,7 +43,7 @@ final class TrainCommand implements Command {
             "TASK",
             "print a configuration to start from: "
                     + String.join(", ", ExampleConfig.names()));
-    static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu)");
+    static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu); cuda has run on no GPU yet, see docs/cuda.md");
 
     @Override
     public String name() {

@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.pipeline.Train;
-import dev.octet.pipeline.run.ShellWord;
+import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Fp8Tensor;
@@ -204,10 +204,7 @@ final class TrainPage implements TrainingHook {
     }
 
     private String exportCommand() {
-        boolean fromOnnx = model.toString().endsWith(".onnx");
-        return "octet export " + ShellWord.of(folder) + " -o "
-                + ShellWord.of(folder.resolve(fromOnnx ? "model.onnx" : "model")) + " --target "
-                + (fromOnnx ? "onnxruntime" : "huggingface");
+        return RunSummary.exportCommand(folder, model.toString());
     }
 
     private String resumeCommand() {
@@ -306,7 +303,7 @@ final class TrainPage implements TrainingHook {
     void plan(RunPlan p, long first) {
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.page(new Planned(
+                    .println(Json.answer("train", new Planned(
                             model.toString(),
                             p.device(),
                             threads,
@@ -337,7 +334,7 @@ final class TrainPage implements TrainingHook {
             ema.addEarlier(start.folder().resolve("metrics.jsonl"), firstStep);
         }
         if (style == ProgressStyle.BAR || style == ProgressStyle.PLAIN) {
-            screen.err().print(table(start.plan(), firstStep).text(0));
+            screen.err().print(screen.errStyle().page(() -> table(start.plan(), firstStep).text(0)));
         }
         startNanos = System.nanoTime();
         stepNanos = startNanos;
@@ -545,7 +542,7 @@ final class TrainPage implements TrainingHook {
         boolean goesOn = hasCheckpoint && end.step() < config.steps();
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.page(new Answer(
+                    .println(Json.answer("train", new Answer(
                             folder.toString(),
                             end.reason().name().toLowerCase(Locale.ROOT),
                             end.step(),
@@ -569,10 +566,7 @@ final class TrainPage implements TrainingHook {
         }
         Table table = new Table()
                 .row("run", folder)
-                .row(
-                        "ended",
-                        end.reason().name().toLowerCase(Locale.ROOT).replace('_', ' ') + " at step " + end.step()
-                                + (end.message().isEmpty() ? "" : ": " + end.message()))
+                .row("ended", ended(end))
                 .row("loss", String.format(Locale.ROOT, "best %.4f, last %.4f", t.bestLoss(), t.lastLoss()));
         if (!Double.isNaN(bestEval)) {
             String perplexity = Double.isNaN(bestPerplexity)
@@ -600,9 +594,17 @@ final class TrainPage implements TrainingHook {
         }
     }
 
+    private String ended(RunEnd end) {
+        if (end.reason() == RunEnd.Reason.INTERRUPTED && end.message().isEmpty()) {
+            return "at step " + end.step() + " of " + config.steps() + ", as --steps asked";
+        }
+        return end.reason().name().toLowerCase(Locale.ROOT).replace('_', ' ') + " at step " + end.step()
+                + (end.message().isEmpty() ? "" : ": " + end.message());
+    }
+
     private static String healthTable(Fp8Report r) {
         Table table = new Table()
-                .row("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
+                .heading("tensor", "format", "clipped", "underflowed", "amax", "scale", "scale stayed")
                 .row(
                         "all",
                         "",

@@ -1,12 +1,16 @@
 package dev.octet.cli;
 
+import dev.octet.converter.report.ReportData;
 import dev.octet.converter.verify.Consumer;
 import dev.octet.converter.verify.Finding;
 import dev.octet.converter.verify.Rule;
 import dev.octet.converter.verify.Verification;
 import dev.octet.converter.verify.Verifier;
 import dev.octet.converter.verify.VerifyOptions;
+import dev.octet.converter.verify.VerifyReport;
 import dev.octet.formats.error.Nearest;
+import dev.octet.pipeline.Provenance;
+import dev.octet.pipeline.TaskListener;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -22,23 +26,29 @@ final class VerifyCommand implements Command {
     private static final int MAX_DEVICES = 1024;
     private static final int SHOWN_PLACES = 3;
 
-    private static final Option FOR = Flags.value(
+    private static final Option FOR = ChoiceOption.of(
             "for",
             "CONSUMERS",
+            Consumer.names(),
             "whose demands to check, with commas between: " + String.join(", ", Consumer.names())
-                    + " (default: all that read this kind of model)");
+                    + " (default: those that load its layout)");
     private static final PathOption AGAINST = PathOption.read(
             "against", "ORIGINAL", "the model this one was made from: also compare with it (values with --deep)");
     private static final Option TP = Flags.value(
             "tp",
             "N,N,...",
-            "numbers of devices that the model must split onto (default: 1; which powers of two are possible is told"
-                    + " in any case)");
+            "numbers of devices that the model must split onto (default: 1; which powers of two are possible is always"
+                    + " reported)");
     private static final Option DEEP =
             Flags.flag("deep", "read the weights and all scales too (default: headers and small scales)");
+    private static final PathOption REPORT =
+            PathOption.written("report", "FILE.html", "write the result as a page too (default: none)");
     private static final Option RULES = Flags.flag("rules", "list all rules and end");
 
-    /** What {@code --rules --json} prints of a rule. */
+    /** What {@code --rules --json} prints. */
+    record Rules(List<RuleText> rules) {}
+
+    /** One of them. */
     record RuleText(
             String id,
             String severity,
@@ -136,7 +146,7 @@ final class VerifyCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of(FOR, AGAINST, TP, DEEP, RULES, Flags.THREADS);
+        return List.of(FOR, AGAINST, TP, DEEP, RULES, REPORT, Flags.THREADS, Flags.FORCE);
     }
 
     @Override
@@ -158,7 +168,7 @@ final class VerifyCommand implements Command {
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         if (arguments.has(RULES)) {
             List<RuleText> rules = Verifier.RULES.stream().map(RuleText::of).toList();
-            screen.answer(arguments, rules, () -> rulesPage(rules));
+            screen.answer(arguments, new Rules(rules), () -> rulesPage(rules));
             return ExitCode.OK;
         }
         long start = System.nanoTime();
@@ -169,8 +179,14 @@ final class VerifyCommand implements Command {
                 arguments.has(DEEP),
                 arguments.threads());
         Path model = arguments.operand(0);
+        Optional<Path> report = arguments.outputFile(REPORT);
         Verification result = Verifier.verify(model, options);
         double seconds = (System.nanoTime() - start) / 1e9;
+        if (report.isPresent()) {
+            List<ReportData.Timing> timings = List.of(new ReportData.Timing("verify", seconds));
+            Provenance provenance = new Provenance(arguments.job(TaskListener.NONE));
+            VerifyReport.write(result, provenance.facts(Provenance.Ran.OCTET, List.of(), timings), report.get());
+        }
         screen.answer(arguments, Answer.of(result, seconds), () -> page(result, seconds));
         return result.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
     }
@@ -214,7 +230,7 @@ final class VerifyCommand implements Command {
     }
 
     private static String rulesPage(List<RuleText> rules) {
-        Table table = new Table().row("rule", "severity", "for", "demand", "source");
+        Table table = new Table().heading("rule", "severity", "for", "demand", "source");
         for (RuleText rule : rules) {
             table.row(
                     rule.id(),
@@ -257,8 +273,20 @@ final class VerifyCommand implements Command {
                 .toString();
     }
 
+    private static String severity(Finding finding) {
+        return TextStyle.here().paint(tone(finding), finding.severity().text());
+    }
+
+    private static Tone tone(Finding finding) {
+        return switch (finding.severity()) {
+            case ERROR -> Tone.BAD;
+            case WARNING -> Tone.CAREFUL;
+            case ADVICE -> Tone.PLAIN;
+        };
+    }
+
     private static String text(Finding finding, int asked) {
-        String head = finding.severity().text() + "  " + finding.rule()
+        String head = severity(finding) + "  " + finding.rule()
                 + (finding.count() > 1 ? " x" + finding.count() : "")
                 + (finding.consumers().size() < asked
                         ? "  for "

@@ -168,7 +168,12 @@ final class BranchingModelTest {
         }) {
             CommandLine run = CommandLine.run(words);
             assertEquals(ExitCode.INPUT, run.code(), run.err());
-            assertTrue(run.err().contains("there is nothing to calibrate: all 2 Linears are kept"), run.err());
+            assertTrue(
+                    run.err()
+                            .contains("there is nothing to "
+                                    + (words[0].equals("calibrate") ? "calibrate" : "quantise")
+                                    + ": all 2 Linears are kept"),
+                    run.err());
             assertTrue(run.err().contains("control flow choice: If passes through with its bodies"), run.err());
         }
         assertFalse(Files.exists(folder.resolve("s.stats")));

@@ -79,10 +79,13 @@ class CheckpointVerbsTest {
         answer.fieldNames().forEachRemaining(names::add);
         assertEquals(
                 List.of(
+                        "schema",
                         "model",
                         "output",
                         "source_layout",
+                        "architecture",
                         "recipe",
+                        "rounding",
                         "target",
                         "dry_run",
                         "source_bytes",

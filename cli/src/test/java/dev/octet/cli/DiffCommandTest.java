@@ -42,7 +42,7 @@ class DiffCommandTest {
                 run.out().indexOf(tensors.get(0).get("a").asText())
                         < run.out().indexOf(tensors.get(1).get("a").asText()),
                 run.out());
-        assertTrue(run.out().contains("and 5 nearer ones"), run.out());
+        assertTrue(run.out().contains("and 5 more (--top 0 shows all)"), run.out());
     }
 
     @Test

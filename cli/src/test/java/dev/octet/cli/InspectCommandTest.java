@@ -1,14 +1,19 @@
 package dev.octet.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.quant.gptq.SecondMoment;
+import dev.octet.quant.gptq.SecondMoments;
 import java.io.IOException;
+import java.nio.FloatBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -96,6 +101,140 @@ class InspectCommandTest {
         CommandLine run = CommandLine.run("inspect", folder.toString());
         assertEquals(ExitCode.INPUT, run.code());
         OctetTest.assertThreeLines(run);
+    }
+
+    @Test
+    void quantised_linears_of_a_graph_are_counted_and_training_changes_the_others() throws IOException {
+        String fp8 = folder.resolve("fp8.onnx").toString();
+        CommandLine.run("quantize", TinyBert.MODEL.toString(), "-o", fp8, "--recipe", "fp8-weight-only", "--quiet");
+        JsonNode facts = json(Path.of(fp8));
+        assertEquals(14, facts.at("/layers/linear").asInt());
+        assertEquals(14, facts.at("/layers/quantized_linear").asInt());
+        assertEquals(14, facts.at("/quantization/forms/E4M3FN per column, scale F32").asInt(), facts.toString());
+        assertEquals(json(TinyBert.MODEL).at("/tensors/parameters"), facts.at("/tensors/parameters"));
+        String page = CommandLine.run("inspect", fp8).out();
+        assertTrue(page.contains("that training may change, 6.3 k elements; the 14 quantised weights stay"), page);
+        assertEquals(1, page.lines().filter(l -> l.contains("octet.recipe")).count(), "settings once: " + page);
+    }
+
+    @Test
+    void a_folder_of_tensors_is_not_said_to_be_made_by_octet() throws IOException {
+        Path llama = TESTDATA.resolve("checkpoints/llama");
+        String page = CommandLine.run("inspect", llama.toString()).out();
+        for (String absent : List.of("producer", "IR version", "opset", "QuantizeLinear")) {
+            assertFalse(page.contains(absent), page);
+        }
+        assertTrue(page.contains("50 nodes, which Octet builds from config.json"), page);
+        assertTrue(
+                page.contains("2 layers, hidden 32, MLP 64, 4 heads (2 key-value), vocabulary 101, context 64"), page);
+        assertTrue(page.contains("parameters    25.1 k"), page);
+        JsonNode facts = json(llama);
+        assertEquals("CONFIGURATION", facts.at("/graph/source").asText());
+        assertEquals("", facts.at("/graph/producer").asText());
+        assertEquals(25056, facts.at("/tensors/parameters").asLong());
+        assertEquals(2, facts.at("/dimensions/key_value_heads").asInt());
+    }
+
+    @Test
+    void the_tensors_of_a_quantised_checkpoint_are_listed_with_their_scales() throws IOException {
+        Path model = TESTDATA.resolve("checkpoints/foreign/ct-nvfp4");
+        JsonNode facts = json(model);
+        assertEquals(
+                json(TESTDATA.resolve("checkpoints/llama-128-small")).at("/tensors/parameters"),
+                facts.at("/tensors/parameters"),
+                "codes packed two to a byte count as two");
+        assertEquals(7, facts.at("/layers/quantized_linear").asInt());
+        assertEquals("compressed-tensors", facts.at("/quantization/layout").asText());
+        assertTrue(facts.get("parameters").findValuesAsText("name").contains("model.layers.0.mlp.up_proj.weight"));
+        CommandLine run = CommandLine.run("inspect", "--tensors", model.toString());
+        String line = run.out()
+                .lines()
+                .filter(l -> l.strip().startsWith("model.layers.0.mlp.up_proj.weight_packed"))
+                .findFirst()
+                .orElseThrow();
+        for (String part : List.of("U8", "[256, 64]", "16.4 kB", "E2M1 per 16, scale F8_E4M3FN x F32, weight of [256, 128]")) {
+            assertTrue(line.contains(part), line);
+        }
+        assertEquals(facts.at("/tensors/count").asInt(), facts.get("list").size());
+        for (JsonNode tensor : facts.get("list")) {
+            assertTrue(run.out().contains("  " + tensor.get("name").asText() + " "), run.out());
+        }
+    }
+
+    @Test
+    void a_training_run_says_how_far_it_is_and_how_to_go_on() throws IOException {
+        Path run = Files.createDirectories(folder.resolve("runs/first"));
+        Files.createDirectories(run.resolve("checkpoints/step-20"));
+        Files.createDirectories(run.resolve("checkpoints/step-40"));
+        Files.writeString(run.resolve("config.yaml"), "steps: 60\n");
+        Files.writeString(run.resolve("run.json"), """
+            {"settings": {"steps": "60"}, "sessions": [{"started": "2026-11-23T12:36:49Z", "octet": "0.1.0",
+             "device": "cpu", "precision": "fp8 delayed, bf16", "trained_parameters": 560640, "model": "gone/model.onnx"}]}
+            """);
+        Files.writeString(run.resolve("metrics.jsonl"), """
+            {"step":40,"loss":4.25}
+            {"step":40,"eval_loss":5.5,"eval_perplexity":244.7}
+            {"step":41,"loss":4.5}
+            {"step":42,"lo""");
+        CommandLine page = CommandLine.run("inspect", run.toString());
+        assertEquals(ExitCode.OK, page.code(), page.err());
+        for (String part : List.of(
+                "41 of 60",
+                "last 4.5000, best 4.2500",
+                "5.5000 at step 40, best 5.5000, perplexity 244.700",
+                "steps 20, 40",
+                "560.6 k trained",
+                "gone/model.onnx (no longer there)",
+                "octet train --resume " + run,
+                "octet export " + run + " -o " + run.resolve("model.onnx") + " --target onnxruntime")) {
+            assertTrue(page.out().contains(part), part + " in " + page.out());
+        }
+        assertEquals(41, json(run).get("step").asInt());
+        assertEquals(41, json(run.resolve("checkpoints/step-20")).get("step").asInt(), "a checkpoint is of its run");
+        Files.writeString(run.resolve("run.json"), "{");
+        assertEquals(ExitCode.INPUT, CommandLine.run("inspect", run.toString()).code());
+    }
+
+    @Test
+    void statistics_and_second_moments_say_what_they_were_taken_of() throws IOException {
+        Path statistics = folder.resolve("model.stats");
+        String samples = TinyBert.samples(folder.resolve("samples.npz"), 4, 1).toString();
+        CommandLine made = CommandLine.run(
+                "calibrate",
+                TinyBert.MODEL.toString(),
+                "-o",
+                statistics.toString(),
+                "--calibration",
+                samples,
+                "--quiet");
+        assertEquals(ExitCode.OK, made.code(), made.err());
+        assertTrue(made.out().contains("tensors     10"), made.out());
+        String page = CommandLine.run("inspect", statistics.toString()).out();
+        assertTrue(page.contains("statistics of activations"), page);
+        assertTrue(page.contains("samples.npz  4 of 4"), page);
+        assertEquals(10, json(statistics).get("activations").size());
+
+        Path moments = folder.resolve("model.moments");
+        SecondMoment moment = new SecondMoment(3);
+        moment.add(FloatBuffer.wrap(new float[] {1, 2, 3, 4, 5, 6}));
+        new SecondMoments(Map.of("layer/input", moment), Map.of("octet.samples", "4")).write(moments);
+        JsonNode facts = json(moments);
+        assertEquals("second-moments", facts.get("kind").asText());
+        assertEquals(3, facts.at("/activations/0/channels").asInt());
+        assertEquals(2, facts.at("/activations/0/elements").asInt());
+        assertEquals(4, facts.get("samples").asInt());
+        assertTrue(CommandLine.run("inspect", moments.toString()).out().contains("layer/input"));
+    }
+
+    @Test
+    void a_model_of_hugging_face_is_not_downloaded_but_the_command_is_named() {
+        CommandLine run = CommandLine.run("inspect", "sentence-transformers/all-MiniLM-L6-v2");
+        assertEquals(ExitCode.IO, run.code());
+        OctetTest.assertThreeLines(run);
+        assertTrue(
+                run.err().contains("hf download sentence-transformers/all-MiniLM-L6-v2 --local-dir all-MiniLM-L6-v2"),
+                run.err());
+        assertFalse(CommandLine.run("inspect", "models/there.onnx").err().contains("hf download"));
     }
 
     static List<Path> malformedFiles() throws IOException {

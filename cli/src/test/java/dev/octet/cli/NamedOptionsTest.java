@@ -26,17 +26,24 @@ class NamedOptionsTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root"));
     private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "pipeline", "cli");
 
-    /** Of the JVM and of Maven, and a placeholder. */
+    /** Of the JVM, of Maven and of what serves models, and a placeholder. */
     private static final Set<String> FOREIGN = Set.of(
             "--add-modules",
             "--enable-native-access",
+            "--model-path",
+            "--strongly", // of --stronglyTyped
+            "--onnx",
             "--batch-mode",
             "--no-transfer-progress",
             "--name",
             "--kv-cache-dtype",
+            "--local-dir",
             "--gpus",
             "--gpu-architecture",
             "--list-gpu-arch",
+            "--rm", // of docker, as the next two
+            "--user",
+            "--build-arg",
             "--tool");
 
     /** A text, with what is added to it. */

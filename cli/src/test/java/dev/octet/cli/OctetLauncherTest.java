@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
@@ -11,6 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -81,6 +83,24 @@ class OctetLauncherTest {
         Ended run = octet("inspect", "model.onnx", "--jsonn");
         assertEquals(2, run.code());
         assertTrue(run.err().contains("did you mean --json?"), run.err());
+    }
+
+    @Test
+    void lines_are_as_long_as_a_terminal_is_wide_and_have_no_colours_where_they_are_not_wanted()
+            throws IOException, InterruptedException {
+        Path script = Path.of("/usr/bin/script"); // of util-linux: runs a command on a terminal of its own
+        Assumptions.assumeTrue(Files.isExecutable(script), "util-linux is not installed");
+        String command = "'" + ROOT.resolve("octet") + "' quantize --help";
+        Ended narrow = start(
+                Map.of("COLUMNS", "60", "TERM", "xterm", "NO_COLOR", ""), script, "-qec", command, "/dev/null");
+        assertTrue(narrow.out().contains("\u001b[1moptions:\u001b[0m"), narrow.out());
+        List<String> lines = narrow.out().replaceAll("\u001b\\[[0-9;]*m", "").lines().toList();
+        assertTrue(lines.stream().allMatch(l -> l.length() <= 60), narrow.out());
+        assertTrue(lines.stream().anyMatch(l -> l.length() > 50), narrow.out());
+        Ended plain = start(
+                Map.of("COLUMNS", "60", "TERM", "xterm", "NO_COLOR", "1"), script, "-qec", command, "/dev/null");
+        assertEquals(String.join("\n", lines), String.join("\n", plain.out().lines().toList()));
+        assertFalse(octet("quantize", "--help").out().contains("\u001b"));
     }
 
     @Test

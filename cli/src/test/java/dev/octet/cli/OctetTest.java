@@ -5,12 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import org.apache.commons.cli.Option;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -75,6 +77,57 @@ class OctetTest {
         assertEquals(ExitCode.USAGE, run.code());
         assertThreeLines(run);
         assertTrue(run.err().contains("did you mean --json?"), run.err());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "quantize, --exclude, did you mean --keep?",
+        "quantize, --ignore, did you mean --keep?",
+        "quantize, --dataset, did you mean --calibration?",
+        "calibrate, --dataset, 'did you mean --calibration, --data?'",
+        "evaluate, --dataset, did you mean --data?",
+        "quantize, --scheme, did you mean --recipe?",
+        "quantize, --seed, octet quantize --help lists the options",
+        "quantize, --num_calibration_samples, did you mean --samples?",
+        "verify, --tensor-parallel-size, did you mean --tp?",
+        "inspect, --exclude, octet inspect --help lists the options"
+    })
+    void the_words_of_other_tools_are_answered_with_octets(String verb, String option, String fix) {
+        CommandLine run = CommandLine.run(verb, "model", option, "x");
+        assertEquals(ExitCode.USAGE, run.code());
+        assertThreeLines(run);
+        assertTrue(run.err().contains("fix:   " + fix), run.err());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "dequantize, --dtype, torch.float16",
+        "dequantize, --dtype, fp16",
+        "dequantize, --dtype, FP32",
+        "export, --dtype, f16",
+        "export, --dtype, bfloat16",
+        "quantize, --scale-type, float32",
+        "quantize, --scale-format, f32"
+    })
+    void a_float_type_is_known_in_all_its_spellings(String verb, String option, String spelling) {
+        CommandLine run = CommandLine.run(verb, ".", "-o", "none", "--target", "modelopt", option, spelling);
+        assertFalse(run.err().contains("unknown " + option.substring(2)), run.err());
+    }
+
+    @Test
+    void every_word_suggested_is_an_option_or_a_verb() {
+        Set<String> options = new HashSet<>();
+        Octet.COMMANDS.forEach(c -> Flags.of(c).forEach(o -> options.add(o.getLongOpt())));
+        List<String> verbs = Octet.COMMANDS.stream().map(Command::name).toList();
+        FieldWords.VERBS.keySet().forEach(v -> assertTrue(verbs.contains(v), v));
+        Set<String> words = new HashSet<>();
+        FieldWords.OPTIONS.forEach((ours, theirs) -> {
+            theirs.forEach(t -> assertTrue(words.add(t), () -> t + " is in two lines"));
+            for (String word : ours.split(" ")) {
+                assertTrue(options.contains(word), word);
+            }
+            theirs.forEach(t -> assertFalse(ours.contains(" " + t) || ours.equals(t), t));
+        });
     }
 
     @Test

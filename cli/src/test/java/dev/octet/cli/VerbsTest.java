@@ -1,25 +1,19 @@
 package dev.octet.cli;
 
-import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.octet.converter.Conversion;
-import dev.octet.formats.ModelFile;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -145,32 +139,107 @@ class VerbsTest {
     }
 
     @Test
-    void statistics_from_a_file_give_the_same_model_as_calibrating_on_the_way() throws IOException {
+    void calibrating_first_gives_the_same_bytes_as_calibrating_on_the_way() throws IOException {
         json("quantize", MODEL, "-o", at("direct.onnx"), "--calibration", calibration, "--rounding", "nearest");
         json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration);
-        json("quantize", MODEL, "-o", at("from-file.onnx"), "--statistics", at("s"));
-        try (ModelFile direct = ModelFile.open(folder.resolve("direct.onnx"));
-                ModelFile fromFile = ModelFile.open(folder.resolve("from-file.onnx"))) {
-            Map<String, String> said = new LinkedHashMap<>(direct.model().metadata());
-            // only a run that has the samples at hand can measure the layers on them
-            assertNotNull(said.remove(Conversion.SQNR_KEY));
-            assertEquals(said, fromFile.model().metadata());
-            assertEquals(
-                    direct.model().graph().orElseThrow().graph().nodes(),
-                    fromFile.model().graph().orElseThrow().graph().nodes());
-            assertEquals(
-                    direct.model().tensors().keySet(),
-                    fromFile.model().tensors().keySet());
-            direct.model()
-                    .tensors()
-                    .forEach((name, t) -> assertEquals(
-                            -1,
-                            t.bytes()
-                                    .mismatch(requireNonNull(
-                                                    fromFile.model().tensors().get(name))
-                                            .bytes()),
-                            name));
-        }
+        JsonNode answer = json("quantize", MODEL, "-o", at("from-file.onnx"), "--statistics", at("s"));
+        assertEquals("nearest", answer.get("rounding").asText());
+        assertSameBytes("direct.onnx", "from-file.onnx");
+    }
+
+    @Test
+    void second_moments_from_a_file_round_by_gptq_to_the_same_bytes() throws IOException {
+        json("quantize", MODEL, "-o", at("direct.onnx"), "--calibration", calibration);
+        JsonNode taken = json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration, "--second-moments");
+        assertEquals(at("s.moments"), taken.get("moments").asText());
+        assertEquals(
+                Files.size(folder.resolve("s.moments")),
+                taken.get("moments_bytes").asLong());
+        JsonNode answer = json("quantize", MODEL, "-o", at("from-file.onnx"), "--statistics", at("s"));
+        assertEquals("gptq", answer.get("rounding").asText());
+        assertSameBytes("direct.onnx", "from-file.onnx");
+        json("quantize", MODEL, "-o", at("w.onnx"), "--calibration", calibration, "--recipe", "fp8-weight-only");
+        json("quantize", MODEL, "-o", at("w2.onnx"), "--statistics", at("s"), "--recipe", "fp8-weight-only");
+        assertSameBytes("w.onnx", "w2.onnx");
+    }
+
+    @Test
+    void second_moments_of_a_hugging_face_folder_do_so_too() throws IOException {
+        String model = Path.of(System.getProperty("octet.testdata"))
+                .resolve("models/tiny-hf/qwen2")
+                .toString();
+        String[] target = {"--target", "onnxruntime"};
+        json(with(target, "quantize", model, "-o", at("direct.onnx"), "--calibration", calibration));
+        json("calibrate", model, "-o", at("s"), "--calibration", calibration, "--second-moments");
+        json(with(target, "quantize", model, "-o", at("from-file.onnx"), "--statistics", at("s")));
+        assertSameBytes("direct.onnx", "from-file.onnx");
+    }
+
+    private static String[] with(String[] more, String... words) {
+        return Stream.concat(Arrays.stream(words), Arrays.stream(more)).toArray(String[]::new);
+    }
+
+    private void assertSameBytes(String a, String b) throws IOException {
+        assertArrayEquals(Files.readAllBytes(folder.resolve(a)), Files.readAllBytes(folder.resolve(b)));
+    }
+
+    @Test
+    void the_summary_says_how_weights_are_rounded_and_why() throws IOException {
+        json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration);
+        assertTrue(dryRun("--statistics", at("s"))
+                .contains("nearest (gptq needs second moments: calibrate --second-moments)"));
+        assertTrue(dryRun("--calibration", calibration).contains("gptq (second moments of the samples)"));
+        assertTrue(dryRun("--calibration", calibration, "--rounding", "nearest").contains("nearest (as asked)"));
+        assertTrue(dryRun("--recipe", "fp8-weight-only")
+                .contains("nearest (gptq needs second moments: --calibration FILE)"));
+        // a finished calibration is continued by the moments that it lacks
+        JsonNode continued = json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration, "--second-moments");
+        assertTrue(continued.get("resumed").asBoolean());
+        assertTrue(dryRun("--statistics", at("s")).contains("gptq (second moments in " + at("s.moments") + ")"));
+        assertRefused(
+                ExitCode.USAGE, "calibrate", MODEL, "-o", at("s"), "--calibration", calibration, "--second-moments");
+    }
+
+    private String dryRun(String... words) {
+        CommandLine run = CommandLine.run(with(words, "quantize", MODEL, "-o", at("dry.onnx"), "--dry-run"));
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        return run.out();
+    }
+
+    @Test
+    void second_moments_of_other_samples_than_the_statistics_are_refused() throws IOException {
+        json("calibrate", MODEL, "-o", at("a"), "--calibration", calibration, "--samples", "12", "--second-moments");
+        json("calibrate", MODEL, "-o", at("b"), "--calibration", calibration, "--samples", "12:12");
+        Files.copy(folder.resolve("a.moments"), folder.resolve("b.moments"));
+        CommandLine run = CommandLine.run("quantize", MODEL, "-o", at("x.onnx"), "--statistics", at("b"));
+        assertEquals(ExitCode.INPUT, run.code(), run.err());
+        assertTrue(run.err().contains("the second moments are of other samples than the statistics"), run.err());
+        assertFalse(Files.exists(folder.resolve("x.onnx")));
+    }
+
+    @Test
+    void merged_second_moments_round_by_gptq() throws IOException {
+        json("calibrate", MODEL, "-o", at("a"), "--calibration", calibration, "--samples", "12", "--second-moments");
+        json("calibrate", MODEL, "-o", at("b"), "--calibration", calibration, "--samples", "12:12", "--second-moments");
+        json("calibrate", "--merge", at("a"), at("b"), "-o", at("both"), "--second-moments");
+        JsonNode answer = json("quantize", MODEL, "-o", at("merged.onnx"), "--statistics", at("both"));
+        assertEquals("gptq", answer.get("rounding").asText());
+    }
+
+    @Test
+    void second_moments_never_replace_an_input() throws IOException {
+        Path model = Files.copy(TinyBert.MODEL, folder.resolve("m.moments"));
+        assertRefused(
+                ExitCode.USAGE,
+                "calibrate",
+                model.toString(),
+                "-o",
+                at("m"),
+                "--calibration",
+                calibration,
+                "--second-moments",
+                "--force");
+        assertArrayEquals(Files.readAllBytes(TinyBert.MODEL), Files.readAllBytes(model));
     }
 
     @Test
@@ -355,7 +424,8 @@ class VerbsTest {
     }
 
     @Test
-    void data_and_statistics_together_are_refused() {
+    void data_and_statistics_together_are_refused() throws IOException {
+        json("calibrate", MODEL, "-o", at("s"), "--calibration", calibration);
         assertRefused(
                 ExitCode.USAGE,
                 "quantize",

@@ -15,23 +15,29 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.layout.Layouts;
+import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class VerifyCommandTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
+    private static final Path CHECKPOINTS = TESTDATA.resolve("checkpoints");
     private static final String BERT =
             TESTDATA.resolve("models/tiny-hf/bert/model.safetensors").toString();
 
@@ -55,6 +61,31 @@ class VerifyCommandTest {
         CommandLine run = CommandLine.run("verify", BERT);
         assertEquals(ExitCode.OK, run.code(), run.err() + run.out());
         assertTrue(run.out().contains("0 errors"), run.out());
+    }
+
+    static Stream<Arguments> recipesAndLayouts() {
+        return Recipes.CHECKPOINT.stream()
+                .flatMap(r -> Layouts.ALL.stream()
+                        .filter(l -> l.scheme(r, LayoutOptions.defaults()).isPresent())
+                        .map(l -> Arguments.of(r.name(), l.name())));
+    }
+
+    @ParameterizedTest
+    @MethodSource("recipesAndLayouts")
+    void what_octet_writes_is_checked_for_those_who_read_the_layout(String recipe, String layout) {
+        String model = CHECKPOINTS.resolve("llama-128").toString();
+        String output = folder.resolve("quantised").toString();
+        CommandLine made =
+                CommandLine.run("quantize", model, "--recipe", recipe, "--target", layout, "-o", output, "--quiet");
+        assertEquals(ExitCode.OK, made.code(), made.err());
+        CommandLine run = CommandLine.run("verify", output);
+        assertEquals(ExitCode.OK, run.code(), run.out());
+        if (layout.equals("modelopt")) {
+            assertTrue(run.out().contains("not checked for transformers, which does not load this layout"), run.out());
+            assertEquals(
+                    ExitCode.CHECK_FAILED,
+                    CommandLine.run("verify", output, "--for", "transformers").code());
+        }
     }
 
     @Test

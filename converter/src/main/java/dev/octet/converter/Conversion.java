@@ -11,11 +11,8 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
-import java.util.stream.Collectors;
 
 /**
  * A converted model, ready to be saved. Its tensors belong to the {@link Converter} that made it and live until the converter is closed.
@@ -35,24 +32,15 @@ public record Conversion(
         List<LayerResult> layers,
         List<LayerComparison> comparison,
         List<PassLog.Note> notes) {
-    /** Metadata key of the per-layer measurements: {@code output=dB} pairs, separated by semicolons. */
-    public static final String SQNR_KEY = "octet.sqnr.db";
-
     public Conversion {
         layers = List.copyOf(layers);
         comparison = List.copyOf(comparison);
         notes = List.copyOf(notes);
     }
 
-    /** Adds the measurements, also to the file's metadata: dB by output value, in graph order. */
+    /** The same with the measurements; the model stays as it is, so that the same scales and codes are always the same file. */
     Conversion withComparison(List<LayerComparison> measured) {
-        Map<String, String> metadata = new LinkedHashMap<>(model.metadata());
-        metadata.put(
-                SQNR_KEY,
-                measured.stream()
-                        .map(l -> String.format(Locale.ROOT, "%s=%.2f", l.candidate(), l.sqnrDb()))
-                        .collect(Collectors.joining(";")));
-        return new Conversion(model.withMetadata(metadata), target, plan, activations, layers, measured, notes);
+        return new Conversion(model, target, plan, activations, layers, measured, notes);
     }
 
     /**

@@ -4,7 +4,8 @@ import dev.octet.converter.plan.ActivationScale;
 import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.report.ReportData;
-import dev.octet.formats.OctetVersion;
+import dev.octet.converter.report.RunFacts;
+import dev.octet.formats.graph.GraphModel;
 import dev.octet.quant.statistics.DataPart;
 import dev.octet.quant.statistics.LogHistogram;
 import dev.octet.quant.statistics.Statistics;
@@ -24,33 +25,41 @@ public final class ConversionReport {
     private ConversionReport() {}
 
     /**
+     * The files of a conversion.
+     *
+     * @param name of the original
+     * @param canonical the original's graph, from {@link Converter#canonical}
+     * @param originalBytes size of the original
+     * @param convertedBytes size of the converted file
+     */
+    public record Files(String name, GraphModel canonical, long originalBytes, long convertedBytes) {}
+
+    /**
      * The report's data; an evaluation can be added with {@link ReportData#withQuality}.
      *
-     * @param model name of the original
+     * @param rounding how weights were rounded, and why so
      * @param calibrator name of the calibrator
-     * @param originalBytes size of the original file
-     * @param convertedBytes size of the converted file
      * @param statistics what the scales were chosen from; null for recipes without
-     * @param timings steps and their seconds, in order
+     * @param run command, date, digests, versions, times
      */
     public static ReportData of(
             Conversion conversion,
-            String model,
+            Files files,
+            String rounding,
             String calibrator,
-            long originalBytes,
-            long convertedBytes,
             @Nullable Statistics statistics,
-            List<ReportData.Timing> timings) {
+            RunFacts run) {
         Statistics used = conversion.plan().recipe().needsStatistics() ? statistics : null;
         ReportData.Summary summary = new ReportData.Summary(
-                model,
+                files.name(),
                 conversion.plan().recipe().name(),
+                rounding,
                 used == null ? "" : calibrator,
                 conversion.target().label(),
                 used == null ? "" : used.data().stream().map(DataPart::name).collect(Collectors.joining(", ")),
                 used == null ? 0 : used.samplesDone(),
-                originalBytes,
-                convertedBytes,
+                files.originalBytes(),
+                files.convertedBytes(),
                 null);
         return new ReportData(
                 summary,
@@ -63,11 +72,33 @@ public final class ConversionReport {
                 conversion.plan().decisions().stream()
                         .map(ConversionReport::row)
                         .toList(),
-                timings,
-                List.of(
-                        new ReportData.Version("Octet", OctetVersion.current()),
-                        new ReportData.Version("Java", Runtime.version().toString())),
+                parts(conversion, files),
+                null,
+                run,
                 conversion.notes().stream().map(Object::toString).toList());
+    }
+
+    private static List<ReportData.Part> parts(Conversion conversion, Files files) {
+        GraphParts parts = GraphParts.of(files.canonical().graph());
+        Map<String, Long> before = parts.bytes(files.canonical().graph());
+        Map<String, Long> after = parts.bytes(conversion.model().graph());
+        List<ReportData.Part> rows = new ArrayList<>();
+        long constantsBefore = 0;
+        long constantsAfter = 0;
+        for (String part : GraphParts.NAMES) {
+            long original = before.getOrDefault(part, 0L);
+            long converted = after.getOrDefault(part, 0L);
+            constantsBefore += original;
+            constantsAfter += converted;
+            if (original + converted > 0) {
+                rows.add(new ReportData.Part(part, original, converted));
+            }
+        }
+        rows.add(new ReportData.Part(
+                "graph and names",
+                Math.max(0, files.originalBytes() - constantsBefore),
+                Math.max(0, files.convertedBytes() - constantsAfter)));
+        return rows;
     }
 
     private static List<ReportData.Layer> layers(Conversion conversion) {

@@ -13,6 +13,7 @@ import dev.octet.converter.pass.UniqueNodeNames;
 import dev.octet.converter.plan.ActivationScales;
 import dev.octet.converter.plan.CompensatedRounding;
 import dev.octet.converter.plan.Decision;
+import dev.octet.converter.plan.EmbeddingForm;
 import dev.octet.converter.plan.Fp8Rewrite;
 import dev.octet.converter.plan.GivenRounding;
 import dev.octet.converter.plan.LayerKind;
@@ -177,7 +178,12 @@ public final class Converter implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidOptionException when a pattern matches no layer
      */
     public Plan plan(Recipe recipe, List<Pattern> keep) {
-        return Planner.plan(canonical.graph(), recipe, keep);
+        return plan(recipe, keep, EmbeddingForm.FLOATS);
+    }
+
+    /** The same with embeddings in another form, which {@link #convert} then gives them. */
+    public Plan plan(Recipe recipe, List<Pattern> keep, EmbeddingForm embeddings) {
+        return Planner.plan(canonical.graph(), recipe, keep, embeddings);
     }
 
     /**
@@ -218,6 +224,17 @@ public final class Converter implements AutoCloseable {
      * @throws IOException when data cannot be read
      */
     public Map<String, SecondMoment> moments(Plan plan, Dataset data, CalibrationOptions options) throws IOException {
+        return MomentRun.run(runnable(), momentChannels(plan), data, options);
+    }
+
+    /** Bytes of the numbers of {@link #moments}, in memory and in a file: {@code 4 K (K + 1)} for an input of K channels. */
+    public long momentBytes(Plan plan) {
+        return momentChannels(plan).values().stream()
+                .mapToLong(k -> Math.multiplyExact(4L * k, k + 1L))
+                .sum();
+    }
+
+    private Map<String, Integer> momentChannels(Plan plan) {
         Map<String, Integer> channels = new LinkedHashMap<>();
         for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
             long in = inputChannels(d);
@@ -225,7 +242,7 @@ public final class Converter implements AutoCloseable {
                 channels.put(d.input(), (int) in);
             }
         }
-        return MomentRun.run(runnable(), channels, data, options);
+        return channels;
     }
 
     private long inputChannels(Decision.Converted linear) {
@@ -311,7 +328,7 @@ public final class Converter implements AutoCloseable {
 
     /**
      * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's,
-     * both fed the same samples, so the error of all layers up to there. Written into the file's metadata.
+     * both fed the same samples, so the error of all layers up to there. The file stays as it is.
      *
      * @param data only its first 32 samples are used, which is accurate to a tenth of a decibel
      * @return the conversion with the measurements
@@ -350,6 +367,9 @@ public final class Converter implements AutoCloseable {
         m.put("octet.version", OctetVersion.current());
         m.put("octet.recipe", plan.recipe().name());
         m.put("octet.target", options.target().label());
+        if (!plan.converted(LayerKind.EMBEDDING).isEmpty()) {
+            m.put("octet.embeddings", "int8");
+        }
         m.put("octet.rounding", options.moments().isEmpty() ? "nearest" : "gptq");
         if (statistics != null && plan.recipe().needsStatistics()) {
             m.put("octet.calibrator", options.calibrator().text());

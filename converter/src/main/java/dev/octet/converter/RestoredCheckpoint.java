@@ -3,6 +3,7 @@ package dev.octet.converter;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.checkpoint.WholeFolder;
 import dev.octet.converter.hf.HfImporter;
+import dev.octet.converter.inspect.QuantizedLayers;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.restore.OnnxInputs;
@@ -72,6 +73,13 @@ public final class RestoredCheckpoint implements AutoCloseable {
         try (Converter converter = Converter.of(Model.of(widened.model()))) {
             Optional<ObjectNode> config = given.isPresent() ? given : HfImporter.configOf(source);
             GraphModel canonical = converter.canonical();
+            int quantized = new QuantizedLayers(canonical.graph()).linears();
+            if (quantized > 0) {
+                throw new UnsupportedModelException(
+                        "the weights of " + quantized + " Linears are quantised, and a checkpoint is made of floats",
+                        where,
+                        "give the ONNX model in floats that this one was made from");
+            }
             PassLog log = new PassLog();
             GraphModel fixed = TrainingGraph.of(canonical, sizes(canonical.graph(), where), log);
             Restoration restoration = Restoration.of(

@@ -25,11 +25,11 @@ import dev.octet.converter.trained.ModuleState;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
-import dev.octet.formats.checkpoint.Shard;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.model.Shard;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
@@ -234,10 +234,10 @@ public final class TrainedModel implements AutoCloseable {
             throws IOException {
         boolean staticInputs = recipe.input() != null
                 && scales.values().stream().anyMatch(s -> s.inputScale() != null)
-                && layout.scheme(recipe, LayoutOptions.defaults().withInputs(true))
+                && layout.scheme(recipe, LayoutOptions.defaults().withStaticInputs(true))
                         .isPresent();
         ConversionRequest goal = new ConversionRequest.Quantize(
-                recipe, layout, LayoutOptions.defaults().withInputs(staticInputs));
+                recipe, layout, LayoutOptions.defaults().withStaticInputs(staticInputs));
         WholeFolder.requireFree(output, options.force());
         Path to = output.toAbsolutePath().normalize();
         try (MastersFolder folder = MastersFolder.beside(to)) {

@@ -1,5 +1,6 @@
 package dev.octet.formats;
 
+import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
@@ -20,6 +21,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * A model opened from a file or folder of any supported format. Owns the mapped memory: the tensors of {@link #model()} are views, invalid
@@ -27,7 +29,8 @@ import java.util.stream.Collectors;
  */
 public final class ModelFile implements AutoCloseable {
     /** All formats, in the order of recognition. */
-    public static final List<ModelFormat> FORMATS = List.of(new SafetensorsFormat(), new OnnxFormat());
+    public static final List<ModelFormat> FORMATS = Stream.concat(Checkpoint.FORMATS.stream(), Stream.of(new OnnxFormat()))
+            .toList();
 
     private static final System.Logger LOG = System.getLogger(ModelFile.class.getName());
 

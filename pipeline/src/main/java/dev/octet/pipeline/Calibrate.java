@@ -9,6 +9,7 @@ import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.converter.runtime.NewStatistics;
 import dev.octet.converter.runtime.ProgressListener;
+import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
@@ -16,8 +17,13 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * {@code octet calibrate}: runs samples through a model and writes the statistics of its activations, which {@link Quantize} chooses scales
@@ -40,16 +46,45 @@ public final class Calibrate {
      * @param output a file of statistics
      * @param memoryBytes for weights: a model with more runs piece by piece, with the same statistics
      */
-    public record Request(Path model, Path output, SampleSource samples, long memoryBytes) {
+    public record Request(Path model, Path output, SampleSource samples, long memoryBytes, Set<Choice> choices) {
+        public Request {
+            choices = Set.copyOf(choices);
+        }
+
         /** In the usual memory. */
         public static Request of(Path model, Path output, SampleSource samples) {
-            return new Request(model, output, samples, CalibrationOptions.DEFAULT_MEMORY);
+            return new Request(model, output, samples, CalibrationOptions.DEFAULT_MEMORY, Set.of());
         }
 
         /** The same in so much memory. */
         public Request withMemory(long bytes) {
-            return new Request(model, output, samples, bytes);
+            return new Request(model, output, samples, bytes, choices);
         }
+
+        /** The same with one more choice. */
+        public Request with(Choice choice) {
+            Set<Choice> more = EnumSet.of(choice);
+            more.addAll(choices);
+            return new Request(model, output, samples, memoryBytes, more);
+        }
+
+        private boolean has(Choice choice) {
+            return choices.contains(choice);
+        }
+    }
+
+    /** What a user can choose. */
+    public enum Choice {
+        /**
+         * The second moments of the Linears' inputs are written, too, into {@link #momentsOf}: with them {@link Quantize} rounds by GPTQ
+         * without the samples. Takes one more run over the samples, with the whole model in memory.
+         */
+        SECOND_MOMENTS
+    }
+
+    /** The file of second moments that belongs to a file of statistics: next to it, with {@code .moments} after its name. */
+    public static Path momentsOf(Path statistics) {
+        return new MomentsFile(statistics).path();
     }
 
     /**
@@ -59,16 +94,26 @@ public final class Calibrate {
      * @param tensors how many were measured
      * @param nonFinite tensors in which a NaN or an infinity was seen
      * @param resumed whether an earlier job was continued
+     * @param moments the file of second moments; null where none was asked for
+     * @param momentsBytes its size; 0 without
      */
     public record Result(
-            String output, long samples, int tensors, List<String> nonFinite, boolean resumed, double seconds) {}
+            String output,
+            long samples,
+            int tensors,
+            List<String> nonFinite,
+            boolean resumed,
+            @Nullable String moments,
+            long momentsBytes,
+            double seconds) {}
 
     /**
      * What a job would measure.
      *
      * @param data what the samples are called
+     * @param momentsBytes of the file of second moments, about; 0 where none was asked for
      */
-    public record Planned(int tensors, long samples, String data) {}
+    public record Planned(int tensors, long samples, String data, long momentsBytes) {}
 
     /**
      * Measures a model.
@@ -79,7 +124,13 @@ public final class Calibrate {
     public static Result run(Request request, Job job) throws IOException {
         Stopwatch watch = new Stopwatch();
         Path output = request.output();
-        boolean resumed = resumes(output, job);
+        job.requireFileName(output);
+        MomentsFile moments = new MomentsFile(output);
+        boolean wantsMoments = request.has(Choice.SECOND_MOMENTS);
+        boolean resumed = resumes(output, wantsMoments && !Files.exists(moments.path()), job);
+        if (wantsMoments && !resumed) {
+            job.refuseExisting(moments.path());
+        }
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter();
                 Dataset samples = samples(request, source, converter, job)) {
@@ -97,7 +148,11 @@ public final class Calibrate {
             if (replacing.isPresent()) {
                 replacing.get().publish();
             }
-            return result(output, statistics, goesOn, watch);
+            if (wantsMoments) {
+                CalibrationOptions again = job.calibration("measuring for rounding", "samples");
+                moments.write(converter.moments(plan(converter), samples, again), statistics);
+            }
+            return result(output, statistics, goesOn, wantsMoments ? moments : null, watch);
         }
     }
 
@@ -109,28 +164,53 @@ public final class Calibrate {
             int tensors = source.huggingFace().isPresent()
                     ? ModuleTaps.of(converter.canonical()).size()
                     : plan(converter).taps().size();
-            return new Planned(tensors, samples.count(), samples.name());
+            long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan(converter)) : 0;
+            return new Planned(tensors, samples.count(), samples.name(), moments);
         }
+    }
+
+    /** Merges statistics of the same model over different samples, without second moments. */
+    public static Result merge(List<Path> parts, Path output, Job job) throws IOException {
+        return merge(parts, output, Set.of(), job);
     }
 
     /**
      * Merges statistics of the same model over different samples.
      *
      * @param parts two files or more
+     * @param choices {@link Choice#SECOND_MOMENTS} merges the second moments next to the parts, too, which all of them must have
      * @throws dev.octet.formats.error.OctetException when they are not of one model
      * @throws IOException when reading or writing fails
      */
-    public static Result merge(List<Path> parts, Path output, Job job) throws IOException {
+    public static Result merge(List<Path> parts, Path output, Set<Choice> choices, Job job) throws IOException {
         Stopwatch watch = new Stopwatch();
+        boolean wantsMoments = choices.contains(Choice.SECOND_MOMENTS);
+        MomentsFile target = new MomentsFile(output);
+        job.requireFileName(output);
         job.refuseExisting(output);
+        if (wantsMoments) {
+            job.refuseExisting(target.path());
+        }
         Statistics merged = StatisticsFile.read(parts.getFirst());
+        Map<String, SecondMoment> moments = wantsMoments ? moments(parts.getFirst(), merged) : Map.of();
         for (Path part : parts.subList(1, parts.size())) {
-            merged = merged.merge(StatisticsFile.read(part));
+            Statistics more = StatisticsFile.read(part);
+            merged = merged.merge(more);
+            if (wantsMoments) {
+                MomentsFile.merge(moments, moments(part, more), part);
+            }
         }
         if (!job.dryRun()) {
             StatisticsFile.write(merged, output);
+            if (wantsMoments) {
+                target.write(moments, merged);
+            }
         }
-        return result(output, merged, false, watch);
+        return result(output, merged, false, wantsMoments && !job.dryRun() ? target : null, watch);
+    }
+
+    private static Map<String, SecondMoment> moments(Path statistics, Statistics taken) throws IOException {
+        return new LinkedHashMap<>(new MomentsFile(statistics).read(taken));
     }
 
     private static Dataset samples(Request request, ModelSource source, Converter converter, Job job)
@@ -173,18 +253,24 @@ public final class Calibrate {
         }
     }
 
-    /** Whether there is an unfinished file to continue; a finished one is kept unless it may be overwritten. */
-    private static boolean resumes(Path output, Job job) throws IOException {
+    /**
+     * Whether there is an unfinished file to continue; a finished one is kept unless it may be overwritten.
+     *
+     * @param lacksMoments a finished file is continued, too: second moments are still to be taken
+     */
+    private static boolean resumes(Path output, boolean lacksMoments, Job job) throws IOException {
         if (job.overwrite() || !Files.exists(output)) {
             return false;
         }
-        if (StatisticsFile.read(output).complete()) {
+        if (StatisticsFile.read(output).complete() && !lacksMoments) {
             job.refuseExisting(output);
         }
         return true;
     }
 
-    private static Result result(Path output, Statistics statistics, boolean resumed, Stopwatch watch) {
+    private static Result result(
+            Path output, Statistics statistics, boolean resumed, @Nullable MomentsFile moments, Stopwatch watch)
+            throws IOException {
         List<String> nonFinite = new ArrayList<>();
         statistics.tensors().forEach((name, t) -> {
             if (t.nans() + t.infinities() > 0) {
@@ -197,6 +283,8 @@ public final class Calibrate {
                 statistics.tensors().size(),
                 nonFinite,
                 resumed,
+                moments == null ? null : moments.path().toString(),
+                moments == null ? 0 : Files.size(moments.path()),
                 watch.seconds());
     }
 }

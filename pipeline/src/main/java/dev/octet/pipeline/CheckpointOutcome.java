@@ -20,6 +20,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * What became of a checkpoint that was quantised, dequantised or converted, or would become of it.
  *
+ * @param architecture the first of the configuration's {@code architectures}; null where it names none
+ * @param rounding how weights are rounded, {@code nearest}; null where none is quantised by a recipe
  * @param weights one entry for each weight whose bytes change, in the order of the checkpoint
  * @param exactness how many weights were changed how
  * @param kept matrices that stay as they are, with their reasons
@@ -31,7 +33,9 @@ public record CheckpointOutcome(
         String model,
         String output,
         String sourceLayout,
+        @Nullable String architecture,
         @Nullable String recipe,
+        @Nullable String rounding,
         String target,
         boolean dryRun,
         long sourceBytes,
@@ -76,14 +80,23 @@ public record CheckpointOutcome(
                 .filter(d -> !d.quantized())
                 .map(d -> new Kept(d.name(), d.role().name().toLowerCase(Locale.ROOT), d.reason()))
                 .toList();
-        List<String> notes = new ArrayList<>(plan.notes());
+        List<String> notes = new ArrayList<>();
+        long again = plan.count(Exactness.DOUBLE_ROUNDING);
+        if (again > 0 && plan.goal() instanceof ConversionRequest.Quantize) {
+            notes.add(again + " weights were quantised before ("
+                    + converter.stored().layout()
+                    + ") and are rounded a second time; quantise the original model to round once");
+        }
+        notes.addAll(plan.notes());
         notes.addAll(scales.notes());
         double seconds = result == null ? 0 : result.seconds();
         return new CheckpointOutcome(
                 converter.checkpoint().path().toString(),
                 output,
                 converter.stored().layout(),
+                architecture(converter),
                 recipe(plan.goal()),
+                recipe(plan.goal()) == null ? null : "nearest",
                 target(plan.goal()),
                 result == null,
                 plan.sourceBytes(),
@@ -103,6 +116,23 @@ public record CheckpointOutcome(
                 notes,
                 result == null ? List.of() : result.carried(),
                 result == null ? List.of() : result.leftBehind());
+    }
+
+    private static @Nullable String architecture(CheckpointConverter converter) {
+        return converter
+                .checkpoint()
+                .config()
+                .map(c -> c.path("architectures").path(0).asText(""))
+                .filter(a -> !a.isEmpty())
+                .orElse(null);
+    }
+
+    /** Whether it is a language model that servers generate text with. */
+    public boolean generatesText() {
+        return architecture != null
+                && (architecture.endsWith("ForCausalLM")
+                        || architecture.endsWith("LMHeadModel")
+                        || architecture.endsWith("ForConditionalGeneration"));
     }
 
     private static long count(CheckpointPlan plan, Predicate<TensorStep> which) {

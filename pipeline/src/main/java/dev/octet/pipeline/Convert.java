@@ -96,6 +96,11 @@ public final class Convert {
         public static ToOnnx of(Path model, Path output) {
             return new ToOnnx(model, output, Converter.OPSETS.getFirst());
         }
+
+        /** In another of {@link Converter#OPSETS}. */
+        public ToOnnx withOpset(int newOpset) {
+            return new ToOnnx(model, output, newOpset);
+        }
     }
 
     /**
@@ -104,7 +109,17 @@ public final class Convert {
      * @param output a folder to make
      * @param config {@code config.json} of the model, or its folder; empty for what the graph says
      */
-    public record ToHuggingFace(Path model, Path output, Optional<Path> config) {}
+    public record ToHuggingFace(Path model, Path output, Optional<Path> config) {
+        /** With the configuration that the graph tells. */
+        public static ToHuggingFace of(Path model, Path output) {
+            return new ToHuggingFace(model, output, Optional.empty());
+        }
+
+        /** With the model's own configuration. */
+        public ToHuggingFace withConfig(Path file) {
+            return new ToHuggingFace(model, output, Optional.of(file));
+        }
+    }
 
     /**
      * A graph with the weights of a checkpoint, dequantised, in place of its constants of the same names.
@@ -186,11 +201,7 @@ public final class Convert {
     public static OnnxResult run(ToOnnx request, Job job) throws IOException {
         Path output = request.output();
         job.refuseExisting(output);
-        if (!output.toString().endsWith(".onnx") || Files.isDirectory(output)) {
-            throw job.invalid(
-                    "'" + output + "' is not a name for an ONNX file",
-                    "give a file whose name ends in .onnx; data that do not fit in it are put next to it");
-        }
+        job.requireOnnxName(output);
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
             GraphModel model = converter.standard(request.opset());

@@ -66,6 +66,7 @@ public final class Dequantize {
      * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
      */
     public static CheckpointOutcome run(Request request, Job job) throws IOException {
+        job.requireCheckpoint(request.model());
         boolean keepScales = request.choices().contains(Choice.KEEP_SCALES);
         try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
             return new CheckpointWork(converter, request.output(), job)

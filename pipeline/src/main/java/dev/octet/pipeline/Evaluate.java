@@ -8,6 +8,7 @@ import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.evaluate.ModelComparison;
+import dev.octet.converter.report.RunFacts;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.formats.graph.GraphModel;
 import java.io.IOException;
@@ -42,33 +43,40 @@ public final class Evaluate {
      *
      * @param samples not the ones calibrated on
      * @param gates what the candidate must reach
+     * @param report where a page is written; empty for none
      */
-    public record Request(Path reference, Path candidate, SampleSource samples, Set<Part> parts, Gates gates) {
+    public record Request(
+            Path reference, Path candidate, SampleSource samples, Set<Part> parts, Gates gates, Optional<Path> report) {
         public Request {
             parts = Set.copyOf(parts);
         }
 
         /** Outputs and layers, no gates. */
         public static Request of(Path reference, Path candidate, SampleSource samples) {
-            return new Request(reference, candidate, samples, Set.of(Part.LAYERS), Gates.NONE);
+            return new Request(reference, candidate, samples, Set.of(Part.LAYERS), Gates.NONE, Optional.empty());
         }
 
         /** The same with one more part. */
         public Request with(Part part) {
             Set<Part> more = EnumSet.of(part);
             more.addAll(parts);
-            return new Request(reference, candidate, samples, more, gates);
+            return new Request(reference, candidate, samples, more, gates, report);
         }
 
         /** The same without a part. */
         public Request without(Part part) {
             List<Part> fewer = parts.stream().filter(p -> p != part).toList();
-            return new Request(reference, candidate, samples, Set.copyOf(fewer), gates);
+            return new Request(reference, candidate, samples, Set.copyOf(fewer), gates, report);
         }
 
         /** The same with gates. */
         public Request withGates(Gates newGates) {
-            return new Request(reference, candidate, samples, parts, newGates);
+            return new Request(reference, candidate, samples, parts, newGates, report);
+        }
+
+        /** The same with a page. */
+        public Request withReport(Path file) {
+            return new Request(reference, candidate, samples, parts, gates, Optional.of(file));
         }
     }
 
@@ -97,6 +105,7 @@ public final class Evaluate {
      * @throws IOException when reading fails
      */
     public static Result run(Request request, Job job) throws IOException {
+        request.report().ifPresent(job::refuseExisting);
         Stopwatch watch = new Stopwatch();
         try (ModelSource first = ModelSource.open(request.reference(), ModelSource.Activations.AS_CONSUMERS);
                 ModelSource second = ModelSource.open(request.candidate(), ModelSource.Activations.AS_CONSUMERS);
@@ -110,6 +119,7 @@ public final class Evaluate {
                     second,
                     samples,
                     job.evaluation("evaluating", "samples").withPerplexity(perplexity));
+            watch.step("compare outputs");
             List<LayerComparison> layers = request.parts().contains(Part.LAYERS)
                     ? layers(
                             converter,
@@ -118,16 +128,36 @@ public final class Evaluate {
                             samples,
                             job.evaluation("comparing layers", "samples").withPerplexity(perplexity))
                     : List.of();
-            return new Result(
+            watch.step("compare layers");
+            Result result = new Result(
                     request.reference().toString(),
                     request.candidate().toString(),
                     samples.name(),
                     comparison,
                     layers,
-                    request.gates().check(new Measures(comparison)::value),
+                    request.gates().check(new Measures(comparison)::of),
                     notes(first, second),
                     watch.seconds());
+            if (request.report().isPresent()) {
+                EvaluateReport.write(
+                        result,
+                        facts(first, second, samples, watch, job),
+                        request.report().get());
+            }
+            return result;
         }
+    }
+
+    private static RunFacts facts(ModelSource first, ModelSource second, Dataset samples, Stopwatch watch, Job job)
+            throws IOException {
+        return new Provenance(job)
+                .facts(
+                        Provenance.Ran.ONNX_RUNTIME,
+                        List.of(
+                                new RunFacts.Digest("the reference, " + first.path(), first.digest()),
+                                new RunFacts.Digest("the candidate, " + second.path(), second.digest()),
+                                new RunFacts.Digest("the data, " + samples.name(), samples.digest())),
+                        watch.timings());
     }
 
     /** What consumers of quantised checkpoints would quantise and these graphs do not. */

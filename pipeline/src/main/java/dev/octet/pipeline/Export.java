@@ -2,6 +2,7 @@ package dev.octet.pipeline;
 
 import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.formats.tensor.DType;
+import dev.octet.pipeline.run.RunFolder;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.device.Device;
 import java.io.IOException;
@@ -129,6 +130,8 @@ public final class Export {
      * @throws IOException when reading or writing fails
      */
     public static Result run(Request request, Job job) throws IOException {
+        RunFolder.open(
+                request.run(), request.model()); // that it is a run is said before what is in the way of the output
         job.refuseExisting(request.output());
         return run(request, ExportWriter.Mode.WRITE, job);
     }

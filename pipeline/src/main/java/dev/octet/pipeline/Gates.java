@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.ToDoubleFunction;
+import java.util.function.Function;
 
 /**
  * Measures that a comparison must reach.
@@ -18,8 +18,20 @@ public record Gates(Map<String, Double> limits) {
     /** No gates. */
     public static final Gates NONE = new Gates(Map.of());
 
-    /** One gate and whether the measure is at least its limit, or at most where it is to be small. */
-    public record Result(String measure, double limit, double value, boolean passed) {}
+    /**
+     * A measured number.
+     *
+     * @param value NaN when there is nothing to measure
+     * @param of what was measured, for example {@code output logits}, or why nothing could be; empty where the name says it
+     */
+    public record Measure(double value, String of) {}
+
+    /**
+     * One gate and whether the measure is at least its limit, or at most where it is to be small.
+     *
+     * @param of what was measured, see {@link Measure}
+     */
+    public record Result(String measure, double limit, double value, String of, boolean passed) {}
 
     /** Whether a measure is to be small, so that its limit is the most it may be. */
     public static boolean isAtMost(String measure) {
@@ -27,11 +39,13 @@ public record Gates(Map<String, Double> limits) {
     }
 
     /** Holds measures against the limits; one that is not a number passes no gate. */
-    public List<Result> check(ToDoubleFunction<String> measure) {
+    public List<Result> check(Function<String, Measure> measures) {
         List<Result> results = new ArrayList<>();
         limits.forEach((name, limit) -> {
-            double value = measure.applyAsDouble(name);
-            results.add(new Result(name, limit, value, AT_MOST.contains(name) ? value <= limit : value >= limit));
+            Measure measure = measures.apply(name);
+            double value = measure.value();
+            boolean passed = AT_MOST.contains(name) ? value <= limit : value >= limit;
+            results.add(new Result(name, limit, value, measure.of(), passed));
         });
         return results;
     }

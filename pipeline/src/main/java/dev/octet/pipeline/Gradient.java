@@ -52,7 +52,17 @@ public final class Gradient {
      *
      * @param output what it is computed from; empty for {@code logits}, or the only one
      */
-    public record Loss(LossConfig.Type type, Optional<String> output) {}
+    public record Loss(LossConfig.Type type, Optional<String> output) {
+        /** Of the usual output. */
+        public static Loss of(LossConfig.Type type) {
+            return new Loss(type, Optional.empty());
+        }
+
+        /** Of this output. */
+        public Loss withOutput(String name) {
+            return new Loss(type, Optional.of(name));
+        }
+    }
 
     /**
      * What to compare.

@@ -7,16 +7,31 @@ import dev.octet.converter.ConversionReport;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.checkpoint.ConversionRequest;
+import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.TensorRole;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.inspect.Inspection;
+import dev.octet.converter.inspect.QuantizedLayers;
+import dev.octet.converter.lower.OnnxTarget;
+import dev.octet.converter.plan.Decision;
+import dev.octet.converter.plan.EmbeddingForm;
+import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
-import dev.octet.pipeline.run.OpenedModel;
+import dev.octet.converter.report.ReportData;
+import dev.octet.converter.report.RunFacts;
+import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.Sha256;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -25,8 +40,11 @@ import dev.octet.quant.statistics.StatisticsFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Pattern;
@@ -48,7 +66,7 @@ public final class Quantize {
     public enum Rounding {
         /** Each to the nearest code. */
         NEAREST,
-        /** With compensation for the samples (GPTQ), which takes one more run over them. */
+        /** With compensation for the samples (GPTQ), by the second moments of the layers' inputs. */
         GPTQ
     }
 
@@ -62,7 +80,9 @@ public final class Quantize {
      * @param samples to calibrate, round and measure on; empty for none
      * @param statistics a file of {@link Calibrate}, in place of calibrating; empty for none
      * @param calibrator how clips follow from statistics
-     * @param rounding empty for {@link Rounding#GPTQ} where there are samples, {@link Rounding#NEAREST} where there are none
+     * @param rounding empty for {@link Rounding#GPTQ} where there are samples, or second moments next to the statistics; else {@link
+     *     Rounding#NEAREST}
+     * @param embeddings the form of tables from which rows are gathered
      * @param report where a report is written; empty for none
      */
     public record GraphRequest(
@@ -75,6 +95,7 @@ public final class Quantize {
             Optional<Path> statistics,
             Calibrator calibrator,
             Optional<Rounding> rounding,
+            EmbeddingForm embeddings,
             Optional<Path> report) {
         public GraphRequest {
             keep = List.copyOf(keep);
@@ -92,25 +113,56 @@ public final class Quantize {
                     Optional.empty(),
                     new Absmax(),
                     Optional.empty(),
+                    EmbeddingForm.FLOATS,
                     Optional.empty());
         }
 
         /** The same by another recipe, one of {@link Recipes#GRAPH}. */
         public GraphRequest withRecipe(Recipe newRecipe) {
             return new GraphRequest(
-                    model, output, newRecipe, target, keep, samples, statistics, calibrator, rounding, report);
+                    model,
+                    output,
+                    newRecipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same for another runtime. */
         public GraphRequest withTarget(Target.Graph newTarget) {
             return new GraphRequest(
-                    model, output, recipe, newTarget, keep, samples, statistics, calibrator, rounding, report);
+                    model,
+                    output,
+                    recipe,
+                    newTarget,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same without the layers whose names contain a match. */
         public GraphRequest keeping(List<Pattern> patterns) {
             return new GraphRequest(
-                    model, output, recipe, target, patterns, samples, statistics, calibrator, rounding, report);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    patterns,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same, calibrated, rounded and measured on samples. */
@@ -125,19 +177,40 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
+                    embeddings,
                     report);
         }
 
         /** The same with scales from statistics. */
         public GraphRequest withStatistics(Path file) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, Optional.of(file), calibrator, rounding, report);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    Optional.of(file),
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same with another calibrator. */
         public GraphRequest withCalibrator(Calibrator newCalibrator) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, statistics, newCalibrator, rounding, report);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    newCalibrator,
+                    rounding,
+                    embeddings,
+                    report);
         }
 
         /** The same, rounded so. */
@@ -152,17 +225,30 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     Optional.of(newRounding),
+                    embeddings,
                     report);
+        }
+
+        /** The same with embeddings in another form; other forms than floats are for ONNX Runtime. */
+        public GraphRequest withEmbeddings(EmbeddingForm newForm) {
+            return new GraphRequest(
+                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, newForm, report);
         }
 
         /** The same with a report. */
         public GraphRequest withReport(Path file) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, Optional.of(file));
-        }
-
-        private Rounding roundingUsed() {
-            return rounding.orElse(samples.isPresent() ? Rounding.GPTQ : Rounding.NEAREST);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    Optional.of(file));
         }
     }
 
@@ -170,11 +256,16 @@ public final class Quantize {
      * What became of a graph, or would.
      *
      * @param calibrator null where the recipe has no static scales of activations
+     * @param rounding how weights are rounded: {@code gptq} or {@code nearest}
+     * @param roundingReason why so, one phrase
      * @param samples how many the statistics are of
      * @param layers how many of each kind were converted
      * @param kept layers that stay as they are, with their reasons
+     * @param notes what a user should know
      * @param convertedBytes 0 when nothing was written
      * @param weightSqnrDbMin signal-to-noise ratio of the weight that lost most; NaN when none was quantised
+     * @param layerSqnrDb signal-to-noise ratio at the output of each FP8 Linear against the original's, in graph order, over the first 32
+     *     samples; includes the error of all layers before it; empty without samples
      */
     public record GraphResult(
             String model,
@@ -183,12 +274,16 @@ public final class Quantize {
             String recipe,
             String target,
             @Nullable String calibrator,
+            String rounding,
+            String roundingReason,
             long samples,
             List<LayerCount> layers,
             List<LayerCount.Kept> kept,
+            List<String> notes,
             long originalBytes,
             long convertedBytes,
             double weightSqnrDbMin,
+            Map<String, Double> layerSqnrDb,
             double seconds,
             boolean dryRun) {}
 
@@ -215,6 +310,7 @@ public final class Quantize {
      * @param layout choices within the layout; whether inputs are static follows from the statistics
      * @param statistics a file of {@link Calibrate}; empty for dynamic activations
      * @param calibrator how clips follow from statistics
+     * @param report where a report is written; empty for none
      */
     public record CheckpointRequest(
             Path model,
@@ -225,7 +321,8 @@ public final class Quantize {
             LayoutOptions layout,
             Optional<Path> statistics,
             Calibrator calibrator,
-            Set<Choice> choices) {
+            Set<Choice> choices,
+            Optional<Path> report) {
         public CheckpointRequest {
             choices = Set.copyOf(choices);
         }
@@ -241,37 +338,38 @@ public final class Quantize {
                     LayoutOptions.defaults(),
                     Optional.empty(),
                     new Absmax(),
-                    Set.of());
+                    Set.of(),
+                    Optional.empty());
         }
 
         /** The same in another layout. */
         public CheckpointRequest withTarget(Target.Checkpoint newTarget) {
             return new CheckpointRequest(
-                    model, output, recipe, newTarget, selection, layout, statistics, calibrator, choices);
+                    model, output, recipe, newTarget, selection, layout, statistics, calibrator, choices, report);
         }
 
         /** The same with other weights. */
         public CheckpointRequest withSelection(Selection newSelection) {
             return new CheckpointRequest(
-                    model, output, recipe, target, newSelection, layout, statistics, calibrator, choices);
+                    model, output, recipe, target, newSelection, layout, statistics, calibrator, choices, report);
         }
 
         /** The same with other choices within the layout. */
         public CheckpointRequest withLayout(LayoutOptions newLayout) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, newLayout, statistics, calibrator, choices);
+                    model, output, recipe, target, selection, newLayout, statistics, calibrator, choices, report);
         }
 
         /** The same with static scales from statistics. */
         public CheckpointRequest withStatistics(Path file) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, Optional.of(file), calibrator, choices);
+                    model, output, recipe, target, selection, layout, Optional.of(file), calibrator, choices, report);
         }
 
         /** The same with another calibrator. */
         public CheckpointRequest withCalibrator(Calibrator newCalibrator) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, newCalibrator, choices);
+                    model, output, recipe, target, selection, layout, statistics, newCalibrator, choices, report);
         }
 
         /** The same with one more choice. */
@@ -279,7 +377,22 @@ public final class Quantize {
             Set<Choice> more = EnumSet.of(choice);
             more.addAll(choices);
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, calibrator, more);
+                    model, output, recipe, target, selection, layout, statistics, calibrator, more, report);
+        }
+
+        /** The same with a report, for which the result is read again and compared with the original. */
+        public CheckpointRequest withReport(Path file) {
+            return new CheckpointRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    Optional.of(file));
         }
 
         boolean has(Choice choice) {
@@ -299,7 +412,7 @@ public final class Quantize {
             ConversionRequest goal = new ConversionRequest.Quantize(
                     request.recipe(),
                     request.target().layout(),
-                    request.layout().withInputs(scales.inputs().isPresent()));
+                    request.layout().withStaticInputs(scales.inputs().isPresent()));
             CheckpointConverter.Request how = new CheckpointConverter.Request(
                     request.selection(),
                     scales.byModule(),
@@ -307,7 +420,7 @@ public final class Quantize {
                     request.has(Choice.ALLOW_NONFINITE),
                     request.has(Choice.KEEP_SCALES),
                     request.has(Choice.EXACT_ONLY));
-            return new CheckpointWork(converter, request.output(), job).run(goal, how, scales);
+            return new CheckpointWork(converter, request.output(), job).run(goal, how, scales, request.report());
         }
     }
 
@@ -318,27 +431,36 @@ public final class Quantize {
      * @throws IOException when reading or writing fails
      */
     public static GraphResult run(GraphRequest request, Job job) throws IOException {
+        job.requireOnnxName(request.output());
         job.refuseExisting(request.output());
         request.report().ifPresent(job::refuseExisting);
-        if (request.roundingUsed() == Rounding.GPTQ && request.samples().isEmpty()) {
-            throw job.invalid("--rounding gptq needs samples", "give --calibration FILE, or take --rounding nearest");
+        if (request.embeddings() == EmbeddingForm.INT8 && request.target().runtime() == OnnxTarget.TENSORRT) {
+            throw job.invalid(
+                    "--embeddings int8 is for --target onnxruntime",
+                    "leave it out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
         }
+        RoundingUsed rounding = RoundingUsed.of(request, job);
         Stopwatch watch = new Stopwatch();
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
-            Plan plan = converter.plan(request.recipe(), request.keep());
+            Plan plan = converter.plan(request.recipe(), request.keep(), request.embeddings());
             long bytes = Inspection.fileBytes(request.model());
             watch.step("import");
+            Work work = new Work(
+                    request, rounding, source, new QuantizeSteps(converter, plan, job, "samples"), bytes, watch);
             if (job.dryRun()) {
-                return result(request, plan, List.of(), new Sizes(bytes, 0), 0, watch, true);
+                return work.planned();
+            }
+            if (work.nothing().isPresent()) {
+                throw work.nothing().get();
             }
             checkStatistics(request, job);
             if (request.samples().isEmpty()) {
-                return convert(request, new QuantizeSteps(converter, plan, job, "samples"), null, bytes, watch);
+                return work.convert(null);
             }
             try (Dataset samples =
                     request.samples().get().open(request.model(), InputSpec.of(converter.source()), job)) {
-                return convert(request, new QuantizeSteps(converter, plan, job, "samples"), samples, bytes, watch);
+                return work.convert(samples);
             }
         }
     }
@@ -357,81 +479,167 @@ public final class Quantize {
         }
     }
 
-    private static GraphResult convert(
-            GraphRequest request, QuantizeSteps steps, @Nullable Dataset samples, long bytes, Stopwatch watch)
-            throws IOException {
-        Statistics statistics = statistics(request, steps, samples);
-        watch.step("calibrate");
-        ConversionOptions options = ConversionOptions.defaults()
-                .withTarget(request.target().runtime())
-                .withCalibrator(request.calibrator())
-                .withThreads(steps.job().threads());
-        if (samples != null && request.roundingUsed() == Rounding.GPTQ) {
-            options = options.withMoments(steps.moments(samples));
-        }
-        Conversion converted = steps.convert(statistics, options);
-        watch.step("convert");
-        Conversion conversion = samples == null ? converted : steps.measure(converted, samples);
-        watch.step("compare layers");
-        conversion.save(request.output());
-        watch.step("write");
-        Sizes sizes = new Sizes(bytes, Files.size(request.output()));
-        if (request.report().isPresent()) {
-            HtmlReport.write(
-                    ConversionReport.of(
-                            conversion,
-                            String.valueOf(request.model().getFileName()),
-                            request.calibrator().text(),
-                            sizes.original(),
-                            sizes.converted(),
-                            statistics,
-                            watch.timings()),
-                    request.report().get());
-        }
-        long calibrated = statistics == null ? 0 : statistics.samplesDone();
-        return result(request, conversion.plan(), conversion.layers(), sizes, calibrated, watch, false);
-    }
-
-    private static @Nullable Statistics statistics(GraphRequest request, QuantizeSteps steps, @Nullable Dataset samples)
-            throws IOException {
-        if (!request.recipe().needsStatistics()) {
-            return null;
-        }
-        if (request.statistics().isPresent()) {
-            return StatisticsFile.read(request.statistics().get());
-        }
-        if (samples == null) {
-            return null; // refused before
-        }
-        return steps.calibrate(
-                samples, OpenedModel.digest(request.model()), steps.job().calibration("calibrating", "samples"));
-    }
-
-    /** Bytes of the files. */
-    private record Sizes(long original, long converted) {}
-
-    private static GraphResult result(
+    /**
+     * A graph on its way.
+     *
+     * @param source the original
+     * @param bytes of its file
+     */
+    private record Work(
             GraphRequest request,
-            Plan plan,
-            List<LayerResult> layers,
-            Sizes sizes,
-            long samples,
-            Stopwatch watch,
-            boolean dryRun) {
-        return new GraphResult(
-                request.model().toString(),
-                request.output().toString(),
-                request.report().map(Path::toString).orElse(null),
-                plan.recipe().name(),
-                request.target().label(),
-                plan.recipe().needsStatistics() ? request.calibrator().text() : null,
-                samples,
-                LayerCount.of(plan),
-                LayerCount.kept(plan),
-                sizes.original(),
-                sizes.converted(),
-                layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
-                watch.seconds(),
-                dryRun);
+            RoundingUsed rounding,
+            ModelSource source,
+            QuantizeSteps steps,
+            long bytes,
+            Stopwatch watch) {
+        /** Why nothing would be quantised; empty where something is. */
+        Optional<UnsupportedModelException> nothing() {
+            Optional<UnsupportedModelException> nothing = steps.plan().nothing();
+            int quantized = quantized();
+            return nothing.isEmpty() || quantized == 0
+                    ? nothing
+                    : Optional.of(new UnsupportedModelException(
+                            "the model is quantised already: " + quantized
+                                    + " Linears have weights in 8 bits or fewer, and there is nothing else to quantise",
+                            source.path().toString(),
+                            "quantise the model in floats that it was made from"));
+        }
+
+        private int quantized() {
+            return new QuantizedLayers(steps.converter().canonical().graph()).linears();
+        }
+
+        private List<String> notes(Plan plan) {
+            List<String> notes = new ArrayList<>();
+            nothing().ifPresent(e -> notes.add(e.what()));
+            int quantized = quantized();
+            if (quantized > 0 && notes.isEmpty()) {
+                notes.add(quantized + " Linears were quantised before and stay as they are");
+            }
+            List<String> heads = plan.converted(LayerKind.LINEAR).stream()
+                    .map(Decision.Converted::weight)
+                    .filter(w -> LinearNames.role(w, Shape.of(1, 1)) == TensorRole.HEAD)
+                    .toList();
+            if (!heads.isEmpty()) {
+                notes.add(
+                        "quantised, too: " + String.join(", ", heads) + " (checkpoints keep heads, here --keep does)");
+            }
+            return notes;
+        }
+
+        GraphResult planned() {
+            return result(steps.plan(), List.of(), List.of(), 0, 0);
+        }
+
+        GraphResult convert(@Nullable Dataset samples) throws IOException {
+            Statistics statistics = statistics(samples);
+            watch.step("calibrate");
+            ConversionOptions options = ConversionOptions.defaults()
+                    .withTarget(request.target().runtime())
+                    .withCalibrator(request.calibrator())
+                    .withThreads(steps.job().threads());
+            if (rounding.rounding() == Rounding.GPTQ) {
+                options = options.withMoments(moments(samples));
+                watch.step("second moments");
+            }
+            Conversion converted = steps.convert(statistics, options);
+            watch.step("convert");
+            Conversion conversion = samples == null ? converted : steps.measure(converted, samples);
+            watch.step("compare layers");
+            conversion.save(request.output());
+            watch.step("write");
+            long convertedBytes = Files.size(request.output());
+            if (request.report().isPresent()) {
+                HtmlReport.write(
+                        report(conversion, statistics, samples != null, convertedBytes),
+                        request.report().get());
+            }
+            long calibrated = statistics == null ? 0 : statistics.samplesDone();
+            return result(conversion.plan(), conversion.layers(), conversion.comparison(), calibrated, convertedBytes);
+        }
+
+        private ReportData report(
+                Conversion conversion, @Nullable Statistics statistics, boolean ran, long convertedBytes)
+                throws IOException {
+            List<RunFacts.Digest> digests = new ArrayList<>();
+            digests.add(new RunFacts.Digest("the model, " + request.model(), source.digest()));
+            if (statistics != null) {
+                statistics.data().forEach(d -> digests.add(new RunFacts.Digest("the data, " + d.name(), d.digest())));
+            }
+            digests.add(new RunFacts.Digest("what was written, " + request.output(), Sha256.of(request.output())));
+            return ConversionReport.of(
+                    conversion,
+                    new ConversionReport.Files(
+                            String.valueOf(request.model().getFileName()),
+                            steps.converter().canonical(),
+                            bytes,
+                            convertedBytes),
+                    rounding.name() + " (" + rounding.reason() + ")",
+                    request.calibrator().text(),
+                    statistics,
+                    new Provenance(steps.job())
+                            .facts(ran ? Provenance.Ran.ONNX_RUNTIME : Provenance.Ran.OCTET, digests, watch.timings()));
+        }
+
+        private @Nullable Statistics statistics(@Nullable Dataset samples) throws IOException {
+            if (!request.recipe().needsStatistics()) {
+                return null;
+            }
+            if (request.statistics().isPresent()) {
+                return StatisticsFile.read(request.statistics().get());
+            }
+            if (samples == null) {
+                return null; // refused before
+            }
+            CalibrationOptions options = steps.job().calibration("calibrating", "samples");
+            return source.huggingFace().isPresent() // as Calibrate does, so that both ways give the same file
+                    ? steps.converter().calibrateModules(samples, source.digest(), options)
+                    : steps.calibrate(samples, source.digest(), options);
+        }
+
+        private Map<String, SecondMoment> moments(@Nullable Dataset samples) throws IOException {
+            if (samples != null) {
+                return steps.moments(samples);
+            }
+            Path file = request.statistics().orElseThrow();
+            Statistics taken = StatisticsFile.read(file);
+            Map<String, SecondMoment> moments = new MomentsFile(file).read(taken);
+            if (!source.digest().equals(taken.modelDigest())) {
+                throw new InvalidDataException(
+                        "the second moments are of another model than '" + request.model() + "'",
+                        new MomentsFile(file).path().toString(),
+                        "calibrate this model, or give --rounding nearest");
+            }
+            return moments;
+        }
+
+        private GraphResult result(
+                Plan plan,
+                List<LayerResult> layers,
+                List<LayerComparison> comparison,
+                long samples,
+                long convertedBytes) {
+            Map<String, Double> sqnrDb = new LinkedHashMap<>();
+            comparison.forEach(c -> sqnrDb.put(c.candidate(), c.sqnrDb()));
+            return new GraphResult(
+                    request.model().toString(),
+                    request.output().toString(),
+                    request.report().map(Path::toString).orElse(null),
+                    plan.recipe().name(),
+                    request.target().label(),
+                    plan.recipe().needsStatistics() ? request.calibrator().text() : null,
+                    rounding.name(),
+                    rounding.reason(),
+                    samples,
+                    LayerCount.of(plan),
+                    LayerCount.kept(plan),
+                    notes(plan),
+                    bytes,
+                    convertedBytes,
+                    layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
+                    sqnrDb,
+                    watch.seconds(),
+                    steps.job().dryRun());
+        }
     }
 }

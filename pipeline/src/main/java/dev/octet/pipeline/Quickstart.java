@@ -13,6 +13,7 @@ import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
+import dev.octet.converter.report.RunFacts;
 import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.file.RunPaths;
@@ -27,6 +28,7 @@ import dev.octet.trainer.hook.RunEnd;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -152,7 +154,7 @@ public final class Quickstart {
             Converted converted = convert(request, distillation, watch, job);
             distillation.prepare(
                     request.glosses(), CALIBRATION_SAMPLES, CALIBRATION_SAMPLES + HELD_OUT_SAMPLES);
-            Job own = new Job(job.name(), job.threads(), false, false, job.listener());
+            Job own = new Job(job.name(), job.commandLine(), job.threads(), false, false, job.listener());
             long bytes = round(distillation, own);
             watch.step("round to NVFP4");
             Rounded fourBits = evaluate(distillation, distillation.fourBits(), bytes, own);
@@ -164,6 +166,13 @@ public final class Quickstart {
             }
             Rounded trained = evaluate(distillation, distillation.model(), bytes, own);
             watch.step("evaluate the trained NVFP4");
+            HtmlReport.write(
+                    converted
+                            .report()
+                            .withTrained(
+                                    trained(trained, distillation.run(), converted.quality()),
+                                    facts(request, converted.statistics(), watch, job)),
+                    request.report());
             Result result = result(request, converted, fourBits, trained, distillation.run(), watch);
             earlier.replaced();
             return Optional.of(result);
@@ -171,7 +180,19 @@ public final class Quickstart {
     }
 
     /** The first half, done. */
-    private record Converted(Plan plan, ReportData.Summary summary, ReportData.Quality quality) {}
+    private record Converted(Plan plan, ReportData report, Statistics statistics, ReportData.Quality quality) {
+        ReportData.Summary summary() {
+            return report.summary();
+        }
+    }
+
+    private static RunFacts facts(Request request, Statistics statistics, Stopwatch watch, Job job) throws IOException {
+        List<RunFacts.Digest> digests = new ArrayList<>();
+        digests.add(new RunFacts.Digest("the model", statistics.modelDigest()));
+        statistics.data().forEach(d -> digests.add(new RunFacts.Digest("the data, " + d.name(), d.digest())));
+        digests.add(new RunFacts.Digest("what was written, " + request.model(), Sha256.of(request.model())));
+        return new Provenance(job).facts(Provenance.Ran.ONNX_RUNTIME, digests, watch.timings());
+    }
 
     private static Converted convert(Request request, Distillation distillation, Stopwatch watch, Job job)
             throws IOException {
@@ -205,16 +226,34 @@ public final class Quickstart {
             watch.step("evaluate on " + HELD_OUT_SAMPLES + " held-out texts");
             ReportData report = ConversionReport.of(
                             conversion,
-                            "all-MiniLM-L6-v2",
+                            new ConversionReport.Files(
+                                    "all-MiniLM-L6-v2",
+                                    converter.canonical(),
+                                    Files.size(files.model()),
+                                    Files.size(request.model())),
+                            "gptq (second moments of the samples)",
                             options.calibrator().text(),
-                            Files.size(files.model()),
-                            Files.size(request.model()),
                             statistics,
-                            watch.timings())
+                            facts(request, statistics, watch, job))
                     .withQuality(quality);
             HtmlReport.write(report, request.report());
-            return new Converted(conversion.plan(), report.summary(), quality);
+            return new Converted(conversion.plan(), report, statistics, quality);
         }
+    }
+
+    private static ReportData.Trained trained(Rounded trained, Path run, ReportData.Quality before) throws IOException {
+        LossCurves curves = LossCurves.of(run);
+        return new ReportData.Trained(
+                trained.model(),
+                new ReportData.Quality(
+                        before.data(),
+                        before.samples(),
+                        trained.cosineMean(),
+                        trained.cosineMin(),
+                        trained.sqnrDb(),
+                        trained.spearman()),
+                curves.loss(),
+                curves.evaluated());
     }
 
     private static Dataset texts(Path file, QuickstartFiles files, List<InputSpec> inputs) throws IOException {
@@ -226,8 +265,8 @@ public final class Quickstart {
         return new ReportData.Quality(
                 "glosses.jsonl, held out",
                 comparison.samples(),
-                measures.value("cosine"),
-                measures.value("cosine-min"),
+                measures.value("embedding-cosine"),
+                measures.value("embedding-cosine-min"),
                 measures.value("sqnr"),
                 measures.value("spearman"));
     }
@@ -274,8 +313,8 @@ public final class Quickstart {
         return new Rounded(
                 model.toString(),
                 bytes,
-                measures.value("cosine"),
-                measures.value("cosine-min"),
+                measures.value("embedding-cosine"),
+                measures.value("embedding-cosine-min"),
                 measures.value("spearman"),
                 measures.value("sqnr"));
     }

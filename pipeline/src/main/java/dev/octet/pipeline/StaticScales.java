@@ -73,7 +73,7 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
         boolean perToken = recipe.input() != null && recipe.input().granularity() instanceof Granularity.PerToken;
         LayoutOptions defaults = LayoutOptions.defaults();
         return !perToken
-                && layout.unsupported(recipe, defaults.withInputs(true)).isEmpty();
+                && layout.unsupported(recipe, defaults.withStaticInputs(true)).isEmpty();
     }
 
     /** Multipliers by module; empty where nothing is static. */

@@ -14,18 +14,22 @@ import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.step.StepResult;
 import java.io.IOException;
+import java.io.StringWriter;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
+import javax.tools.JavaCompiler;
+import javax.tools.StandardJavaFileManager;
+import javax.tools.ToolProvider;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -77,7 +81,7 @@ class TourTest {
     }
 
     static Convert.HuggingFaceResult toHuggingFace(Path onnx, Path output, Job job) throws IOException {
-        return Convert.run(new Convert.ToHuggingFace(onnx, output, Optional.empty()), job);
+        return Convert.run(Convert.ToHuggingFace.of(onnx, output), job);
     }
     // end
 
@@ -276,49 +280,48 @@ class TourTest {
         int shown = 0;
         while (mark.find()) {
             String code = mark.group(2).indent(-4);
-            assertTrue(page.contains("```java\n" + code + "```\n"), mark.group(1) + ":\n" + code);
+            assertTrue(page.contains("\n\n" + code + "```\n"), mark.group(1) + ":\n" + code);
             shown++;
         }
         assertEquals(10, shown);
+        assertEquals(shown, snippets().size());
+    }
+
+    /** The Java of the page, in order. */
+    private static List<String> snippets() throws IOException {
+        return Pattern.compile("```java\n(.*?)```\n", Pattern.DOTALL)
+                .matcher(Files.readString(PAGE))
+                .results()
+                .map(m -> m.group(1))
+                .toList();
     }
 
     @Test
-    void the_page_lists_what_this_code_imports() throws IOException {
-        String source = Files.readString(SOURCE);
-        StringBuilder shown = new StringBuilder();
-        Matcher mark = Pattern.compile("\n    // (\\w+)\n(.*?)    // end\n", Pattern.DOTALL)
-                .matcher(source);
-        while (mark.find()) {
-            shown.append(mark.group(2));
+    void each_piece_of_the_page_compiles_with_the_imports_it_shows() throws IOException {
+        List<Path> sources = new ArrayList<>();
+        for (String snippet : snippets()) {
+            int end = snippet.indexOf("\n\n") + 2;
+            String name = "Piece" + sources.size();
+            sources.add(Files.writeString(
+                    folder.resolve(name + ".java"),
+                    snippet.substring(0, end) + "final class " + name + " {\n" + snippet.substring(end) + "}\n"));
+            for (String line : snippet.substring(0, end).strip().split("\n", -1)) {
+                String type = line.replaceAll("import .*\\.(\\w+);", "$1");
+                assertTrue(snippet.substring(end).matches("(?s).*\\b" + type + "\\b.*"), "not needed: " + line);
+            }
         }
-        String imports = source.lines()
-                .filter(l -> l.matches("import [\\w.]+;"))
-                .filter(l -> Pattern.compile("\\b" + l.replaceAll(".*\\.(\\w+);", "$1") + "\\b")
-                        .matcher(shown)
-                        .find())
-                .collect(Collectors.joining("\n"));
-        String own = Stream.of(
-                        "Calibrate",
-                        "CheckpointOutcome",
-                        "Convert",
-                        "Dequantize",
-                        "Evaluate",
-                        "Export",
-                        "Gradient",
-                        "Inspect",
-                        "Job",
-                        "Measures",
-                        "Prove",
-                        "Quantize",
-                        "Quickstart",
-                        "SampleSource",
-                        "Target",
-                        "Train",
-                        "TrainingJob")
-                .filter(n -> Pattern.compile("\\b" + n + "\\b").matcher(shown).find())
-                .map(n -> "import dev.octet.pipeline." + n + ";")
-                .collect(Collectors.joining("\n"));
-        String all = Stream.concat(imports.lines(), own.lines()).sorted().collect(Collectors.joining("\n"));
-        assertTrue(Files.readString(PAGE).contains("```java\n" + all + "\n```\n"), all);
+        JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+        StringWriter said = new StringWriter();
+        try (StandardJavaFileManager files = compiler.getStandardFileManager(null, Locale.ROOT, null)) {
+            boolean compiled = compiler.getTask(
+                            said,
+                            files,
+                            null,
+                            List.of("-proc:none", "-d", folder.toString()),
+                            null,
+                            files.getJavaFileObjectsFromPaths(sources))
+                    .call();
+            assertTrue(compiled, said.toString());
+        }
     }
 }

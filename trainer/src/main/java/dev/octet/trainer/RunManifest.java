@@ -26,6 +26,10 @@ final class RunManifest {
     private static final System.Logger LOG = System.getLogger(RunManifest.class.getName());
     private static final String NAME = "run.json";
     private static final String SESSIONS = "sessions";
+
+    /** Kind and version of the file, in the form of all JSON answers of Octet. */
+    private static final String SCHEMA = "octet/run/1";
+
     private static final ObjectMapper MAPPER =
             JsonMapper.builder().enable(SerializationFeature.INDENT_OUTPUT).build();
 
@@ -34,7 +38,7 @@ final class RunManifest {
     static void write(Path folder, Map<String, String> settings, RunOptions options, RunStart start)
             throws IOException {
         Path file = folder.resolve(NAME);
-        ObjectNode run = MAPPER.createObjectNode();
+        ObjectNode run = MAPPER.createObjectNode().put("schema", SCHEMA);
         ObjectNode told = run.putObject("settings");
         settings.forEach(told::put);
         ArrayNode sessions = run.putArray(SESSIONS);

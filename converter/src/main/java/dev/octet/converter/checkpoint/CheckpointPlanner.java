@@ -2,12 +2,13 @@ package dev.octet.converter.checkpoint;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.checkpoint.Shard;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.model.Shard;
+import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.safetensors.SafetensorsHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -149,7 +150,7 @@ public final class CheckpointPlanner {
         Set<String> names = new HashSet<>();
         for (Shard shard : checkpoint.shards()) {
             List<TensorStep> steps = new ArrayList<>();
-            for (SafetensorsHeader.Entry e : shard.header().entries()) {
+            for (ShardHeader.Entry e : shard.header().entries()) {
                 addSteps(e.spec(), steps);
             }
             List<TensorSpec> targets =
@@ -207,7 +208,7 @@ public final class CheckpointPlanner {
         OperandSpec scheme = LayoutRecipes.scheme(layout, recipe, options);
         List<WeightSelector.Candidate> candidates = new ArrayList<>();
         for (Shard shard : checkpoint.shards()) {
-            for (SafetensorsHeader.Entry e : shard.header().entries()) {
+            for (ShardHeader.Entry e : shard.header().entries()) {
                 candidate(e.spec()).ifPresent(candidates::add);
             }
         }
@@ -394,7 +395,7 @@ public final class CheckpointPlanner {
     private TensorStep convert(StoredWeight weight, Layout layout, LayoutOptions options, Optional<Recipe> recipe)
             throws IOException {
         boolean staticInput = weight.inputScale() != null;
-        LayoutOptions own = options.withInputs(staticInput);
+        LayoutOptions own = options.withStaticInputs(staticInput);
         boolean fnuz = weight.codes() == QuantType.E4M3FNUZ;
         for (Recipe candidate : LayoutRecipes.alike(recipe, layout, own, weight)) {
             OperandSpec scheme = LayoutRecipes.scheme(layout, candidate, own);
@@ -428,7 +429,8 @@ public final class CheckpointPlanner {
                     Exactness.DOUBLE_ROUNDING);
         }
         throw new UnsupportedModelException(
-                "layout " + layout.name() + " has no way to say " + weight.codes() + " by " + weight.granularity()
+                "layout " + layout.name() + " has no way to say " + weight.codes() + " "
+                        + weight.granularity().text()
                         + (weight.scale() == null
                                 ? ""
                                 : " with " + weight.scale().number() + " scales"),

@@ -76,7 +76,7 @@ public record GraphWeights(GraphModel model, List<String> replaced, List<String>
                     "no weight of the checkpoint has the name of a constant of the graph",
                     names.stream().findFirst().orElse("no weights") + " and "
                             + edit.initializerNames().stream().findFirst().orElse("no constants"),
-                    "compare the names with `octet inspect --json`; exporters rename weights unless told otherwise");
+                    "compare the names with `octet inspect --tensors`; exporters rename weights unless told otherwise");
         }
         return new GraphWeights(model.withGraph(edit.build()), List.copyOf(wanted.keySet()), unmatched);
     }

@@ -1,8 +1,8 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.checkpoint.Shard;
-import dev.octet.formats.safetensors.SafetensorsHeader;
+import dev.octet.formats.model.Shard;
+import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.ElementCast;
@@ -31,7 +31,7 @@ public final class NonFiniteScan {
         List<Piece> pieces = new ArrayList<>();
         long total = 0;
         for (Shard shard : checkpoint.shards()) {
-            for (SafetensorsHeader.Entry e : shard.header().entries()) {
+            for (ShardHeader.Entry e : shard.header().entries()) {
                 DType type = e.spec().dtype();
                 boolean floats = type == DType.F32 || type == DType.BF16 || type == DType.F16;
                 if (floats

@@ -55,7 +55,7 @@ public record Selection(List<Pattern> keep, List<Pattern> only, List<Pattern> in
                     "--" + option + " '" + String.join("', '", idle) + "' matches no weight",
                     names.size() + " matrices"
                             + names.stream().findFirst().map(n -> ", as " + n).orElse(""),
-                    "see the names with `octet inspect --json`");
+                    "see the names with `octet inspect --parameters`");
         }
     }
 }

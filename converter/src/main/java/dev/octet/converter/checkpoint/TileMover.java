@@ -166,7 +166,7 @@ final class TileMover {
         return new InvalidDataException(
                 "the weight holds " + Floats.get(step.type(), floats, i),
                 "tensor '" + step.name() + "', row " + (tile.fromRow() + i / cols) + ", column " + i % cols,
-                "mend the checkpoint, or leave such tensors as they are with --allow-nonfinite");
+                "repair the checkpoint, or leave such tensors as they are with --allow-nonfinite");
     }
 
     /** Copies bytes {@code from .. from + count - 1} of a tensor. */

@@ -84,15 +84,13 @@ final class CheckpointSource implements WeightSource {
             problems.put(weight.name(), unread == null ? weight.data().dtype() + " codes without a scale" : unread);
             return;
         }
-        String scheme =
-                StoredForm.text(weight.codes(), weight.granularity(), scale.number(), weight.globalScale() != null);
         weights.put(
                 weight.name(),
                 new Weight(
                         weight.name(),
                         List.of(),
                         weight.shape(),
-                        scheme,
+                        weight.form(),
                         NumberGrid.quantized(weight.codes(), scale.number()),
                         new Quantized(reader, weight),
                         new Scales(reader, weight),

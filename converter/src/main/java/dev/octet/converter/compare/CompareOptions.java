@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
  * Options of a comparison.
  *
  * @param threads number of threads, at least 1; results do not depend on it
- * @param only names of the weights of either model to compare; empty for all
+ * @param only compare pairs in which the name of either weight contains a match; empty for all
  * @param progress receives the number of compared elements and the total, never from two threads at once
  */
 public record CompareOptions(int threads, Optional<Pattern> only, Progress progress) {
@@ -34,7 +34,7 @@ public record CompareOptions(int threads, Optional<Pattern> only, Progress progr
         return new CompareOptions(newThreads, only, progress);
     }
 
-    /** A copy limited to weights whose name contains a match of {@code pattern}. */
+    /** A copy limited to pairs in which the name of either weight contains a match of {@code pattern}. */
     public CompareOptions withOnly(Pattern pattern) {
         return new CompareOptions(threads, Optional.of(pattern), progress);
     }

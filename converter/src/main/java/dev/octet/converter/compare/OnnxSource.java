@@ -1,5 +1,6 @@
 package dev.octet.converter.compare;
 
+import dev.octet.converter.inspect.DequantizedConstant;
 import dev.octet.converter.rule.ModulePath;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnsupportedModelException;
@@ -7,7 +8,6 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
@@ -66,12 +66,35 @@ final class OnnxSource implements WeightSource {
                 .filter(n -> n.opType().equals("DequantizeLinear") || n.opType().equals("QuantizeLinear"))
                 .forEach(n -> parts.add(n.input(2))); // zero points
         dequantizers.values().forEach(dq -> parts.addAll(List.of(dq.input(1), dq.input(2))));
+        Map<String, GatheredTable> tables = GatheredTable.of(graph);
+        tables.values().forEach(t -> parts.addAll(List.of(t.codes(), t.scales())));
         for (Initializer i : graph.initializers().values()) {
             Optional<Tensor> tensor = i.tensor();
-            if (tensor.isPresent() && !parts.contains(i.name())) {
+            GatheredTable table = tables.get(i.name());
+            if (tensor.isPresent() && table != null) {
+                addTable(i.name(), tensor.get(), table.scales());
+            } else if (tensor.isPresent() && !parts.contains(i.name())) {
                 add(i.name(), tensor.get(), dequantizers.get(i.name()));
             }
         }
+    }
+
+    /** A table of integers with one scale per row, dequantised after its rows are gathered. */
+    private void addTable(String name, Tensor codes, String scales) {
+        Tensor scale = tensor(scales).orElseThrow();
+        Granularity perRow = new Granularity.PerChannel(-2);
+        OnnxElements elements = new OnnxElements(codes, QuantType.INT8, perRow, scale, null);
+        weights.put(
+                name,
+                new Weight(
+                        name,
+                        modules(name),
+                        codes.shape(),
+                        StoredForm.text(QuantType.INT8, perRow, scale.dtype(), false),
+                        NumberGrid.quantized(QuantType.INT8, scale.dtype()),
+                        elements,
+                        elements.scales(),
+                        Double.NaN));
     }
 
     /**
@@ -150,7 +173,8 @@ final class OnnxSource implements WeightSource {
             }
             kind = float8.get();
         }
-        Optional<Granularity> granularity = granularity(codes.shape(), scale.shape(), dequantizer);
+        DequantizedConstant stored = new DequantizedConstant(dequantizer, codes, scale);
+        Optional<Granularity> granularity = stored.granularity();
         boolean scaleReadable = scale.dtype() == DType.F32 || scale.dtype() == DType.F16 || scale.dtype() == DType.BF16;
         if (granularity.isEmpty() || !scaleReadable) {
             problems.put(name, "a scale " + scale.spec() + " that does not fit codes " + codes.shape());
@@ -163,29 +187,11 @@ final class OnnxSource implements WeightSource {
                         name,
                         modules(name),
                         codes.shape(),
-                        StoredForm.text(kind, granularity.get(), scale.dtype(), false),
+                        stored.form(),
                         NumberGrid.quantized(kind, scale.dtype()),
                         elements,
                         elements.scales(),
                         Double.NaN));
-    }
-
-    /** ONNX DequantizeLinear: a scalar scale, one for each index along {@code axis}, or blocks along it. */
-    private static Optional<Granularity> granularity(Shape codes, Shape scale, Node node) {
-        if (scale.elementCount() == 1) {
-            return Optional.of(new Granularity.PerTensor());
-        }
-        long axis = node.intAttribute("axis", 1);
-        int fromEnd = (int) (axis < 0 ? axis : axis - codes.rank());
-        if (fromEnd < -codes.rank() || fromEnd >= 0) {
-            return Optional.empty();
-        }
-        long block = node.intAttribute("block_size", 0);
-        Granularity granularity = block > 0 && block <= Integer.MAX_VALUE
-                ? new Granularity.PerGroup(fromEnd, (int) block)
-                : new Granularity.PerChannel(fromEnd);
-        boolean fits = granularity.scaleShape(codes).elementCount() == scale.elementCount();
-        return fits ? Optional.of(granularity) : Optional.empty();
     }
 
     /** The weight names of the modules whose products use a constant: {@code encoder.layer.0.attention.self.query.weight}. */
@@ -225,6 +231,11 @@ final class OnnxSource implements WeightSource {
     @Override
     public Map<String, String> problems() {
         return problems;
+    }
+
+    @Override
+    public Optional<String> rounding() {
+        return Optional.ofNullable(file.model().metadata().get(DeclaredRounding.KEY));
     }
 
     @Override

@@ -20,6 +20,7 @@ final class PairWork {
     private static final long SCALES_AT_A_TIME = 1 << 16;
 
     private final Pairing.Pair pair;
+    private final DeclaredRounding declared;
     private final Tiles tiles;
     private final AtomicInteger left;
     private @Nullable PairSums @Nullable [] partial;
@@ -27,8 +28,9 @@ final class PairWork {
     private @Nullable String failure;
     private @Nullable TensorDiff result;
 
-    PairWork(Pairing.Pair pair) {
+    PairWork(Pairing.Pair pair, DeclaredRounding declared) {
         this.pair = pair;
+        this.declared = declared;
         this.tiles = Tiles.of(pair.a().elements(), pair.b().elements());
         this.left = new AtomicInteger(tiles.size());
     }
@@ -161,8 +163,8 @@ final class PairWork {
         CastError measures = all.measures();
         List<String> notes = new ArrayList<>();
         ScaleChanges scales = scaleChanges(a.scales(), b.scales());
-        RoundingSignature rounding = SignatureSearch.search(a, b, all, notes);
-        note(all, notes);
+        RoundingSignature rounding = SignatureSearch.search(a, b, all, declared, notes);
+        note(all, rounding, notes);
         double amaxChange = all.amaxA == all.amaxB ? 0 : Math.abs((double) all.amaxB - all.amaxA) / all.amaxA;
         return new TensorDiff(
                 a.name(),
@@ -210,17 +212,18 @@ final class PairWork {
         return Double.compare(pair.a().inputScale(), pair.b().inputScale()) != 0;
     }
 
-    private void note(PairSums all, List<String> notes) {
+    private void note(PairSums all, RoundingSignature rounding, List<String> notes) {
         if (all.apart > 0) {
             notes.add(all.apart + " elements are NaN or infinite on one side only");
         }
         if (all.zeroSigns > 0) {
             notes.add(all.zeroSigns + " zeros differ in sign");
         }
-        if (all.towardB.saturated > 0) {
+        // compensated rounding chooses scales that clip a few: said once for all tensors
+        if (all.towardB.saturated > 0 && !rounding.isCompensated()) {
             notes.add(all.towardB.saturated + " elements of A lie beyond the largest number of B");
         }
-        if (all.towardA.saturated > 0) {
+        if (all.towardA.saturated > 0 && !rounding.isCompensated()) {
             notes.add(all.towardA.saturated + " elements of B lie beyond the largest number of A");
         }
         if (inputScaleChanged()) {

@@ -13,6 +13,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * Pairs the weights of two models: by name; by name without the prefixes of wrappers; by the end of the name, where one model's names have
@@ -57,7 +59,28 @@ final class Pairing {
             List<Pair> pairs,
             List<ModelDiff.Uncomparable> uncomparable,
             Collection<String> onlyA,
-            Collection<String> onlyB) {}
+            Collection<String> onlyB) {
+        /** What of it has a name that {@code only} matches: both weights of a pair count if either name matches. */
+        Result limitedTo(Optional<Pattern> only) {
+            return new Result(
+                    pairs.stream()
+                            .filter(p -> isEither(only, p.a().name(), p.b().name()))
+                            .toList(),
+                    uncomparable.stream()
+                            .filter(u -> isEither(only, u.a(), u.b()))
+                            .toList(),
+                    onlyA.stream().filter(n -> isEither(only, n, "")).toList(),
+                    onlyB.stream().filter(n -> isEither(only, "", n)).toList());
+        }
+    }
+
+    /** Whether {@code only} finds a match in either name; an empty name stands for a missing weight. */
+    static boolean isEither(Optional<Pattern> only, String a, String b) {
+        return only.isEmpty()
+                || Stream.of(a, b)
+                        .filter(n -> !n.isEmpty())
+                        .anyMatch(n -> only.get().matcher(n).find());
+    }
 
     private Pairing(Map<String, Weight> a, Map<String, Weight> b) {
         this.allA = a;

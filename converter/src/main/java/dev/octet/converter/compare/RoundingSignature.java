@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
  * @param through the intermediate grid, if one was found
  * @param explained share of a sample that rounding through that grid reproduces exactly; NaN without a search
  * @param direct share of the sample that rounding once reproduces exactly; NaN without a search
- * @param evidence one sentence for the user; empty for {@link Verdict#NONE}
+ * @param evidence one sentence for the user; empty for {@link Verdict#NONE} and {@link Verdict#COMPENSATED}
  */
 public record RoundingSignature(
         Verdict verdict,
@@ -46,11 +46,18 @@ public record RoundingSignature(
          * As {@link #THROUGH_ANOTHER_GRID}, but no known grid explains the errors: the cause is an unlisted grid, compensated (GPTQ) or
          * stochastic rounding, or another change of the weights.
          */
-        UNEXPLAINED
+        UNEXPLAINED,
+        /** As {@link #UNEXPLAINED}, on a side whose file says that its weights were rounded with compensation (GPTQ). */
+        COMPENSATED
     }
 
     static final RoundingSignature NONE =
             new RoundingSignature(Verdict.NONE, null, 0, 0, 0, null, Double.NaN, Double.NaN, "");
+
+    /** Whether the file of one side says that its weights were rounded with compensation, and the errors fit. */
+    public boolean isCompensated() {
+        return verdict == Verdict.COMPENSATED;
+    }
 
     /** Whether the errors show a second rounding. */
     public boolean isDouble() {

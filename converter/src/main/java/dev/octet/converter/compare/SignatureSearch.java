@@ -25,22 +25,25 @@ final class SignatureSearch {
     private final Weight b;
     private final PairSums sums;
     private final List<String> notes;
+    private final DeclaredRounding declared;
     private @Nullable Sample sampleA;
     private @Nullable Sample sampleB;
 
-    private SignatureSearch(Weight a, Weight b, PairSums sums, List<String> notes) {
+    private SignatureSearch(Weight a, Weight b, PairSums sums, DeclaredRounding declared, List<String> notes) {
         this.a = a;
         this.b = b;
         this.sums = sums;
+        this.declared = declared;
         this.notes = notes;
     }
 
     /** The finding on the errors of {@code sums}; adds other observations to {@code notes}. */
-    static RoundingSignature search(Weight a, Weight b, PairSums sums, List<String> notes) throws IOException {
+    static RoundingSignature search(
+            Weight a, Weight b, PairSums sums, DeclaredRounding declared, List<String> notes) throws IOException {
         if (sums.differing == 0 || sums.count < LEAST_ELEMENTS) {
             return RoundingSignature.NONE;
         }
-        return new SignatureSearch(a, b, sums, notes).search();
+        return new SignatureSearch(a, b, sums, declared, notes).search();
     }
 
     private RoundingSignature search() throws IOException {
@@ -106,6 +109,18 @@ final class SignatureSearch {
         Intermediates.Way direct = roundable ? ways.direct() : new Intermediates.Way("", Double.NaN);
         Intermediates.Way best = roundable ? ways.best() : direct;
         boolean found = best.share() >= EXPLAINED && best.share() > direct.share();
+        if (!found && declared.isCompensated(side)) {
+            return new RoundingSignature(
+                    Verdict.COMPENSATED,
+                    side,
+                    share(toward.beyondHalf),
+                    share(toward.moved),
+                    toward.maxUlp,
+                    null,
+                    best.share(),
+                    direct.share(),
+                    "");
+        }
         String beyond = String.format(
                 Locale.ROOT,
                 "%.2f %% of the elements are more than half a unit away, up to %.2f units, where one rounding has none",

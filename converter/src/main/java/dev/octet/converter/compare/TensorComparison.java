@@ -16,7 +16,6 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.EnumMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -87,14 +86,11 @@ public final class TensorComparison {
     /** Compares two opened models. */
     static ModelDiff compare(String a, String b, WeightSource first, WeightSource second, CompareOptions options)
             throws IOException {
-        Map<String, Weight> weightsA = chosen(first.weights(), options);
-        Map<String, Weight> weightsB = chosen(second.weights(), options);
-        requireAny(
-                options,
-                List.of(weightsA, weightsB, chosen(first.problems(), options), chosen(second.problems(), options)));
-        Pairing.Result paired = Pairing.of(weightsA, weightsB);
+        Pairing.Result paired = Pairing.of(first.weights(), second.weights()).limitedTo(options.only());
         if (paired.pairs().isEmpty()) {
-            throw nothingMatches(a, b, uncomparable(first, second, options, paired));
+            List<ModelDiff.Uncomparable> uncomparable = uncomparable(first, second, options, paired);
+            requireAny(options, paired, uncomparable);
+            throw nothingMatches(a, b, options, uncomparable);
         }
         return compare(a, b, first, second, options, paired);
     }
@@ -102,11 +98,9 @@ public final class TensorComparison {
     private static List<ModelDiff.Uncomparable> uncomparable(
             WeightSource first, WeightSource second, CompareOptions options, Pairing.Result paired) {
         List<ModelDiff.Uncomparable> uncomparable = new ArrayList<>(paired.uncomparable());
-        uncomparable.addAll(problems(
-                chosen(first.problems(), options),
-                chosen(second.problems(), options),
-                chosen(first.weights(), options),
-                chosen(second.weights(), options)));
+        problems(first.problems(), second.problems(), first.weights(), second.weights()).stream()
+                .filter(u -> Pairing.isEither(options.only(), u.a(), u.b()))
+                .forEach(uncomparable::add);
         return uncomparable;
     }
 
@@ -118,7 +112,8 @@ public final class TensorComparison {
                 .mapToLong(p -> p.a().shape().elementCount())
                 .sum();
         TensorComparison comparison = new TensorComparison(options, elements);
-        List<PairWork> works = comparison.run(paired.pairs());
+        DeclaredRounding declared = DeclaredRounding.of(first, second);
+        List<PairWork> works = comparison.run(paired.pairs(), declared);
         List<TensorDiff> tensors = new ArrayList<>();
         PairSums all = new PairSums();
         for (PairWork work : works) {
@@ -131,9 +126,9 @@ public final class TensorComparison {
             });
         }
         tensors.sort(WORST_FIRST);
-        List<String> onlyA = unmatched(first, paired.onlyA(), chosen(second.problems(), options));
-        List<String> onlyB = unmatched(second, paired.onlyB(), chosen(first.problems(), options));
-        List<String> notes = new ArrayList<>();
+        List<String> onlyA = unmatched(first, paired.onlyA(), second.problems());
+        List<String> onlyB = unmatched(second, paired.onlyB(), first.problems());
+        List<String> notes = new ArrayList<>(declared.notes(tensors));
         first.notes().forEach(n -> notes.add("A: " + n));
         second.notes().forEach(n -> notes.add("B: " + n));
         int weights = tensors.size() + uncomparable.size() + onlyA.size();
@@ -150,23 +145,16 @@ public final class TensorComparison {
                 notes);
     }
 
-    private static <T> Map<String, T> chosen(Map<String, T> all, CompareOptions options) {
-        Map<String, T> chosen = new LinkedHashMap<>();
-        all.forEach((name, value) -> {
-            if (options.only().map(p -> p.matcher(name).find()).orElse(true)) {
-                chosen.put(name, value);
-            }
-        });
-        return chosen;
-    }
-
-    private static void requireAny(CompareOptions options, List<Map<String, ?>> found) {
-        if (options.only().isPresent() && found.stream().allMatch(Map::isEmpty)) {
+    private static void requireAny(
+            CompareOptions options, Pairing.Result paired, List<ModelDiff.Uncomparable> uncomparable) {
+        boolean none =
+                uncomparable.isEmpty() && paired.onlyA().isEmpty() && paired.onlyB().isEmpty();
+        if (options.only().isPresent() && none) {
             throw new InvalidOptionException(
                     "no weight of either model has a name that '"
                             + options.only().map(Pattern::pattern).orElse("") + "' matches",
                     "--only",
-                    "`octet inspect --json MODEL` lists the names");
+                    "`octet inspect --tensors MODEL` lists the names");
         }
     }
 
@@ -191,14 +179,18 @@ public final class TensorComparison {
         return found;
     }
 
-    private static InvalidDataException nothingMatches(String a, String b, List<ModelDiff.Uncomparable> uncomparable) {
+    private static InvalidDataException nothingMatches(
+            String a, String b, CompareOptions options, List<ModelDiff.Uncomparable> uncomparable) {
         String first = uncomparable.isEmpty()
-                ? "they share no name, and no two matrices are alike"
+                ? options.only().isPresent()
+                        ? "each that it matches is in one of them only"
+                        : "they share no name, and no two matrices are alike"
                 : uncomparable.size() + " tensors cannot be compared; the first, '"
                         + (uncomparable.getFirst().a() + uncomparable.getFirst().b()) + "': "
                         + uncomparable.getFirst().reason();
         return new InvalidDataException(
-                "the two models have no weight in common: " + first,
+                "the two models have no weight in common"
+                        + options.only().map(p -> " that '" + p + "' matches").orElse("") + ": " + first,
                 a + " and " + b,
                 "give two forms of one model; `octet inspect` shows what each holds");
     }
@@ -219,13 +211,13 @@ public final class TensorComparison {
             .thenComparingDouble(t -> -t.maxUlpError())
             .thenComparing(TensorDiff::a);
 
-    private List<PairWork> run(List<Pairing.Pair> pairs) throws IOException {
+    private List<PairWork> run(List<Pairing.Pair> pairs, DeclaredRounding declared) throws IOException {
         List<PairWork> works = new ArrayList<>();
         try (TileBuffers.Pool buffers = new TileBuffers.Pool()) {
             for (int start = 0; start < pairs.size(); start += PAIRS_AT_A_TIME) {
                 List<PairWork> some = new ArrayList<>();
                 for (Pairing.Pair pair : pairs.subList(start, Math.min(pairs.size(), start + PAIRS_AT_A_TIME))) {
-                    some.add(new PairWork(pair));
+                    some.add(new PairWork(pair, declared));
                 }
                 runTiles(some, buffers);
                 works.addAll(some);

@@ -3,6 +3,7 @@ package dev.octet.converter.compare;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /** The weights of one model; unreadable after closing. */
 interface WeightSource extends AutoCloseable {
@@ -18,6 +19,11 @@ interface WeightSource extends AutoCloseable {
     /** Whether to report a weight that has no counterpart. */
     default boolean listed(Weight weight) {
         return true;
+    }
+
+    /** How the file says that its weights were rounded, {@code gptq} or {@code nearest}; empty when it does not say. */
+    default Optional<String> rounding() {
+        return Optional.empty();
     }
 
     /** Sentences about the model as a whole. */

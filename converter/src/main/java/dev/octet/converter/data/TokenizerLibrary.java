@@ -10,7 +10,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Prepares the native library of Hugging Face's tokenizers: sets where it is loaded from and keeps it off the network.
+ * Prepares the native library of Hugging Face's tokenizers: sets where it is loaded from, keeps it off the network and its logging library
+ * quiet.
  *
  * <p>By default, the library would be unpacked to a folder in the home, or in the temporary folder if the home is not writable, and a file
  * that already exists there would be loaded.
@@ -31,6 +32,12 @@ final class TokenizerLibrary {
     private static final Map<String, String> OFFLINE =
             Map.of("ai.djl.offline", "true", "OPT_OUT_TRACKING", "true", "RUST_FLAVOR", "cpu");
 
+    /** What SLF4J, which the library logs through, says about itself: by default, three lines that nothing reads its log. */
+    private static final String SLF4J_REPORTS = "slf4j.internal.verbosity";
+
+    /** Lists a logging library that reads SLF4J's log. */
+    private static final String SLF4J_PROVIDERS = "META-INF/services/org.slf4j.spi.SLF4JServiceProvider";
+
     /** Files that the library needs in its folder on Windows. */
     private static final List<String> BESIDE = List.of("libwinpthread-1.dll", "libgcc_s_seh-1.dll", "libstdc++-6.dll");
 
@@ -41,6 +48,7 @@ final class TokenizerLibrary {
             "ai.djl.offline",
             "OPT_OUT_TRACKING",
             "RUST_FLAVOR",
+            SLF4J_REPORTS,
             "java.io.tmpdir",
             "user.home");
 
@@ -58,6 +66,9 @@ final class TokenizerLibrary {
             }
         });
         ClassLoader loader = HuggingFaceTokenizer.class.getClassLoader();
+        if (isNotSet(SLF4J_REPORTS) && loader.getResource(SLF4J_PROVIDERS) == null) {
+            System.setProperty(SLF4J_REPORTS, "ERROR"); // that nothing reads the log is no fault of the program
+        }
         if (isNotSet(LIBRARY)) {
             String folder =
                     "native/lib/" + Platform.current().map(Platform::tokenizers).orElse("no") + "/cpu/";

@@ -14,6 +14,7 @@ import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -28,9 +29,15 @@ public final class Evaluation {
 
     private final Map<String, OutputSums> outputs = new LinkedHashMap<>();
     private @Nullable Embeddings embeddings;
+    private final boolean scores;
     private long samples;
 
-    private Evaluation() {}
+    /**
+     * @param outputs the outputs compared: a model that has scores of tokens or classes among them is not one of embeddings
+     */
+    private Evaluation(Collection<String> outputs) {
+        this.scores = outputs.stream().anyMatch(OutputSums::isNamedLikeScores);
+    }
 
     /**
      * Compares the outputs of two models. Both are loaded with ONNX Runtime's defaults, as their users load them.
@@ -77,7 +84,7 @@ public final class Evaluation {
         Set<String> notCompared = new LinkedHashSet<>(a.outputs());
         notCompared.addAll(b.outputs());
         notCompared.removeAll(common);
-        Evaluation evaluation = new Evaluation();
+        Evaluation evaluation = new Evaluation(common);
         NextTokens next = options.perplexity() ? new NextTokens() : null;
         int size = a.fixedBatch().orElse(Math.min(options.batchSize(), data.largestBatch()));
         boolean bounded = next != null && a.fixedBatch().isEmpty();
@@ -121,7 +128,7 @@ public final class Evaluation {
             throws IOException {
         SessionSettings settings = new SessionSettings(options.threads(), !forOthers);
         try (OnnxRuntimeSession session = OnnxRuntime.open(candidate, settings)) {
-            Evaluation evaluation = new Evaluation();
+            Evaluation evaluation = new Evaluation(session.outputs());
             int size = session.fixedBatch().orElse(Math.min(options.batchSize(), data.largestBatch()));
             for (int first = 0; first < data.count(); first += size) {
                 Batch batch = data.batch(first, Math.min(size, data.count() - first));
@@ -164,7 +171,7 @@ public final class Evaluation {
 
     private void add(String name, Tensor a, Tensor b, int size, @Nullable TokenMask mask) {
         outputs.computeIfAbsent(name, OutputSums::new).add(a, b, size, mask);
-        if (mask != null && Embeddings.fits(a, mask)) {
+        if (mask != null && !scores && Embeddings.fits(a, mask)) {
             addEmbeddings(name, a, b, mask);
         }
     }

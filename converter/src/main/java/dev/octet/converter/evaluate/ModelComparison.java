@@ -8,7 +8,8 @@ import org.jspecify.annotations.Nullable;
  *
  * @param samples samples compared
  * @param outputs one for each numeric output of both models, in the reference's order
- * @param embedding sentence embeddings; null when no output has the form of token embeddings, or the data have no attention mask
+ * @param embedding sentence embeddings; null when no output has the form of token embeddings, when one is called logits, scores or
+ *     probabilities, or when the data have no attention mask
  * @param perplexity of causal language models; null if not requested
  * @param notCompared outputs of only one model, or not numeric
  */

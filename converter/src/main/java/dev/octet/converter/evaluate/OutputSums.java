@@ -57,11 +57,14 @@ final class OutputSums {
     }
 
     private boolean isClassLike(Tensor value) {
-        String name = output.toLowerCase(Locale.ROOT);
         int rank = value.shape().rank();
-        return rank >= 2
-                && value.shape().dim(-1) > 1
-                && (rank == 2 || name.contains("logit") || name.contains("score") || name.contains("prob"));
+        return rank >= 2 && value.shape().dim(-1) > 1 && (rank == 2 || isNamedLikeScores(output));
+    }
+
+    /** Whether an output is called logits, scores or probabilities. */
+    static boolean isNamedLikeScores(String output) {
+        String name = output.toLowerCase(Locale.ROOT);
+        return name.contains("logit") || name.contains("score") || name.contains("prob");
     }
 
     private void addVector(Tensor reference, Tensor candidate, long from, long to, Cosine cosine) {

@@ -13,16 +13,20 @@ import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.layout.StoredWeight;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -33,8 +37,10 @@ import org.jspecify.annotations.Nullable;
  * @param path the opened file or folder
  * @param format {@code onnx} or {@code safetensors}
  * @param fileBytes size on disk; for a folder, of the regular files directly in it
+ * @param dimensions sizes of the architecture; null when no configuration states them
  * @param tensors totals over all constants
- * @param graph facts about the graph; null for formats without one
+ * @param list every constant, in the order of the file
+ * @param graph facts about the graph; null when there is none
  * @param layers number of layers that Octet can convert to FP8
  * @param quantization traces of an earlier quantisation
  * @param metadata free text in the file
@@ -43,7 +49,9 @@ public record Inspection(
         String path,
         String format,
         long fileBytes,
+        @Nullable Dimensions dimensions,
         Tensors tensors,
+        List<TensorFact> list,
         @Nullable GraphFacts graph,
         Layers layers,
         Quantization quantization,
@@ -54,8 +62,21 @@ public record Inspection(
     private static final List<String> EMBEDDING_PARTS = List.of("embed", "Embed", "wte.", "wpe.", "shared.");
     private static final List<String> NORM_PARTS = List.of("norm", "Norm", "ln_", ".ln.");
 
-    /** Constants by number type, largest share of bytes first. */
-    public record Tensors(int count, long elements, long bytes, List<DTypeShare> byDtype) {}
+    /** Where a graph comes from. */
+    public enum Source {
+        /** It is in the file. */
+        FILE,
+        /** Octet built it from the configuration next to the tensors. */
+        CONFIGURATION
+    }
+
+    /**
+     * Constants by number type, largest share of bytes first.
+     *
+     * @param parameters numbers that make up the model: quantised weights count as many as they have, not as their codes are packed;
+     *     scales, zero points and integers are left out
+     */
+    public record Tensors(int count, long elements, long bytes, long parameters, List<DTypeShare> byDtype) {}
 
     /** The constants of one number type; {@code bytes} counts sub-byte types packed. */
     public record DTypeShare(String dtype, int count, long elements, long bytes) {}
@@ -63,10 +84,14 @@ public record Inspection(
     /**
      * Facts about the graph, including nodes in control flow and local functions.
      *
+     * @param source where it comes from; a graph that is not in the file has no producer, IR version and opsets
+     * @param producer the tool that wrote it; empty when it is not named
+     * @param irVersion of ONNX
      * @param opsets operator set version by domain; the default domain is {@code ai.onnx}
      * @param operators number of nodes of each operator, most frequent first; other domains as {@code domain.Op}
      */
     public record GraphFacts(
+            Source source,
             String producer,
             long irVersion,
             Map<String, Long> opsets,
@@ -85,7 +110,8 @@ public record Inspection(
      * @param source {@code graph} when the importer recognised the layers, {@code names} when they are counted by names and ranks of
      *     tensors
      * @param linear Linears, including quantised ones
-     * @param quantizedLinear Linears with a dequantised constant: Q/DQ around MatMul or Gemm. Unknown (0) when counted by names
+     * @param quantizedLinear of these, Linears with quantised weights: in a graph those with a dequantised constant (Q/DQ around MatMul or
+     *     Gemm), in a checkpoint those whose weights are codes
      * @param layerNormFp8Output LayerNorms with an FP8 output, that is, followed by a QuantizeLinear; the norm itself is computed in floats
      * @param rmsNormFp8Output RMSNorms with an FP8 output
      * @param linearInBodies further Linears, in bodies of If, Loop and Scan; they stay as they are
@@ -103,6 +129,9 @@ public record Inspection(
     /**
      * Traces of quantisation.
      *
+     * @param layout of quantised weights in a checkpoint: {@code compressed-tensors}, {@code fp8}; null for graphs and without any
+     * @param recipe the recipe that the checkpoint's configuration describes, as Octet calls it; null when it is none of Octet's
+     * @param forms number of quantised weights by how they are stored: {@code E4M3FN per channel, scale F32}
      * @param quantizeNodes QuantizeLinear nodes
      * @param dequantizeNodes DequantizeLinear nodes
      * @param float8Tensors constants of an 8-bit float type
@@ -110,6 +139,9 @@ public record Inspection(
      * @param settings metadata and configuration entries about quantisation
      */
     public record Quantization(
+            @Nullable String layout,
+            @Nullable String recipe,
+            Map<String, Integer> forms,
             int quantizeNodes,
             int dequantizeNodes,
             int float8Tensors,
@@ -121,11 +153,17 @@ public record Inspection(
      *
      * @param graph the file's graph, or one built from the configuration next to it
      * @param canonical the graph in canonical form, if there is a graph and it could be imported
+     * @param stored the tensors of a checkpoint with its quantised weights recognised; null for other models
      * @throws IOException when sizes or the configuration next to the model cannot be read
      */
-    public static Inspection of(ModelFile file, Optional<GraphModel> graph, Optional<GraphModel> canonical)
+    public static Inspection of(
+            ModelFile file,
+            Optional<GraphModel> graph,
+            Optional<GraphModel> canonical,
+            @Nullable StoredCheckpoint stored)
             throws IOException {
         Model model = file.model();
+        List<TensorFact> list = TensorFacts.of(model, stored);
         Map<String, Integer> operators = new TreeMap<>();
         graph.ifPresent(g -> {
             count(g.graph(), operators);
@@ -135,10 +173,13 @@ public record Inspection(
                 file.path().toString(),
                 file.format().name(),
                 fileBytes(file.path()),
-                tensors(model),
-                graph.map(g -> facts(g, operators)).orElse(null),
-                canonical.map(Inspection::layersOfGraph).orElseGet(() -> layersByName(model)),
-                quantization(file.path(), model, operators),
+                dimensions(file.path(), stored),
+                tensors(model, list),
+                list,
+                graph.map(g -> facts(g, model.graph().isPresent() ? Source.FILE : Source.CONFIGURATION, operators))
+                        .orElse(null),
+                canonical.map(Inspection::layersOfGraph).orElseGet(() -> layersByName(model, stored)),
+                quantization(file.path(), model, stored, list, operators),
                 model.metadata());
     }
 
@@ -156,7 +197,18 @@ public record Inspection(
         return sum;
     }
 
-    private static Tensors tensors(Model model) {
+    /** Of a checkpoint; the configuration lies in its folder. */
+    private static @Nullable Dimensions dimensions(Path path, @Nullable StoredCheckpoint stored) throws IOException {
+        if (stored == null) {
+            return null;
+        }
+        Path folder = Files.isDirectory(path) ? path : path.toAbsolutePath().getParent();
+        return folder == null
+                ? null
+                : ModelConfig.read(folder).flatMap(Dimensions::of).orElse(null);
+    }
+
+    private static Tensors tensors(Model model, List<TensorFact> list) {
         Map<String, DTypeShare> shares = new LinkedHashMap<>();
         long elements = 0;
         long bytes = 0;
@@ -173,7 +225,7 @@ public record Inspection(
         List<DTypeShare> sorted = shares.values().stream()
                 .sorted(Comparator.comparingLong(DTypeShare::bytes).reversed())
                 .toList();
-        return new Tensors(model.tensors().size(), elements, bytes, sorted);
+        return new Tensors(model.tensors().size(), elements, bytes, TensorFacts.parameters(list), sorted);
     }
 
     private static void count(Graph graph, Map<String, Integer> operators) {
@@ -185,17 +237,21 @@ public record Inspection(
         node.subgraphs().forEach(g -> count(g, operators));
     }
 
-    private static GraphFacts facts(GraphModel model, Map<String, Integer> operators) {
+    private static GraphFacts facts(GraphModel model, Source source, Map<String, Integer> operators) {
         Map<String, Integer> sorted = new LinkedHashMap<>();
         operators.entrySet().stream()
                 .sorted(Map.Entry.<String, Integer>comparingByValue().reversed())
                 .forEach(e -> sorted.put(e.getKey(), e.getValue()));
         Map<String, Long> opsets = new LinkedHashMap<>();
-        model.opsets().forEach((d, v) -> opsets.put(d.isEmpty() ? "ai.onnx" : d, v));
+        boolean own = source == Source.FILE;
+        if (own) {
+            model.opsets().forEach((d, v) -> opsets.put(d.isEmpty() ? "ai.onnx" : d, v));
+        }
         String producer = (model.producer().name() + " " + model.producer().version()).strip();
         return new GraphFacts(
-                producer,
-                model.irVersion(),
+                source,
+                own ? producer : "",
+                own ? model.irVersion() : 0,
                 opsets,
                 operators.values().stream().mapToInt(Integer::intValue).sum(),
                 model.functions().size(),
@@ -239,12 +295,23 @@ public record Inspection(
     }
 
     /** Without a graph, a matrix named weight that is not an embedding counts as a Linear, a vector of a norm as a norm. */
-    private static Layers layersByName(Model model) {
-        int linear = 0;
+    private static Layers layersByName(Model model, @Nullable StoredCheckpoint stored) {
+        Set<String> codes = new HashSet<>();
+        int quantized = 0;
+        if (stored != null) {
+            for (StoredWeight weight : stored.weights().values()) {
+                codes.add(weight.data().name());
+                quantized += hasAny(weight.name(), EMBEDDING_PARTS) ? 0 : 1;
+            }
+        }
+        int linear = quantized;
         int layerNorm = 0;
         int rmsNorm = 0;
         for (Map.Entry<String, Tensor> entry : model.tensors().entrySet()) {
             String name = entry.getKey();
+            if (codes.contains(name)) {
+                continue;
+            }
             if (!name.endsWith("weight") && !name.endsWith("weight_packed") && !name.endsWith("gamma")) {
                 continue;
             }
@@ -261,7 +328,7 @@ public record Inspection(
                 }
             }
         }
-        return new Layers("names", linear, layerNorm, rmsNorm, 0, 0, 0, 0);
+        return new Layers("names", linear, layerNorm, rmsNorm, quantized, 0, 0, 0);
     }
 
     private static boolean hasAny(String name, List<String> parts) {
@@ -284,13 +351,25 @@ public record Inspection(
         return false;
     }
 
-    private static Quantization quantization(Path path, Model model, Map<String, Integer> operators)
+    private static Quantization quantization(
+            Path path,
+            Model model,
+            @Nullable StoredCheckpoint stored,
+            List<TensorFact> list,
+            Map<String, Integer> operators)
             throws IOException {
         int float8 = (int) model.tensors().values().stream()
                 .filter(t -> t.spec().dtype().isFloat8())
                 .count();
-        int scales = (int)
-                model.tensors().keySet().stream().filter(Inspection::isScale).count();
+        int scales = (int) list.stream()
+                .filter(t -> t.role().contains("scale") || isScale(t.name()))
+                .count();
+        Map<String, Integer> forms = new TreeMap<>();
+        for (TensorFact tensor : list) {
+            if (tensor.quantized() != null) {
+                forms.merge(tensor.quantized().form(), 1, Integer::sum);
+            }
+        }
         Map<String, String> settings = new TreeMap<>();
         model.metadata().forEach((key, value) -> {
             String lower = key.toLowerCase(Locale.ROOT);
@@ -299,7 +378,11 @@ public record Inspection(
             }
         });
         ModelConfig.read(path).ifPresent(c -> flatten("quantization_config", c.path("quantization_config"), settings));
+        boolean quantized = stored != null && !stored.weights().isEmpty();
         return new Quantization(
+                quantized ? stored.layout() : null,
+                quantized ? stored.recipe() : null,
+                forms,
                 operators.getOrDefault("QuantizeLinear", 0),
                 operators.getOrDefault("DequantizeLinear", 0),
                 float8,

@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * Recognises quantised layers in a graph: a product with a dequantised constant counts as a Linear. For canonical graphs, whose constants
  * are initializers.
  */
-final class QuantizedLayers {
+public final class QuantizedLayers {
     /** Operators that do not change numbers; they may stand between a weight and its product, or a norm and its QuantizeLinear. */
     private static final Set<String> CARRYING = Set.of("Identity", "Cast", "Transpose", "Reshape", "Flatten");
 
@@ -25,7 +25,8 @@ final class QuantizedLayers {
 
     private final GraphEdit graph;
 
-    QuantizedLayers(Graph graph) {
+    /** Of a canonical graph. */
+    public QuantizedLayers(Graph graph) {
         this.graph = GraphEdit.of(graph);
     }
 
@@ -33,7 +34,7 @@ final class QuantizedLayers {
      * {@code MatMul} and {@code Gemm} whose second factor is a DequantizeLinear of constant codes, or of a constant that a QuantizeLinear
      * quantises.
      */
-    int linears() {
+    public int linears() {
         return (int) graph.nodes().stream()
                 .filter(n -> n.is("MatMul") || n.is("Gemm"))
                 .filter(n -> isDequantizedConstant(n.input(1)))

@@ -116,7 +116,9 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         }
         List<Decision> decisions = new ArrayList<>();
         for (Decision d : plan.decisions()) {
-            String reason = d instanceof Decision.Converted c ? refusals.get(quantisedValue(c)) : null;
+            String reason = d instanceof Decision.Converted c && c.kind() != LayerKind.EMBEDDING
+                    ? refusals.get(quantisedValue(c))
+                    : null;
             decisions.add(reason == null ? d : new Decision.Kept(d.node(), d.kind(), reason));
         }
         return new Plan(plan.recipe(), decisions);

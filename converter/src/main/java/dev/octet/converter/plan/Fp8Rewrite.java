@@ -32,7 +32,7 @@ import org.jspecify.annotations.Nullable;
  * and the activation's {@code <stem>.input_scale}, the names that checkpoint formats use.
  */
 public final class Fp8Rewrite {
-    /** The rewritten graph, and what became of each Linear. */
+    /** The rewritten graph, and what became of each Linear, then of each embedding. */
     public record Result(GraphModel model, List<LayerResult> layers) {
         public Result {
             layers = List.copyOf(layers);
@@ -93,13 +93,17 @@ public final class Fp8Rewrite {
             byInput.computeIfAbsent(d.input(), k -> new ArrayList<>()).add(node(nodes, d));
         }
         Map<String, Decision.Converted> norms = plan.converted().stream()
-                .filter(d -> d.kind() != LayerKind.LINEAR)
+                .filter(d -> d.kind().isNorm())
                 .collect(Collectors.toMap(d -> node(nodes, d).output(), d -> d));
         if (plan.recipe().needsStatistics()) {
             byInput.forEach((x, linears) -> quantised.put(x, quantizeInput(x, linears, norms.get(x))));
         }
         for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
             rewriteLinear(node(nodes, d), Optional.ofNullable(quantised.get(d.input())));
+        }
+        EmbeddingRewrite embeddings = new EmbeddingRewrite(edit, arena);
+        for (Decision.Converted d : plan.converted(LayerKind.EMBEDDING)) {
+            layers.add(embeddings.rewrite(node(nodes, d)));
         }
         edit.removeUnreachable();
         return new Result(model.withGraph(edit.build()).withOpset(Node.OCTET_DOMAIN, 1, model.irVersion()), layers);

@@ -11,6 +11,8 @@ public enum LayerKind {
     LAYER_NORM("LayerNorm", LayerKind.HANDING_ON),
     /** {@code dev.octet.RMSNormalization}; as {@link #LAYER_NORM}. */
     RMS_NORM("RMSNorm", LayerKind.HANDING_ON),
+    /** {@code Gather} from a constant table: in {@link EmbeddingForm#INT8}, codes and one scale per row. */
+    EMBEDDING("Embedding", "in INT8"),
     /** A convolution: no FP8 form yet, always kept. */
     CONV("Conv", "in FP8"),
     /** A node with subgraphs (If, Loop, Scan): passes through with all that is in it. */
@@ -29,6 +31,11 @@ public enum LayerKind {
     /** What a converted layer of this kind is, for counts: {@code 36 of 36 Linear in FP8, 6 of 13 LayerNorm handing on FP8}. */
     public String convertedMeans() {
         return converted;
+    }
+
+    /** Whether it is a normalisation, converted only where an FP8 Linear reads its output. */
+    boolean isNorm() {
+        return this == LAYER_NORM || this == RMS_NORM;
     }
 
     /** The word for tables and reports. */

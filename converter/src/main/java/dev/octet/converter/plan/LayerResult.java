@@ -1,10 +1,10 @@
 package dev.octet.converter.plan;
 
 /**
- * What the rewrite did to one Linear.
+ * What the rewrite did to one Linear or embedding.
  *
  * @param node id in the canonical graph
- * @param output the Linear's output value, the same name before and after
+ * @param output the layer's output value, the same name before and after
  * @param weight name of the weight's codes in the rewritten graph
  * @param weightSqnrDb signal to quantisation noise of the weight alone, dB
  * @param minScale smallest weight scale

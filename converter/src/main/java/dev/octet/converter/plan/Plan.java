@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -65,14 +66,32 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
         if (!taps().isEmpty()) {
             return;
         }
+        throw nothingTo(
+                "calibrate",
+                recipe.needsStatistics() ? whyNoLinear() : "recipe " + recipe.name() + " needs no statistics");
+    }
+
+    /**
+     * Why nothing is converted, as an exception to throw; empty where something is.
+     *
+     * <p>A plan that converts nothing is only good to look at: the model would be written as it is.
+     */
+    public Optional<UnsupportedModelException> nothing() {
+        boolean some =
+                converted().stream().anyMatch(d -> d.kind() == LayerKind.LINEAR || d.kind() == LayerKind.EMBEDDING);
+        return some ? Optional.empty() : Optional.of(nothingTo("quantise", whyNoLinear()));
+    }
+
+    private String whyNoLinear() {
         int linears = count(LayerKind.LINEAR);
-        String why = !recipe.needsStatistics()
-                ? "recipe " + recipe.name() + " needs no statistics"
-                : linears == 0
-                        ? "the model has no Linear, that is not a MatMul or Gemm with a constant matrix"
-                        : linears == 1 ? "the model's only Linear is kept" : "all " + linears + " Linears are kept";
-        throw new UnsupportedModelException(
-                "there is nothing to calibrate: " + why,
+        return linears == 0
+                ? "the model has no Linear, that is not a MatMul or Gemm with a constant matrix"
+                : linears == 1 ? "the model's only Linear is kept" : "all " + linears + " Linears are kept";
+    }
+
+    private UnsupportedModelException nothingTo(String what, String why) {
+        return new UnsupportedModelException(
+                "there is nothing to " + what + ": " + why,
                 kept().stream()
                         .findFirst()
                         .map(k -> k.kind().label() + " " + k.node() + ": " + k.reason())
@@ -98,9 +117,7 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
         return new Plan(
                 recipe,
                 fewer.stream()
-                        .map(d -> d instanceof Decision.Converted c
-                                        && c.kind() != LayerKind.LINEAR
-                                        && !read.contains(c.output())
+                        .map(d -> d instanceof Decision.Converted c && c.kind().isNorm() && !read.contains(c.output())
                                 ? new Decision.Kept(c.node(), c.kind(), "no FP8 Linear reads its output")
                                 : d)
                         .toList());

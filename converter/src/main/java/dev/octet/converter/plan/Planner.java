@@ -5,6 +5,7 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.recipe.Recipe;
@@ -27,13 +28,20 @@ public final class Planner {
     private final GraphEdit lookup;
     private final Recipe recipe;
     private final List<Pattern> keep;
+    private final EmbeddingForm embeddings;
     private final Set<Pattern> matched = new HashSet<>();
 
-    private Planner(Graph graph, Recipe recipe, List<Pattern> keep) {
+    private static final Set<DType> TABLES = Set.of(DType.F32, DType.F16, DType.BF16);
+
+    /** Tables of fewer rows stay: nothing is gained. */
+    private static final int LEAST_ROWS = 16;
+
+    private Planner(Graph graph, Recipe recipe, List<Pattern> keep, EmbeddingForm embeddings) {
         this.graph = graph;
         this.lookup = GraphEdit.of(graph);
         this.recipe = recipe;
         this.keep = keep;
+        this.embeddings = embeddings;
     }
 
     /**
@@ -44,7 +52,12 @@ public final class Planner {
      * @throws InvalidOptionException when a pattern matches no candidate layer
      */
     public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep) {
-        return new Planner(graph, recipe, keep).plan();
+        return plan(graph, recipe, keep, EmbeddingForm.FLOATS);
+    }
+
+    /** The same with a form for the embeddings; they are candidates unless they stay in floats. */
+    public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep, EmbeddingForm embeddings) {
+        return new Planner(graph, recipe, keep, embeddings).plan();
     }
 
     private Plan plan() {
@@ -160,11 +173,53 @@ public final class Planner {
         if (n.isOctet("RMSNormalization")) {
             return Optional.of(decideNorm(n, LayerKind.RMS_NORM, fp8Inputs));
         }
+        if (embeddings == EmbeddingForm.INT8 && n.is("Gather") && n.intAttribute("axis", 0) == 0) {
+            return decideEmbedding(n);
+        }
         if (n.is("Conv")) {
             keptByPattern(n.id(), n.input(1));
             return Optional.of(new Decision.Kept(n.id(), LayerKind.CONV, "convolutions have no FP8 form here"));
         }
         return Optional.empty();
+    }
+
+    /** Empty where the node gathers from anything but a constant matrix of floats: it is not an embedding. */
+    private Optional<Decision> decideEmbedding(Node n) {
+        String table = n.input(0);
+        Initializer init = lookup.initializer(table);
+        Tensor t = init == null ? null : init.tensor().orElse(null);
+        if (t == null || t.shape().rank() != 2 || !TABLES.contains(t.dtype())) {
+            return Optional.empty();
+        }
+        Optional<String> refusal = keptByPattern(n.id(), table).or(() -> tableRefusal(table, t));
+        return Optional.of(
+                refusal.isPresent()
+                        ? new Decision.Kept(n.id(), LayerKind.EMBEDDING, refusal.get())
+                        : new Decision.Converted(
+                                n.id(),
+                                LayerKind.EMBEDDING,
+                                n.input(1),
+                                n.output(),
+                                table,
+                                "table to INT8, one scale per row; dequantised after the rows are gathered"));
+    }
+
+    private Optional<String> tableRefusal(String table, Tensor t) {
+        for (Node user : lookup.consumers(table)) {
+            boolean gathers = user.is("Gather") && user.intAttribute("axis", 0) == 0;
+            if (!gathers || !user.input(0).equals(table)) {
+                return Optional.of("its table is also read by " + user.id() + ", which needs floats");
+            }
+        }
+        if (lookup.isOutput(table)) {
+            return Optional.of("its table is an output of the model");
+        }
+        if (t.shape().dim(0) < LEAST_ROWS || t.shape().dim(1) == 0) {
+            return Optional.of("its table is small: " + t.shape());
+        }
+        return Float.isFinite(ElementCast.best().amax(t.dtype(), t.bytes()))
+                ? Optional.empty()
+                : Optional.of("its table has NaN or infinite elements");
     }
 
     /** A node with bodies, and the layers in them. */

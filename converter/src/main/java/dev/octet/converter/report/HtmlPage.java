@@ -24,7 +24,7 @@ public final class HtmlPage {
     /**
      * Writes page {@code name} to {@code path} atomically: a failure leaves an earlier file unchanged.
      *
-     * @param name of its content and script: {@code report} or {@code diff}
+     * @param name of its content and script: {@code report}, {@code diff}, {@code evaluate}, {@code verify}, {@code checkpoint}
      * @param title title of the page, after the word Octet
      * @param data a record that Jackson can write
      * @throws IOException when the page cannot be written
@@ -45,7 +45,7 @@ public final class HtmlPage {
         page = insert(page, "/*SHARED*/", own("page.js"));
         page = insert(page, "/*CHART*/", chartScript());
         page = insert(page, "\"DATA\"", json(data));
-        page = insert(page, "<!--CONTENT-->", own(name + ".html"));
+        page = insert(page, "<!--CONTENT-->", own(name + ".html").replace("<!--RUN-->", own("run.html")));
         page = insert(page, "/*STYLE*/", own("report.css"));
         return insert(page, "MODEL", escaped(title));
     }

@@ -10,8 +10,9 @@ import org.jspecify.annotations.Nullable;
  * @param layerMeasure where their SQNR is measured, for example "at the output of each layer"
  * @param activations distinct quantised activations in graph order
  * @param decisions every candidate layer, converted or kept, in graph order
- * @param timings steps in the order they ran
- * @param versions versions of Octet and of the software it ran on
+ * @param parts the bytes of the original and of the converted file, by kind of constant
+ * @param trained the converted model after training; null without
+ * @param run command, date, digests, versions, times
  * @param notes notes of import and lowering, one sentence each
  */
 public record ReportData(
@@ -20,22 +21,27 @@ public record ReportData(
         String layerMeasure,
         List<Activation> activations,
         List<DecisionRow> decisions,
-        List<Timing> timings,
-        List<Version> versions,
+        List<Part> parts,
+        @Nullable Trained trained,
+        RunFacts run,
         List<String> notes) {
     public ReportData {
         layers = List.copyOf(layers);
         activations = List.copyOf(activations);
         decisions = List.copyOf(decisions);
-        timings = List.copyOf(timings);
-        versions = List.copyOf(versions);
+        parts = List.copyOf(parts);
         notes = List.copyOf(notes);
     }
 
     /** A copy with the result of an evaluation. */
     public ReportData withQuality(Quality quality) {
         return new ReportData(
-                summary.withQuality(quality), layers, layerMeasure, activations, decisions, timings, versions, notes);
+                summary.withQuality(quality), layers, layerMeasure, activations, decisions, parts, trained, run, notes);
+    }
+
+    /** A copy with what came of training the converted model. */
+    public ReportData withTrained(Trained newTrained, RunFacts newRun) {
+        return new ReportData(summary, layers, layerMeasure, activations, decisions, parts, newTrained, newRun, notes);
     }
 
     /**
@@ -43,6 +49,7 @@ public record ReportData(
      *
      * @param model name of the original
      * @param recipe name of the recipe
+     * @param rounding how weights are rounded, and why so; empty where nobody says
      * @param calibrator name of the calibrator; empty for recipes without one
      * @param target the software the file is for
      * @param data name of the calibration data; empty without data
@@ -54,6 +61,7 @@ public record ReportData(
     public record Summary(
             String model,
             String recipe,
+            String rounding,
             String calibrator,
             String target,
             String data,
@@ -63,7 +71,16 @@ public record ReportData(
             @Nullable Quality quality) {
         Summary withQuality(Quality newQuality) {
             return new Summary(
-                    model, recipe, calibrator, target, data, samples, originalBytes, convertedBytes, newQuality);
+                    model,
+                    recipe,
+                    rounding,
+                    calibrator,
+                    target,
+                    data,
+                    samples,
+                    originalBytes,
+                    convertedBytes,
+                    newQuality);
         }
     }
 
@@ -79,6 +96,33 @@ public record ReportData(
      */
     public record Quality(
             String data, long samples, double cosineMean, double cosineMin, double sqnrDb, double spearman) {}
+
+    /**
+     * The bytes of one kind of constant.
+     *
+     * @param name as "Linears", "embeddings"
+     * @param original bytes in the original
+     * @param converted bytes in the converted model
+     */
+    public record Part(String name, long original, long converted) {}
+
+    /**
+     * The converted model after training.
+     *
+     * @param model its file
+     * @param quality its outputs against the original's
+     * @param loss loss of training by step
+     * @param evalLoss loss on evaluation data by step; empty without
+     */
+    public record Trained(String model, Quality quality, List<Point> loss, List<Point> evalLoss) {
+        public Trained {
+            loss = List.copyOf(loss);
+            evalLoss = List.copyOf(evalLoss);
+        }
+    }
+
+    /** A value after a step of training. */
+    public record Point(long step, double value) {}
 
     /**
      * One converted layer.

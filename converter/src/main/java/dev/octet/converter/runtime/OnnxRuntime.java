@@ -34,6 +34,16 @@ public final class OnnxRuntime {
     }
 
     /**
+     * The version of the native library, as "1.29.0".
+     *
+     * @throws UnavailableException when ONNX Runtime is missing, or has no native library for this platform
+     */
+    public static String version() {
+        require();
+        return OnnxRuntimeSession.version();
+    }
+
+    /**
      * Loads a model.
      *
      * @throws UnavailableException when ONNX Runtime is missing, or has no native library for this platform

@@ -100,6 +100,11 @@ public final class OnnxRuntimeSession implements AutoCloseable {
         }
     }
 
+    /** The version of the native library. */
+    static String version() {
+        return OnnxRuntimeLibrary.environment().getVersion();
+    }
+
     static String oneLine(OrtException e) {
         String message = e.getMessage();
         return message == null ? e.getCode().toString() : message.replaceAll("\\s+", " ");

@@ -1,10 +1,10 @@
 package dev.octet.converter.verify;
 
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.checkpoint.Shard;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.MalformedModelException;
-import dev.octet.formats.safetensors.SafetensorsHeader;
+import dev.octet.formats.model.Shard;
+import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.safetensors.ShardIndex;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.layout.StoredWeight;
@@ -132,7 +132,7 @@ final class FileRules {
     }
 
     private static void tensorStale(ShardIndex index, Shard shard, Report report) {
-        for (SafetensorsHeader.Entry entry : shard.header().entries()) {
+        for (ShardHeader.Entry entry : shard.header().entries()) {
             String name = entry.spec().name();
             if (!index.weightMap().containsKey(name)) {
                 report.add("a tensor of a listed file is not in the index", name, "in " + shard.name());
@@ -149,7 +149,7 @@ final class FileRules {
 
     private static void tensorTwice(CheckpointSubject subject, Report report) {
         for (Shard shard : subject.checkpoint().shards()) {
-            for (SafetensorsHeader.Entry entry : shard.header().entries()) {
+            for (ShardHeader.Entry entry : shard.header().entries()) {
                 StoredTensor first = subject.checkpoint().tensor(entry.spec().name());
                 if (first != null && !first.shard().name().equals(shard.name())) {
                     report.add(

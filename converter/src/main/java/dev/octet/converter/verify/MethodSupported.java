@@ -1,7 +1,9 @@
 package dev.octet.converter.verify;
 
+import java.util.EnumMap;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.Predicate;
 
@@ -34,8 +36,6 @@ final class MethodSupported {
 
     private static final Set<Consumer> ENGINES = EnumSet.of(Consumer.VLLM, Consumer.SGLANG);
 
-    private static final Set<Consumer> TRANSFORMERS = EnumSet.of(Consumer.TRANSFORMERS);
-
     private static final Set<Consumer> TENSORRT_LLM = EnumSet.of(Consumer.TENSORRT_LLM);
 
     private MethodSupported() {}
@@ -46,10 +46,10 @@ final class MethodSupported {
         }
         QuantSettings settings = subject.settings();
         String where = "quant_method " + settings.json().path("quant_method").asText("");
-        checkTable(settings, where, report);
+        refusing(subject)
+                .forEach((consumer, why) -> report.add(Severity.ERROR, EnumSet.of(consumer), why, where, ""));
+        checkIntegers(settings, where, report);
         switch (settings.method()) {
-            case MODELOPT ->
-                report.add(Severity.ERROR, TRANSFORMERS, "transformers has no loader for modelopt", where, "");
             case COMPRESSED_TENSORS ->
                 report.add(
                         Severity.ADVICE,
@@ -57,15 +57,35 @@ final class MethodSupported {
                         "TensorRT-LLM loads compressed-tensors in part; modelopt is its own layout",
                         where,
                         "");
-            case FP8 -> {
-                if (settings.groups().stream()
-                        .anyMatch(g -> g.weights() != null && g.weights().rows() == 0)) {
-                    report.add(Severity.ERROR, TENSORRT_LLM, "TensorRT-LLM loads fp8 with blocks only", where, "");
-                }
-            }
             case OTHER -> report.add(Severity.WARNING, "the quantisation method is not known", where, "");
-            case NONE -> {}
+            case MODELOPT, FP8, NONE -> {}
         }
+    }
+
+    /** Consumers that have no code for the method and scheme of a checkpoint, however sound it is, each with the reason. */
+    static Map<Consumer, String> refusing(CheckpointSubject subject) {
+        Map<Consumer, String> refusing = new EnumMap<>(Consumer.class);
+        if (subject.quantized().findAny().isEmpty()) {
+            return refusing;
+        }
+        QuantSettings settings = subject.settings();
+        if (settings.method() == QuantSettings.Method.MODELOPT) {
+            refusing.put(Consumer.TRANSFORMERS, "transformers has no loader for modelopt");
+        }
+        if (settings.method() == QuantSettings.Method.FP8 && !settings.hasBlocks()) {
+            refusing.put(Consumer.TENSORRT_LLM, "TensorRT-LLM loads fp8 with blocks only");
+        }
+        for (Refused refused : REFUSED) {
+            boolean found = refused.algorithm().isEmpty()
+                    ? settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
+                            && settings.groups().stream().anyMatch(refused.scheme())
+                    : settings.method() == QuantSettings.Method.MODELOPT
+                            && settings.algorithm().equals(refused.algorithm());
+            if (found) {
+                refusing.putIfAbsent(refused.consumer(), refused.what());
+            }
+        }
+        return refusing;
     }
 
     /**
@@ -95,17 +115,7 @@ final class MethodSupported {
         return group.inputs() == null && weights(group, w -> !w.isFloat());
     }
 
-    private static void checkTable(QuantSettings settings, String where, Report report) {
-        for (Refused refused : REFUSED) {
-            boolean found = refused.algorithm().isEmpty()
-                    ? settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
-                            && settings.groups().stream().anyMatch(refused.scheme())
-                    : settings.method() == QuantSettings.Method.MODELOPT
-                            && settings.algorithm().equals(refused.algorithm());
-            if (found) {
-                report.add(Severity.ERROR, EnumSet.of(refused.consumer()), refused.what(), where, "");
-            }
-        }
+    private static void checkIntegers(QuantSettings settings, String where, Report report) {
         String format = settings.json().path("format").asText("");
         if (settings.method() == QuantSettings.Method.COMPRESSED_TENSORS
                 && format.equals("int-quantized")

@@ -92,6 +92,11 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
         exclusions = List.copyOf(exclusions);
     }
 
+    /** Whether weights share a scale in blocks of rows and columns. */
+    boolean hasBlocks() {
+        return groups.stream().anyMatch(g -> g.weights() != null && g.weights().rows() > 0);
+    }
+
     /** Whether any group is meant for a module. */
     boolean targets(String module) {
         return group(module) != null;

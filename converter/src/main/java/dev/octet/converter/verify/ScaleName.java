@@ -52,9 +52,7 @@ final class ScaleName {
     }
 
     private static void fp8(LayerTensors layer, QuantSettings settings, Report report) {
-        boolean blocks = settings.groups().stream()
-                .anyMatch(g -> g.weights() != null && g.weights().rows() > 0);
-        List<String> engines = blocks ? List.of("weight_scale_inv") : List.of("weight_scale");
+        List<String> engines = settings.hasBlocks() ? List.of("weight_scale_inv") : List.of("weight_scale");
         expect(layer, LayerTensors.WEIGHT_SCALES, engines, Consumer.VLLM_LIKE, report);
         expect(layer, LayerTensors.WEIGHT_SCALES, List.of("weight_scale_inv", "weight_scale"), TENSORRT_LLM, report);
         // transformers renames DeepSeek-V4's scale

@@ -200,9 +200,10 @@ public final class Verifier {
         }
 
         private Verification checkpoint() throws IOException {
-            Set<Consumer> asked = asked(Consumer.OF_CHECKPOINTS, "a safetensors checkpoint");
-            Findings findings = new Findings(asked);
+            Set<Consumer> able = asked(Consumer.OF_CHECKPOINTS, "a safetensors checkpoint");
             try (CheckpointSubject subject = CheckpointSubject.open(path, options)) {
+                Set<Consumer> asked = options.consumers().isEmpty() ? LayoutReaders.of(subject) : able;
+                Findings findings = new Findings(asked);
                 List<CheckpointRule> rules =
                         CHECKPOINT_RULES.stream().filter(r -> runs(r, asked)).toList();
                 // those that read weights close files on their way, so nothing else may read meanwhile
@@ -216,6 +217,9 @@ public final class Verifier {
                 if (subject.unreadScales() > 0) {
                     notes.add(subject.unreadScales()
                             + " tensors of scales were not read for their size; --deep reads them");
+                }
+                if (options.consumers().isEmpty()) {
+                    notes.addAll(LayoutReaders.notes(subject, asked));
                 }
                 List<Integer> devices =
                         ran.contains(TensorParallel.RULE.id()) ? TensorParallel.legal(subject) : List.of();

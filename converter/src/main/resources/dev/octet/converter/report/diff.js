@@ -11,7 +11,10 @@ const count = closeness => summary.byCloseness[closeness] || 0;
 const complete = data.uncomparable.length + data.onlyA.length + data.onlyB.length === 0;
 
 function head() {
-    const verdict = !complete || count('BEYOND') > 0 || count('WITHIN_ONE_ROUNDING') > 0
+    const compensated = data.tensors.filter(t => t.closeness === 'BEYOND' && t.rounding.verdict === 'COMPENSATED').length;
+    const verdict = compensated > 0 && compensated === count('BEYOND')
+        ? compensated + ' of ' + summary.pairs + ' tensors were rounded with GPTQ; the others differ by one rounding at most'
+        : !complete || count('BEYOND') > 0 || count('WITHIN_ONE_ROUNDING') > 0
         ? count('BEYOND') > 0 ? count('BEYOND') + ' of ' + summary.pairs + ' tensors differ by more than one rounding'
             : count('WITHIN_ONE_ROUNDING') > 0 ? 'No tensor differs by more than one rounding' : 'All tensors in both are equal'
         : count('SAME_VALUES') > 0 ? 'The same numbers in different forms' : 'The models are identical';
@@ -38,7 +41,7 @@ function worst() {
     decibelBars(byId('worst-chart'),
         'Bar chart of the SQNR of the ' + shown.length + ' worst tensors; the numbers are in the table below',
         shown.map(t => ({
-            name: t.a,
+            name: t.a.includes('::') ? t.b : t.a, // exporters number what has no name
             title: nameOf(t),
             value: t.sqnrDb,
             text: fixed(t.sqnrDb, 1) + ' dB, ' + WORDS[t.closeness],
@@ -78,12 +81,20 @@ function errors() {
 }
 
 function rounding() {
-    const found = data.tensors.filter(t => t.rounding.verdict !== 'NONE');
+    const found = data.tensors.filter(t => t.rounding.evidence !== '');
     if (found.length === 0) return hide('rounding');
     const words = {ROUNDED_AGAIN: 'rounded again', THROUGH_ANOTHER_GRID: 'through another grid', UNEXPLAINED: 'unexplained'};
     table(byId('rounding-table'), [['Tensor'], ['Finding'], ['Beyond ½ unit', true], ['Evidence']],
-        found.map(t => [[nameOf(t), 'name'], [words[t.rounding.verdict], 'kept'], share(t.rounding.beyondHalf),
+        found.map(t => [[pair(t), 'path'], [words[t.rounding.verdict], 'kept'], share(t.rounding.beyondHalf),
             [t.rounding.evidence, 'name']]));
+}
+
+/** Both names of a pair, one below the other where they differ. */
+function pair(t) {
+    const names = breakable(t.a);
+    if (t.a !== t.b) names.append(breakable('= ' + t.b, 'span', 'other'));
+    if (t.transposed) names.append(element('span', 'transposed', 'other'));
+    return names;
 }
 
 let shownRows = ROWS_AT_A_TIME;
@@ -109,14 +120,22 @@ function listTensors() {
         && (t.a + ' ' + t.b + ' ' + t.schemeA + ' ' + t.schemeB).toLowerCase().includes(wanted));
     byId('tensor-count').textContent = found.length + ' of ' + data.tensors.length;
     offerMore('tensor-more', found.length - shownRows, ROWS_AT_A_TIME);
-    table(byId('tensor-table'),
-        [['Tensor'], ['Is'], ['SQNR, dB', true], ['Cosine', true], ['Max abs', true], ['Max ulp', true], ['Differ', true],
-            ['Amax', true], ['Scales changed'], ['A'], ['B'], ['Notes']],
-        found.slice(0, shownRows).map(t => [[nameOf(t), 'name'],
-            [WORDS[t.closeness], t.closeness === 'BEYOND' ? 'kept' : 'converted'],
-            decibels(t.sqnrDb), fixed(t.cosine, 6), short(t.maxAbsError), short(t.maxUlpError),
-            share(t.elements === 0 ? 0 : t.differing / t.elements), share(t.relativeAmaxDifference), scales(t.scales),
-            t.schemeA, t.schemeB, [t.notes.join('; '), 'name']]));
+    const columns = [
+        [['Tensor'], t => [pair(t), 'path']],
+        [['Verdict'], t => [WORDS[t.closeness], t.closeness === 'BEYOND' ? 'kept' : 'converted']],
+        [['SQNR, dB', true], t => decibels(t.sqnrDb)],
+        [['Cosine', true], t => fixed(t.cosine, 6)],
+        [['Max abs', true], t => short(t.maxAbsError)],
+        [['Max ulp', true], t => short(t.maxUlpError)],
+        [['Differ', true], t => share(t.elements === 0 ? 0 : t.differing / t.elements)],
+        [['Amax', true], t => share(t.relativeAmaxDifference)],
+        [['Scales changed'], t => scales(t.scales), t => t.scales],
+        [['A'], t => [t.schemeA, 'scheme']],
+        [['B'], t => [t.schemeB, 'scheme']],
+        [['Notes'], t => [t.notes.join('; '), 'name'], t => t.notes.length > 0],
+    ].filter(([, , has]) => !has || data.tensors.some(has)); // no column without anything in it
+    table(byId('tensor-table'), columns.map(([title]) => title),
+        found.slice(0, shownRows).map(t => columns.map(([, cell]) => cell(t))));
 }
 
 function scales(s) {

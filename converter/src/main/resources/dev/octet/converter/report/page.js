@@ -27,12 +27,29 @@ function facts(all) {
     }));
 }
 
-function notes() {
-    if (data.notes.length === 0) hide('notes');
-    else byId('note-list').replaceChildren(...data.notes.map(n => element('li', n)));
+function noteList(notes) {
+    if (notes.length === 0) hide('notes');
+    else byId('note-list').replaceChildren(...notes.map(n => element('li', n)));
 }
 
-/** Fills a table; a column is [title, isNumber]; a cell is text or [text, class]. */
+function notes() {
+    noteList(data.notes);
+}
+
+/** A name that breaks behind its dots and slashes, not within words. */
+function breakable(name, tag, className) {
+    const e = element(tag || 'span', undefined, className);
+    name.split(/(?<=[./])(?=[^./])/).forEach((part, i) => {
+        if (i > 0) e.append(element('wbr'));
+        e.append(part);
+    });
+    return e;
+}
+
+/** Where an axis of decibels begins: the bars are ratios, whose zero means nothing, and those of one model lie close together. */
+const decibelFloor = values => values.length === 0 ? 0 : 5 * Math.floor((Math.min(...values) - 1) / 5);
+
+/** Fills a table; a column is [title, isNumber]; a cell is text, a node, or [text or node, class]. */
 function table(target, columns, rows) {
     const head = element('tr');
     columns.forEach(([title, number]) => {
@@ -45,7 +62,9 @@ function table(target, columns, rows) {
         const line = element('tr');
         row.forEach((cell, i) => {
             const [text, className] = Array.isArray(cell) ? cell : [cell, ''];
-            line.append(element('td', text, className || (columns[i][1] ? 'number' : '')));
+            const td = element('td', text instanceof Node ? undefined : text, className || (columns[i][1] ? 'number' : ''));
+            if (text instanceof Node) td.append(text);
+            line.append(td);
         });
         body.append(line);
     });
@@ -113,7 +132,7 @@ function decibelBars(box, label, rows) {
             animation: false,
             maintainAspectRatio: false,
             scales: {
-                x: axis('dB', {beginAtZero: true}),
+                x: axis('dB', {min: decibelFloor(rows.map(r => r.value))}),
                 y: axis('', {ticks: {color: colour('--soft'), autoSkip: false, font: {size: narrow ? 9 : 11}}, grid: {display: false}}),
             },
             plugins: {
@@ -127,6 +146,60 @@ function decibelBars(box, label, rows) {
             },
         },
     });
+}
+
+const bytes = n => {
+    if (!known(n) || n < 0) return '–';
+    const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+    let unit = 0;
+    while (n >= 999.95 && unit + 1 < units.length) { n /= 1000; unit++; }
+    return (unit === 0 ? n : n.toFixed(1)) + ' ' + units[unit];
+};
+
+/** Command, date, digests, versions and times of the run that a page is about. */
+function runFacts(run) {
+    if (run.command) byId('run-command').replaceChildren(element('code', run.command));
+    else hide('run-command');
+    if (run.date) byId('run-date').textContent = run.date;
+    else hide('run-date');
+    table(byId('timing-table'), [['Step'], ['Seconds', true]], run.timings.map(t => [t.step, fixed(t.seconds, 1)]));
+    table(byId('version-table'), [['Software'], ['Version']], run.versions.map(v => [v.name, [v.version, 'name']]));
+    if (run.digests.length === 0) hide('digest-table');
+    else table(byId('digest-table'), [['SHA-256 of'], ['']], run.digests.map(d => [d.of, [d.sha256, 'name code']]));
+}
+
+/** Two stacked bars, before and after; a part is {name, original, converted} in bytes. */
+function sizes(parts) {
+    if (parts.length === 0) return hide('size');
+    const total = key => parts.reduce((sum, p) => sum + p[key], 0);
+    const colours = ['--fill', '--accent', '--warn', '--soft', '--good', '--line'];
+    const box = byId('size-chart');
+    box.style.height = '150px';
+    draw(box, 'Stacked bars of the bytes of each part before and after; the numbers are in the table below', {
+        type: 'bar',
+        data: {
+            labels: ['original', 'converted'],
+            datasets: parts.map((p, i) => ({
+                label: p.name,
+                data: [p.original / 1e6, p.converted / 1e6],
+                backgroundColor: colour(colours[i % colours.length]),
+            })),
+        },
+        options: {
+            indexAxis: 'y',
+            animation: false,
+            maintainAspectRatio: false,
+            scales: {x: axis('MB', {stacked: true}), y: axis('', {stacked: true, grid: {display: false}})},
+            plugins: {
+                legend: {position: 'bottom', labels: {color: colour('--soft'), boxWidth: 12}},
+                tooltip: {callbacks: {label: item => item.dataset.label + ': ' + bytes(item.parsed.x * 1e6)}},
+            },
+        },
+    });
+    const part = (n, of) => of > 0 ? bytes(n) + ' (' + (100 * n / of).toFixed(0) + ' %)' : bytes(n);
+    table(byId('size-table'), [['Part'], ['Original', true], ['Converted', true]],
+        parts.map(p => [p.name, part(p.original, total('original')), part(p.converted, total('converted'))])
+            .concat([['all', bytes(total('original')), bytes(total('converted'))]]));
 }
 
 /** Draws again when the colours change: those of a canvas do not follow the style sheet by themselves. */

@@ -1,14 +1,6 @@
 const LAYERS_AT_FIRST = 60;
 const ACTIVATIONS_AT_A_TIME = 12;
 
-const bytes = n => {
-    if (!known(n) || n <= 0) return '–';
-    const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-    let unit = 0;
-    while (n >= 999.95 && unit + 1 < units.length) { n /= 1000; unit++; }
-    return (unit === 0 ? n : n.toFixed(1)) + ' ' + units[unit];
-};
-
 /** What all names begin with, up to a separator: it says nothing and takes room. */
 function commonPrefix(names) {
     if (names.length < 2) return '';
@@ -33,7 +25,8 @@ function commonSuffix(names) {
 function head() {
     const s = data.summary;
     byId('model').textContent = s.model;
-    const said = [s.recipe && 'recipe ' + s.recipe, s.calibrator && 'calibrator ' + s.calibrator,
+    byId('verdict').textContent = verdict();
+    const said = [s.recipe && 'recipe ' + s.recipe, s.rounding && 'rounding ' + s.rounding, s.calibrator && 'calibrator ' + s.calibrator,
         s.target && 'for ' + s.target];
     byId('line').textContent = said.filter(Boolean).join(' · ');
     const all = [];
@@ -53,11 +46,73 @@ function head() {
     facts(all);
 }
 
+/** More than 6 dB (half the accuracy) below the mean stands out. */
+function outliers() {
+    const measured = data.layers.filter(l => known(l.sqnrDb) && l.kind !== 'Embedding');
+    const mean = measured.reduce((sum, l) => sum + l.sqnrDb, 0) / Math.max(1, measured.length);
+    return measured.filter(l => l.sqnrDb < mean - 6);
+}
+
+/** The first thing to know: how good it is, or what to do about it. */
+function verdict() {
+    const s = data.summary;
+    const worst = data.layers.filter(l => known(l.sqnrDb)).sort((a, b) => a.sqnrDb - b.sqnrDb)[0];
+    const measured = data.layerMeasure.startsWith('at the output');
+    const start = s.quality ? 'Its outputs have cosine ' + fixed(s.quality.cosineMean, 5) + ' with the original\'s, '
+            + fixed(s.quality.cosineMin, 5) + ' at worst. '
+        : measured ? '' : 'No output was measured: only the weights are known. ';
+    if (!worst) return start + 'Nothing was converted with an error.';
+    const out = outliers();
+    if (out.length === 0) {
+        return start + 'No layer stands out: ' + (measured ? 'each is' : 'each weight is') + ' above '
+            + fixed(Math.floor(worst.sqnrDb * 10) / 10, 1) + ' dB.';
+    }
+    return start + (out.length === 1 ? 'One layer stands out' : out.length + ' layers stand out') + ', the worst '
+        + worst.name + ' with ' + fixed(worst.sqnrDb, 1) + ' dB; --keep leaves layers in floats.';
+}
+
+function trained() {
+    if (!data.trained) return hide('trained');
+    const row = (name, q) => [name, fixed(q.cosineMean, 5), fixed(q.cosineMin, 5), fixed(q.spearman, 5), fixed(q.sqnrDb, 1)];
+    const before = data.summary.quality;
+    table(byId('trained-table'), [['Model'], ['Cosine, mean', true], ['smallest', true], ['Spearman', true], ['SQNR, dB', true]],
+        (before ? [row('converted', before)] : []).concat([row('trained', data.trained.quality)]));
+    drawLoss();
+}
+
+function drawLoss() {
+    const curves = [['loss', data.trained.loss, '--fill'], ['loss on evaluation data', data.trained.evalLoss, '--warn']]
+        .filter(c => c[1].length > 1);
+    if (curves.length === 0) return byId('loss-chart') && hide('loss-chart');
+    const box = byId('loss-chart');
+    box.style.height = '220px';
+    draw(box, 'Curves of the loss over the steps of training', {
+        type: 'line',
+        data: {
+            datasets: curves.map(([label, points, name]) => ({
+                label,
+                data: points.map(p => ({x: p.step, y: p.value})),
+                borderColor: colour(name),
+                backgroundColor: colour(name),
+                borderWidth: 2,
+                pointRadius: 0,
+            })),
+        },
+        options: {
+            animation: false,
+            maintainAspectRatio: false,
+            parsing: false,
+            scales: {x: axis('step', {type: 'linear'}), y: axis('loss')},
+            plugins: {legend: {position: 'bottom', labels: {color: colour('--soft'), boxWidth: 12}}},
+        },
+    });
+}
+
 function kinds(decisions) {
     const counts = new Map();
     decisions.forEach(d => counts.set(d.kind, (counts.get(d.kind) || 0) + 1));
     // no number of a norm is FP8, only what is made of its output
-    return [...counts].map(([kind, count]) => count + ' ' + kind + (kind.endsWith('Norm') ? ' handing on FP8' : ' in FP8')).join(', ');
+    return [...counts].map(([kind, count]) => count + ' ' + kind + (kind.endsWith('Norm') ? ' handing on FP8' : kind === 'Embedding' ? ' in INT8' : ' in FP8')).join(', ');
 }
 
 let allLayers = false;
@@ -86,15 +141,14 @@ function drawLayers(measured) {
     byId('layer-more').textContent = allLayers ? 'Show ' + LAYERS_AT_FIRST : 'Show all ' + measured.length;
     const prefix = commonPrefix(measured.map(l => l.name));
     const suffix = commonSuffix(measured.map(l => l.name.slice(prefix.length)));
-    const mean = measured.reduce((sum, l) => sum + l.sqnrDb, 0) / Math.max(1, measured.length);
+    const warned = new Set(outliers().map(l => l.name));
     decibelBars(byId('layer-chart'), 'Bar chart of the error of ' + shown.length + ' layers; the numbers are in the table below',
         shown.map(l => ({
             name: l.name.slice(prefix.length, l.name.length - suffix.length),
             title: l.name,
             value: l.sqnrDb,
             text: fixed(l.sqnrDb, 1) + ' dB',
-            // more than 6 dB (half the accuracy) under the mean stands out
-            warn: l.sqnrDb < mean - 6,
+            warn: warned.has(l.name),
         })));
 }
 
@@ -224,19 +278,18 @@ function decisions() {
     list();
 }
 
-function run() {
-    notes();
-    table(byId('timing-table'), [['Step'], ['Seconds', true]], data.timings.map(t => [t.step, fixed(t.seconds, 1)]));
-    table(byId('version-table'), [['Software'], ['Version']], data.versions.map(v => [v.name, v.version]));
-}
-
 head();
+trained();
+sizes(data.parts);
 layers();
 activations();
 decisions();
-run();
+notes();
+runFacts(data.run);
 
 onColours(() => {
+    if (byId('size')) sizes(data.parts);
+    if (data.trained) drawLoss();
     if (byId('layers')) drawLayers(data.layers.filter(l => known(l.sqnrDb)));
     if (byId('activations')) listActivations();
 });

@@ -485,6 +485,21 @@ class TensorComparisonTest {
     }
 
     @Test
+    void a_pattern_chooses_pairs_and_not_weights_that_then_find_no_other() throws IOException {
+        Path a = save("a", List.of(f32("model.x.bias", Shape.of(2), 1, 2), f32("model.y.bias", Shape.of(2), 3, 4)));
+        Path b = save("b", List.of(f32("x.bias", Shape.of(2), 1, 5), f32("y.bias", Shape.of(2), 3, 4)));
+        for (String only : List.of("^model.x", "^x")) {
+            CompareOptions options = CompareOptions.defaults().withOnly(Pattern.compile(only));
+            ModelDiff diff = TensorComparison.compare(a, b, options);
+            assertEquals(List.of("model.x.bias"), diff.tensors().stream().map(TensorDiff::a).toList(), only);
+            assertEquals("x.bias", diff.tensors().getFirst().b());
+            assertEquals(1, diff.summary().matched());
+            assertEquals(List.of(), diff.onlyA());
+            assertEquals(List.of(), diff.onlyB());
+        }
+    }
+
+    @Test
     void what_is_not_there_or_no_model_is_said() throws IOException {
         Path a = save("a", List.of(f32("x.bias", Shape.of(1), 1)));
         Path text = Files.writeString(folder.resolve("notes.txt"), "just some words, and a few more of them");
@@ -524,6 +539,9 @@ class TensorComparisonTest {
         DiffReport.write(diff(a, a), page);
         String html = Files.readString(page);
         assertTrue(html.contains("default-src 'none'"));
+        assertTrue(html.contains("<main class=\"broad\">"), "the page uses the width");
+        assertTrue(html.contains("td.scheme { white-space: nowrap; }"), "a scheme stays on one line");
+        assertTrue(html.contains("min: decibelFloor("), "bars begin near their values");
         assertFalse(html.contains("</script>.bias"), "a name must not end the element");
         int from = html.indexOf("type=\"application/json\">") + "type=\"application/json\">".length();
         String json = html.substring(from, html.indexOf("</script>", from));

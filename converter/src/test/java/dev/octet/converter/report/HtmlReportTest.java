@@ -69,6 +69,7 @@ class HtmlReportTest {
                 new ReportData.Summary(
                         "all-minilm-l6-v2.onnx",
                         "fp8",
+                        "gptq (second moments of the samples)",
                         "absmax",
                         "onnxruntime",
                         "glosses.jsonl",
@@ -81,13 +82,26 @@ class HtmlReportTest {
                 activations,
                 decisions,
                 List.of(
-                        new ReportData.Timing("import", 0.8),
-                        new ReportData.Timing("calibrate", 21.4),
-                        new ReportData.Timing("convert", 1.9)),
-                List.of(
-                        new ReportData.Version("Octet", "0.1.0"),
-                        new ReportData.Version("ONNX Runtime", "1.29.0"),
-                        new ReportData.Version("Java", "25.0.1")),
+                        new ReportData.Part("Linears", 42_467_328, 10_616_832),
+                        new ReportData.Part("embeddings", 47_669_760, 47_669_760),
+                        new ReportData.Part("graph and names", 250_518, 213_408)),
+                new ReportData.Trained(
+                        "trained.onnx",
+                        new ReportData.Quality("glosses.jsonl", 400, 0.99885, 0.99737, 25.4, 0.99792),
+                        List.of(new ReportData.Point(1, 0.4), new ReportData.Point(2, 0.2)),
+                        List.of()),
+                new RunFacts(
+                        "octet quantize all-minilm-l6-v2.onnx -o fp8.onnx --calibration glosses.jsonl",
+                        "2026-11-23 15:30 UTC",
+                        List.of(new RunFacts.Digest("model", "ab".repeat(32))),
+                        List.of(
+                                new ReportData.Version("Octet", "0.1.0"),
+                                new ReportData.Version("ONNX Runtime", "1.29.0"),
+                                new ReportData.Version("Java", "25.0.1")),
+                        List.of(
+                                new ReportData.Timing("import", 0.8),
+                                new ReportData.Timing("calibrate", 21.4),
+                                new ReportData.Timing("convert", 1.9))),
                 List.of("2 initialisers that the exporter had merged were given back their own names"));
     }
 
@@ -137,13 +151,14 @@ class HtmlReportTest {
         String name = "</script><script>alert(1)</script><!--\u2028&amp;";
         ReportData plain = encoder(1);
         ReportData hostile = new ReportData(
-                new ReportData.Summary("<b>\"model\"</b>", "fp8", "", "", "", 0, 1, 1, null),
+                new ReportData.Summary("<b>\"model\"</b>", "fp8", "", "", "", "", 0, 1, 1, null),
                 plain.layers(),
                 plain.layerMeasure(),
                 plain.activations(),
                 List.of(new ReportData.DecisionRow(name, "Linear", false, name)),
-                List.of(),
-                List.of(),
+                List.of(new ReportData.Part(name, 1, 1)),
+                null,
+                new RunFacts(name, name, List.of(), List.of(), List.of()),
                 List.of(name));
         String page = HtmlReport.html(hostile);
         assertFalse(page.contains("<script>alert"));
@@ -161,13 +176,14 @@ class HtmlReportTest {
         String name = "/*STYLE*/ <!--CONTENT--> \"DATA\" /*CHART*/ /*SHARED*/ /*SCRIPT*/ MODEL";
         ReportData plain = encoder(1);
         ReportData odd = new ReportData(
-                new ReportData.Summary(name, "", "", "", "", 0, 1, 1, null),
+                new ReportData.Summary(name, "", "", "", "", "", 0, 1, 1, null),
                 plain.layers(),
                 "",
                 List.of(),
                 List.of(),
                 List.of(),
-                List.of(),
+                null,
+                RunFacts.NONE,
                 List.of());
         String page = HtmlReport.html(odd);
         assertEquals(name, dataOf(page).get("summary").get("model").asText());
@@ -180,7 +196,15 @@ class HtmlReportTest {
     void numbers_that_json_lacks_arrive_as_text() throws IOException {
         ReportData.Layer layer = new ReportData.Layer("n", "Linear", Double.POSITIVE_INFINITY, 1, 1, Double.NaN, 0);
         ReportData data = new ReportData(
-                encoder(1).summary(), List.of(layer), "", List.of(), List.of(), List.of(), List.of(), List.of());
+                encoder(1).summary(),
+                List.of(layer),
+                "",
+                List.of(),
+                List.of(),
+                List.of(),
+                null,
+                RunFacts.NONE,
+                List.of());
         JsonNode written = dataOf(HtmlReport.html(data)).get("layers").get(0);
         assertEquals("Infinity", written.get("sqnrDb").asText());
         assertEquals("NaN", written.get("inputClip").asText());

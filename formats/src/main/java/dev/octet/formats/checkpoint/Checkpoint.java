@@ -3,10 +3,13 @@ package dev.octet.formats.checkpoint;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
-import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.OpenFiles;
-import dev.octet.formats.safetensors.HeaderLimits;
-import dev.octet.formats.safetensors.SafetensorsHeader;
+import dev.octet.formats.model.Shard;
+import dev.octet.formats.model.ShardHeader;
+import dev.octet.formats.model.ShardSet;
+import dev.octet.formats.model.StreamedFormat;
+import dev.octet.formats.safetensors.SafetensorsFormat;
+import dev.octet.formats.safetensors.SafetensorsShards;
 import dev.octet.formats.safetensors.ShardIndex;
 import java.io.EOFException;
 import java.io.IOException;
@@ -15,63 +18,58 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.SequencedMap;
 import java.util.function.Consumer;
-import java.util.function.UnaryOperator;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A checkpoint of tensors in safetensors files: one file, an index of shards, or a folder with either. Opening reads headers and
- * configuration only; tensors are read by position, so memory does not grow with the model. Several threads may read at once.
+ * A checkpoint of tensors: one file, an index of shards, or a folder with either. Opening reads headers and configuration only; tensors are read by position, so memory does not grow with the model. Several threads may read at once.
  */
 public final class Checkpoint implements AutoCloseable {
-    private static final String EXTENSION = ".safetensors";
-    private static final String SINGLE_FILE = "model.safetensors";
+    /** All formats whose tensors can be read by position, in the order of recognition. */
+    public static final List<StreamedFormat> FORMATS = List.of(new SafetensorsFormat());
 
     private final Path path;
     private final Path folder;
-    private final List<Shard> shards;
-    private final Optional<ShardIndex> index;
+    private final ShardSet files;
     private final Optional<ObjectNode> config;
     private final SequencedMap<String, StoredTensor> tensors;
     private final OpenFiles open = new OpenFiles();
 
-    private Checkpoint(
-            Path path, Path folder, List<Shard> shards, Optional<ShardIndex> index, Optional<ObjectNode> config) {
+    private Checkpoint(Path path, Path folder, ShardSet files, Optional<ObjectNode> config) {
         this.path = path;
         this.folder = folder;
-        this.shards = List.copyOf(shards);
-        this.index = index;
+        this.files = files;
         this.config = config;
+        List<Shard> shards = files.shards();
         int count = shards.stream().mapToInt(s -> s.header().entries().size()).sum();
         SequencedMap<String, StoredTensor> found = LinkedHashMap.newLinkedHashMap(count);
         for (Shard shard : shards) {
-            for (SafetensorsHeader.Entry e : shard.header().entries()) {
-                found.putIfAbsent(
-                        e.spec().name(),
-                        new StoredTensor(e.spec(), shard, shard.header().dataStart() + e.begin()));
+            for (ShardHeader.Entry e : shard.header().entries()) {
+                found.putIfAbsent(e.spec().name(), new StoredTensor(e.spec(), shard, e.position()));
             }
         }
         this.tensors = Collections.unmodifiableSequencedMap(found);
     }
 
-    /** Whether {@code path} is a safetensors file, an index of shards, or a folder with either, judged by content. */
+    /** Whether {@code path} is a model of one of {@link #FORMATS}, judged by content. */
     public static boolean isCheckpoint(Path path) throws IOException {
-        return new dev.octet.formats.safetensors.SafetensorsFormat().recognises(path);
+        for (StreamedFormat format : FORMATS) {
+            if (format.recognises(path)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /**
      * Opens a checkpoint and checks that index and shards agree.
      *
-     * @param path a {@code .safetensors} file, an index, or a folder with either
+     * @param path a file, an index, or a folder with either
      * @throws NoSuchFileException when {@code path} does not exist
      * @throws MalformedModelException when a file breaks a rule, which the message names, or {@code config.json} is not JSON
      * @throws UnsupportedModelException when a folder holds no safetensors model, or several without an index
@@ -98,24 +96,24 @@ public final class Checkpoint implements AutoCloseable {
             throw new NoSuchFileException(path.toString());
         }
         Path absolute = path.toAbsolutePath().normalize();
-        boolean directory = Files.isDirectory(absolute);
-        Path folder = directory ? absolute : parent(absolute);
+        Path folder = Files.isDirectory(absolute) ? absolute : parent(absolute);
         Optional<ObjectNode> config = Optional.empty();
         try {
             config = ModelConfig.read(folder);
         } catch (MalformedModelException e) {
             problems.accept(e);
         }
-        Path indexFile = directory ? folder.resolve(ShardIndex.FILE_NAME) : absolute;
-        boolean sharded =
-                directory ? Files.exists(indexFile) : absolute.toString().endsWith(".json");
-        if (!sharded) {
-            Path file = directory ? singleFile(folder) : absolute;
-            List<Shard> shards = new ArrayList<>();
-            readShard(file, problems).ifPresent(shards::add);
-            return new Checkpoint(path, folder, shards, Optional.empty(), config);
+        return new Checkpoint(path, folder, formatOf(absolute).shards(absolute, problems), config);
+    }
+
+    /** The format of what is there; the first one reports the fault of a file that none recognises. */
+    private static StreamedFormat formatOf(Path path) throws IOException {
+        for (StreamedFormat format : FORMATS) {
+            if (format.recognises(path)) {
+                return format;
+            }
         }
-        return readShards(path, folder, indexFile, config, problems);
+        return FORMATS.getFirst();
     }
 
     private static Path parent(Path file) throws IOException {
@@ -124,123 +122,6 @@ public final class Checkpoint implements AutoCloseable {
             throw new NoSuchFileException(file.toString());
         }
         return parent;
-    }
-
-    private static Path singleFile(Path folder) throws IOException {
-        Path single = folder.resolve(SINGLE_FILE);
-        if (Files.exists(single)) {
-            return single;
-        }
-        List<Path> files;
-        try (Stream<Path> all = Files.list(folder)) {
-            files = all.filter(f -> f.toString().endsWith(EXTENSION)).sorted().toList();
-        }
-        if (files.size() == 1) {
-            return files.getFirst();
-        }
-        throw new UnsupportedModelException(
-                files.isEmpty()
-                        ? "there is no safetensors model in this folder"
-                        : "there are " + files.size() + " safetensors files and no " + ShardIndex.FILE_NAME,
-                folder.toString(),
-                "give a folder with model.safetensors or " + ShardIndex.FILE_NAME + ", or one .safetensors file");
-    }
-
-    private static Checkpoint readShards(
-            Path path,
-            Path folder,
-            Path indexFile,
-            Optional<ObjectNode> config,
-            Consumer<MalformedModelException> problems)
-            throws IOException {
-        ShardIndex index;
-        try {
-            index = ShardIndex.read(indexFile);
-        } catch (MalformedModelException e) {
-            problems.accept(e);
-            return new Checkpoint(path, folder, allShards(folder, problems), Optional.empty(), config);
-        }
-        List<Shard> shards = new ArrayList<>();
-        try {
-            readTogether(index, index.shardPaths(indexFile), problems, shards);
-            Map<String, SafetensorsHeader> headers = new LinkedHashMap<>();
-            shards.forEach(s -> headers.put(s.name(), s.header()));
-            index.check(headers, indexFile);
-        } catch (MalformedModelException e) {
-            problems.accept(e);
-            if (shards.isEmpty()) {
-                shards.addAll(allShards(folder, problems));
-            }
-        }
-        return new Checkpoint(path, folder, shards, Optional.of(index), config);
-    }
-
-    /** The result of reading one shard: its header, or the failure. */
-    private record Attempt(
-            @Nullable Shard shard,
-            @Nullable MalformedModelException broken,
-            @Nullable IOException failed) {}
-
-    /** Reads headers in several threads; reports problems in the order of the files. */
-    private static void readTogether(
-            ShardIndex index, Map<String, Path> files, Consumer<MalformedModelException> problems, List<Shard> shards)
-            throws IOException {
-        // keeps the index's String of a name, so that the name is in memory only once
-        Map<String, String> names = HashMap.newHashMap(index.weightMap().size());
-        index.weightMap().keySet().forEach(n -> names.put(n, n));
-        UnaryOperator<String> known = name -> names.getOrDefault(name, name);
-        List<Attempt> attempts = List.copyOf(files.entrySet()).parallelStream()
-                .map(f -> attempt(f.getKey(), f.getValue(), known))
-                .toList();
-        for (Attempt attempt : attempts) {
-            if (attempt.failed() != null) {
-                throw attempt.failed();
-            }
-            if (attempt.broken() != null) {
-                problems.accept(attempt.broken());
-            }
-            if (attempt.shard() != null) {
-                shards.add(attempt.shard());
-            }
-        }
-    }
-
-    private static Attempt attempt(String name, Path file, UnaryOperator<String> names) {
-        try {
-            return new Attempt(readShard(name, file, names), null, null);
-        } catch (MalformedModelException e) {
-            return new Attempt(null, e, null);
-        } catch (IOException e) {
-            return new Attempt(null, null, e);
-        }
-    }
-
-    private static List<Shard> allShards(Path folder, Consumer<MalformedModelException> problems) throws IOException {
-        List<Shard> shards = new ArrayList<>();
-        List<Path> files;
-        try (Stream<Path> all = Files.list(folder)) {
-            files = all.filter(f -> f.toString().endsWith(EXTENSION)).sorted().toList();
-        }
-        for (Path file : files) {
-            readShard(file, problems).ifPresent(shards::add);
-        }
-        return shards;
-    }
-
-    private static Optional<Shard> readShard(Path file, Consumer<MalformedModelException> problems) throws IOException {
-        try {
-            return Optional.of(readShard(String.valueOf(file.getFileName()), file, UnaryOperator.identity()));
-        } catch (MalformedModelException e) {
-            problems.accept(e);
-            return Optional.empty();
-        }
-    }
-
-    private static Shard readShard(String name, Path file, UnaryOperator<String> names) throws IOException {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment bytes = MappedFile.map(file, arena);
-            return new Shard(name, file, SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT, names));
-        }
     }
 
     /** The opened path, as given. */
@@ -255,12 +136,12 @@ public final class Checkpoint implements AutoCloseable {
 
     /** Its files, sorted by name. */
     public List<Shard> shards() {
-        return shards;
+        return files.shards();
     }
 
-    /** The index, for a sharded checkpoint. */
+    /** The index, for a sharded checkpoint in safetensors. */
     public Optional<ShardIndex> index() {
-        return index;
+        return files instanceof SafetensorsShards safetensors ? safetensors.index() : Optional.empty();
     }
 
     /** {@code config.json} of the folder; callers must not change it ({@link ObjectNode#deepCopy} it first). */

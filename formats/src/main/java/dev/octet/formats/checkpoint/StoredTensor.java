@@ -1,5 +1,6 @@
 package dev.octet.formats.checkpoint;
 
+import dev.octet.formats.model.Shard;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;

@@ -15,8 +15,8 @@ public final class Nearest {
     /** Up to three of {@code valid} with a small edit distance to {@code typed}, nearest first; empty when none is near. */
     public static List<String> names(String typed, Collection<String> valid) {
         String wanted = typed.toLowerCase(Locale.ROOT);
-        // up to half of the letters may be wrong: covers typing errors, but not other words
-        int limit = Math.max(2, wanted.length() / 2);
+        // a third of the letters may be wrong: covers typing errors, but not other words
+        int limit = limit(wanted);
         return valid.stream()
                 .filter(v -> near(wanted, v, limit))
                 .sorted(Comparator.<String>comparingInt(v -> distance(wanted, v))
@@ -35,7 +35,11 @@ public final class Nearest {
 
     private static boolean near(String typed, String valid, int limit) {
         boolean begins = typed.length() >= 3 && valid.startsWith(typed);
-        return begins || distance(typed, valid) <= Math.min(limit, Math.max(2, valid.length() / 2));
+        return begins || distance(typed, valid) <= Math.min(limit, limit(valid));
+    }
+
+    private static int limit(String word) {
+        return Math.max(1, word.length() / 3);
     }
 
     /** Insertions, deletions, replacements and swaps of neighbours that turn {@code a} into {@code b}. */

@@ -29,5 +29,11 @@ public sealed interface ValueType {
     }
 
     /** A type that Octet does not compute with (sequence, map, optional, sparse, opaque): the serialised TypeProto, passed through. */
-    record OtherType(String kind, Bytes proto) implements ValueType {}
+    record OtherType(String kind, Bytes proto) implements ValueType {
+        /** The kind: {@code sequence}. */
+        @Override
+        public String toString() {
+            return kind;
+        }
+    }
 }

@@ -12,6 +12,7 @@ import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.json.JsonWriteFeature;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.io.ByteArrayOutputStream;
@@ -289,6 +290,16 @@ public final class SafetensorsHeader {
     /** All tensors in the order of their bytes. */
     public List<Entry> entries() {
         return entries;
+    }
+
+    /** The same without what only safetensors has. */
+    ShardHeader shardHeader() {
+        return new ShardHeader(
+                metadata,
+                entries.stream()
+                        .map(e -> new ShardHeader.Entry(e.spec(), dataStart + e.begin()))
+                        .toList(),
+                fileBytes());
     }
 
     /** Position of the data part in the file: 8 plus the length of the header. */

@@ -35,6 +35,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.SequencedMap;
@@ -225,16 +226,15 @@ public record ShardIndex(Map<String, String> weightMap, OptionalLong totalSize) 
     }
 
     /**
-     * Checks the index against the headers of all its shards: the same tensors, each only in the file that the index names.
+     * Checks the index against the tensors of all its shards: the same ones, each only in the file that the index names.
      *
-     * @param headers by file name
+     * @param tensors names by file name
      * @throws MalformedModelException naming the first tensor that is missing, stale or in two shards
      */
-    public void check(Map<String, SafetensorsHeader> headers, Path index) {
+    public void check(Map<String, List<String>> tensors, Path index) {
         Map<String, String> found = HashMap.newHashMap(weightMap.size());
-        headers.forEach((file, header) -> {
-            for (SafetensorsHeader.Entry entry : header.entries()) {
-                String tensor = entry.spec().name();
+        tensors.forEach((file, names) -> {
+            for (String tensor : names) {
                 String other = found.put(tensor, file);
                 if (other != null) {
                     throw TENSOR_IN_TWO_SHARDS.broken(

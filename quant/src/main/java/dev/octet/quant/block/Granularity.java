@@ -56,6 +56,19 @@ public sealed interface Granularity {
         }
     }
 
+    /** In words, as in {@code per channel}, {@code per 128 x 128}. */
+    default String text() {
+        return switch (this) {
+            case PerTensor() -> "per tensor";
+            case PerChannel(int axis) ->
+                axis == -2 ? "per channel" : axis == -1 ? "per column" : "per index of axis " + axis;
+            case PerToken() -> "per row";
+            case PerGroup(int axis, int size) -> "per " + size + (axis == -1 ? "" : " along axis " + axis);
+            case PerBlock(int rows, int cols) -> "per " + rows + " x " + cols;
+            case Mx(int axis, int size) -> "per " + size + (axis == -1 ? "" : " along axis " + axis);
+        };
+    }
+
     /** Extent of the block along each axis of a tensor of shape {@code shape}, at least 1. */
     default long[] blockShape(Shape shape) {
         long[] dims = shape.toArray();

@@ -105,6 +105,47 @@ public record SecondMoments(Map<String, SecondMoment> byName, Map<String, String
         }
     }
 
+    /** The moment of one activation: channels of a row, and rows that were added. */
+    public record Held(int size, long rows) {}
+
+    /**
+     * What is in a file, without the moments themselves.
+     *
+     * @param octet version that wrote it
+     * @param byName in the order of the file
+     * @param metadata of the caller
+     */
+    public record Contents(String octet, Map<String, Held> byName, Map<String, String> metadata) {}
+
+    /** Whether a safetensors file with this metadata holds second moments. */
+    public static boolean isNamed(Map<String, String> metadata) {
+        return FORMAT.equals(metadata.get(FORMAT_KEY));
+    }
+
+    /**
+     * Reads what a file holds; as {@link #read}, but of the tensors only their headers.
+     *
+     * @throws InvalidDataException as {@link #read}
+     * @throws IOException when it cannot be read
+     */
+    public static Contents contents(Path path) throws IOException {
+        try (ModelFile file = ModelFile.open(path)) {
+            Map<String, String> metadata = file.model().metadata();
+            checkFormat(metadata, path);
+            Map<String, Held> held = new LinkedHashMap<>();
+            file.model().tensors().forEach((name, t) -> {
+                String where = path + ", tensor '" + name + "'";
+                held.put(
+                        name,
+                        new Held(
+                                size(t.shape().elementCount(), where), rows(metadata.get(ROWS_PREFIX + name), where)));
+            });
+            Map<String, String> rest = new LinkedHashMap<>(metadata);
+            rest.keySet().removeIf(key -> key.startsWith(PREFIX));
+            return new Contents(metadata.getOrDefault(OCTET_KEY, ""), held, rest);
+        }
+    }
+
     private static void checkFormat(Map<String, String> metadata, Path path) {
         if (!FORMAT.equals(metadata.get(FORMAT_KEY))) {
             throw new InvalidDataException(

@@ -80,7 +80,7 @@ final class WeightedScales {
             case PerToken _, PerGroup _, PerBlock _, Mx _ -> false;
         };
         if (!fits) {
-            throw new IllegalArgumentException(weight.spec() + " by " + spec.granularity()
+            throw new IllegalArgumentException(weight.spec() + " " + spec.granularity().text()
                     + ": one scale per output channel or per tensor is possible");
         }
     }

@@ -27,8 +27,18 @@ public record LayoutOptions(@Nullable DType scaleType, boolean powerOfTwoScales,
         return scaleType == null ? new LayoutOptions(layout.scaleType(model), powerOfTwoScales, staticInputs) : this;
     }
 
+    /** These with another type of scales. */
+    public LayoutOptions withScaleType(DType type) {
+        return new LayoutOptions(type, powerOfTwoScales, staticInputs);
+    }
+
+    /** These with block scales that are powers of two or any number. */
+    public LayoutOptions withPowerOfTwoScales(boolean powers) {
+        return new LayoutOptions(scaleType, powers, staticInputs);
+    }
+
     /** These with or without static inputs. */
-    public LayoutOptions withInputs(boolean inputs) {
+    public LayoutOptions withStaticInputs(boolean inputs) {
         return new LayoutOptions(scaleType, powerOfTwoScales, inputs);
     }
 }

@@ -45,6 +45,14 @@ public record StoredWeight(
 
     private static final String WEIGHT = ".weight";
 
+    /** How it is stored, in words: {@code E4M3FN per 128 x 128, scale F32}. */
+    public String form() {
+        String scales = scale == null
+                ? "without a scale"
+                : granularity.text() + ", scale " + scale.number() + (globalScale == null ? "" : " x F32");
+        return codes + " " + scales;
+    }
+
     /** Whether the codes of each row are packed into I32. */
     public boolean inWords() {
         return data.dtype() == DType.I32;

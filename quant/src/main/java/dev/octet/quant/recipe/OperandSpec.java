@@ -110,7 +110,7 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
         if (scaling instanceof Scaling.FromValues values) {
             return values;
         }
-        throw new IllegalStateException("scales come from " + scaling + ", not from the tensor itself");
+        throw new IllegalStateException("scales do not come from the tensor itself");
     }
 
     /** The stored scale of elements whose largest magnitude is {@code amax} (finite), by the rule and rounded to its type. */

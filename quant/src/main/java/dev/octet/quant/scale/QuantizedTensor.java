@@ -30,7 +30,7 @@ public record QuantizedTensor(
         Shape scaleShape = granularity.scaleShape(spec.shape());
         if (!StoredScale.isScaleType(scale.dtype()) || !scale.shape().equals(scaleShape)) {
             throw new IllegalArgumentException(
-                    spec + " by " + granularity + " needs scales of shape " + scaleShape + ", got " + scale.spec());
+                    spec + " " + granularity.text() + " needs scales of shape " + scaleShape + ", got " + scale.spec());
         }
     }
 

@@ -10,11 +10,13 @@ import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.StreamReadFeature;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.file.MappedFile;
 import java.io.ByteArrayOutputStream;
 import java.io.CharConversionException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -45,6 +47,9 @@ public final class StatisticsFile {
     public static final long MAX_BYTES = 512L << 20;
 
     private static final String FORMAT = "octet-statistics";
+    /** Bytes within which the format is named. */
+    private static final int HEAD = 256;
+
     private static final JsonFactory JSON = JsonFactory.builder()
             .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
             .streamReadConstraints(
@@ -115,6 +120,16 @@ public final class StatisticsFile {
         }
         g.writeEndArray();
         g.writeEndObject();
+    }
+
+    /**
+     * Whether a file begins as those that {@link #write} writes.
+     *
+     * @throws IOException when it cannot be read
+     */
+    public static boolean isOne(Path path) throws IOException {
+        String head = new String(MappedFile.head(path, HEAD), StandardCharsets.ISO_8859_1).strip();
+        return head.startsWith("{") && head.contains('"' + FORMAT + '"');
     }
 
     /**

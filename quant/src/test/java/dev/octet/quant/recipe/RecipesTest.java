@@ -103,7 +103,7 @@ class RecipesTest {
             for (Layout layout : Layouts.ALL) {
                 LayoutOptions options = LayoutOptions.defaults();
                 boolean takes = layout.scheme(recipe, options).isPresent()
-                        || layout.scheme(recipe, options.withInputs(true)).isPresent();
+                        || layout.scheme(recipe, options.withStaticInputs(true)).isPresent();
                 String cell = rows.getFirst().get(header.indexOf(layout.name())).strip();
                 if (takes != cell.startsWith("yes")) {
                     wrong.add("the row of " + recipe.name() + " says of " + layout.name() + ": '" + cell + "'");

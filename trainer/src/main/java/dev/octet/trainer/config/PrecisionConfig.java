@@ -1,6 +1,7 @@
 package dev.octet.trainer.config;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.trainer.precision.ApexLevel;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.AutocastList;
@@ -70,7 +71,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
     }
 
     static PrecisionConfig read(Section s) {
-        String name = s.text("mode").orElse("fp32");
+        String name = s.text("mode").map(FloatName::normal).orElse("fp32");
         Mode mode = s.choice("mode", MODES, PrecisionConfig::fp32);
         boolean apex = Arrays.stream(ApexLevel.values()).anyMatch(l -> l.name().equals(name));
         KEYS_OF_MODES.forEach((owner, keys) -> {
@@ -90,9 +91,8 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
     }
 
     private static PrecisionConfig fp8(Section s) {
-        Map<String, DType> types = Map.of("bf16", DType.BF16, "fp16", DType.F16, "fp32", DType.F32);
-        String name = s.text("base").orElse("bf16");
-        DType base = s.choice("base", types, DType.BF16);
+        DType base = s.choice("base", FloatName.types(), DType.BF16);
+        String name = s.text("base").map(FloatName::normal).orElse("bf16");
         LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
         Fp8Policy policy = Fp8Config.read(s, new Autocast(name, base, list(s)));
         return new PrecisionConfig(

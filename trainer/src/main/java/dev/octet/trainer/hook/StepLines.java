@@ -13,7 +13,7 @@ import java.nio.file.StandardOpenOption;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A file of JSON objects, one per line, each with its {@code step}. Non-finite numbers are strings. When a run resumes, the lines of the
+ * A file of JSON objects, one per line, each with its {@code step}. Non-finite numbers are null. When a run resumes, the lines of the
  * steps it repeats are removed.
  */
 final class StepLines {
@@ -67,7 +67,7 @@ final class StepLines {
         if (Double.isFinite(value)) {
             line.put(key, value);
         } else {
-            line.put(key, String.valueOf(value)); // JSON has no NaN
+            line.putNull(key); // JSON has no NaN
         }
     }
 

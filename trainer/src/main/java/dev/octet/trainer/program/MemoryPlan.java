@@ -82,7 +82,7 @@ public final class MemoryPlan {
     /** Makes {@code view} another name of {@code of}; a value outside the arena stays the root. */
     private void join(@Nullable Value of, @Nullable Value view, Step s) {
         if (of == null || view == null) {
-            throw new IllegalStateException("a view without operands: " + s);
+            throw new IllegalStateException("a view without operands: " + s.op().type());
         }
         int a = find(of.id());
         int b = find(view.id());

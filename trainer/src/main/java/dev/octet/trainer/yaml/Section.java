@@ -2,6 +2,7 @@ package dev.octet.trainer.yaml;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.Nearest;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.quant.recipe.RecipeFields;
 import dev.octet.trainer.yaml.Entry.Scalar;
 import dev.octet.trainer.yaml.Entry.Sequence;
@@ -192,14 +193,14 @@ public final class Section implements Entry, RecipeFields {
         return choice(key, Map.of("true", true, "false", false), fallback);
     }
 
-    /** One of {@code choices} by its name. */
+    /** One of {@code choices} by its name, a float type in any of its spellings. */
     @Override
     public <T> T choice(String key, Map<String, T> choices, T fallback) {
         Optional<String> text = text(key);
         if (text.isEmpty()) {
             return fallback;
         }
-        T chosen = choices.get(text.get());
+        T chosen = choices.get(choices.containsKey(text.get()) ? text.get() : FloatName.normal(text.get()));
         if (chosen == null) {
             throw broken(key, "unknown value '" + text.get() + "'", Nearest.advice(text.get(), choices.keySet()), null);
         }

@@ -163,6 +163,17 @@ class Fp8ConfigTest {
         assertEquals(what, refused(precision).what());
     }
 
+    @ParameterizedTest
+    @CsvSource({"float16, fp16", "half, fp16", "torch.bfloat16, bf16", "f32, fp32", "float32, fp32"})
+    void float_types_are_known_in_the_spellings_of_other_tools(String typed, String mode) {
+        PrecisionConfig config = YamlFile.parse("precision: {mode: " + typed + "}", "c.yaml")
+                .section("precision")
+                .read(PrecisionConfig::read);
+        assertEquals(mode, config.mode());
+        assertEquals(mode, config.policy().name());
+        assertEquals("fp8 delayed, " + mode, parse(", base: " + typed).policy().name());
+    }
+
     @Test
     void keys_of_fp8_are_refused_in_other_modes() {
         InvalidOptionException e = assertThrows(

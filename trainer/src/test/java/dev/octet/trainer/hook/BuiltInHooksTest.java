@@ -77,7 +77,7 @@ class BuiltInHooksTest {
         steps(1, 3);
         assertEquals(4, lines().size());
         assertEquals(
-                "{\"step\":2,\"loss\":0.5,\"lr\":0.1,\"grad_norm\":\"NaN\",\"loss_scale\":1.0,\"epoch\":0.25,\"skipped\":false,\"samples\":8,"
+                "{\"step\":2,\"loss\":0.5,\"lr\":0.1,\"grad_norm\":null,\"loss_scale\":1.0,\"epoch\":0.25,\"skipped\":false,\"samples\":8,"
                     + "\"tokens\":64,\"seconds\":0.5,\"data_seconds\":0.1,\"tokens_per_second\":128.0,\"memory_bytes\":99}",
                 lines().get(1));
         assertTrue(lines().getLast().startsWith("{\"step\":3,\"eval_loss\":0.25"));

@@ -1,0 +1,269 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What {@code octet quantize} and its neighbours say: of models that are quantised already, of the other kind of model, of what comes next. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class QuantizeCommandTest {
+    private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
+    private static final String MODEL = TinyBert.MODEL.toString();
+    private static final String LLAMA =
+            TESTDATA.resolve("checkpoints/llama-128-small").toString();
+
+    @TempDir
+    Path folder;
+
+    private String at(String name) {
+        return folder.resolve(name).toString();
+    }
+
+    private static String ok(String... words) {
+        CommandLine run = CommandLine.run(quiet(words));
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        return run.out();
+    }
+
+    private static String refused(ExitCode code, String... words) {
+        CommandLine run = CommandLine.run(quiet(words));
+        assertEquals(code, run.code(), run.out() + run.err());
+        OctetTest.assertThreeLines(run);
+        return run.err();
+    }
+
+    private static String[] quiet(String... words) {
+        return Stream.concat(Arrays.stream(words), Stream.of("--quiet")).toArray(String[]::new);
+    }
+
+    private static void assertSays(String text, String... parts) {
+        for (String part : parts) {
+            assertTrue(text.contains(part), text);
+        }
+    }
+
+    private String weightsOnly() {
+        ok("quantize", MODEL, "-o", at("fp8.onnx"), "--recipe", "fp8-weight-only");
+        return at("fp8.onnx");
+    }
+
+    @Test
+    void a_quantised_onnx_model_is_not_quantised_again() {
+        String again = refused(
+                ExitCode.INPUT, "quantize", weightsOnly(), "-o", at("again.onnx"), "--recipe", "fp8-weight-only");
+        assertSays(again, "the model is quantised already: 14 Linears", "quantise the model in floats");
+        assertFalse(Files.exists(folder.resolve("again.onnx")));
+        assertSays(
+                ok("quantize", at("fp8.onnx"), "-o", at("again.onnx"), "--recipe", "fp8-weight-only", "--dry-run"),
+                "note: the model is quantised already");
+    }
+
+    @Test
+    void a_model_of_which_nothing_would_be_quantised_is_refused() {
+        String all = refused(
+                ExitCode.INPUT, "quantize", MODEL, "-o", at("kept.onnx"), "--recipe", "fp8-weight-only", "--keep", ".");
+        assertSays(all, "there is nothing to quantise: all 14 Linears are kept", "asked to keep it");
+    }
+
+    @Test
+    void a_quantised_onnx_model_is_no_checkpoint_because_its_weights_are_quantised() {
+        String reason = refused(ExitCode.INPUT, "convert", weightsOnly(), "-o", at("hf"), "--target", "huggingface");
+        assertSays(reason, "the weights of 14 Linears are quantised");
+    }
+
+    @Test
+    void a_checkpoint_that_is_quantised_again_says_that_it_rounds_twice() {
+        ok("quantize", LLAMA, "-o", at("first"));
+        String page = ok("quantize", at("first"), "-o", at("second"), "--recipe", "nvfp4");
+        assertSays(page, "7 weights were quantised before (compressed-tensors) and are rounded a second time");
+    }
+
+    @Test
+    void what_is_not_implemented_for_checkpoints_is_said_so() throws IOException {
+        String samples = TinyBert.samples(folder.resolve("s.npz"), 3, 1).toString();
+        assertSays(
+                refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--rounding", "gptq"),
+                "--rounding is not implemented for checkpoints",
+                "--target onnxruntime");
+        for (String option : List.of("--calibration", "--data")) {
+            assertSays(
+                    refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), option, samples),
+                    option + " is not implemented for checkpoints in one step",
+                    "let calibrate write statistics",
+                    "--statistics FILE");
+        }
+    }
+
+    @Test
+    void a_recipe_or_target_of_the_other_kind_of_model_is_known() {
+        assertSays(
+                refused(ExitCode.USAGE, "quantize", MODEL, "-o", at("x.onnx"), "--recipe", "mxfp8"),
+                "recipe 'mxfp8' is for checkpoints, not for ONNX models",
+                "fp8-weight-only");
+        assertSays(
+                refused(ExitCode.USAGE, "quantize", MODEL, "-o", at("x.onnx"), "--target", "vllm"),
+                "target 'vllm' is for checkpoints, not for ONNX models",
+                "onnxruntime, tensorrt");
+        assertSays(
+                refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--recipe", "fp8-per-channel"),
+                "recipe 'fp8-per-channel' is for ONNX models, not for checkpoints");
+    }
+
+    @Test
+    void a_target_may_be_who_loads_it() {
+        String page = ok("quantize", LLAMA, "-o", at("v"), "--target", "tensorrt-llm", "--recipe", "nvfp4");
+        assertSays(page, "modelopt for tensorrt-llm (NVIDIA's own)", "octet verify " + at("v") + " --for tensorrt-llm");
+        ok("verify", at("v"), "--for", "tensorrt-llm");
+        assertSays(
+                refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--target", "sglang", "--recipe", "mxfp8"),
+                "sglang loads mxfp8 in no layout",
+                "nvfp4 (with --statistics)");
+        assertSays(refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--target", "vlm"), "did you mean vllm");
+    }
+
+    @Test
+    void what_comes_next_is_printed_as_lines_to_copy() throws IOException {
+        assertSays(
+                ok("quantize", LLAMA, "-o", at("a b")),
+                "rounding  nearest",
+                "check: octet verify '" + at("a b") + "' --for vllm\nserve: vllm serve '" + at("a b") + "'\n");
+        String samples = TinyBert.samples(folder.resolve("s.npz"), 3, 1).toString();
+        String page = ok("quantize", MODEL, "-o", at("m.onnx"), "--data", samples);
+        assertSays(page, "check: octet evaluate " + MODEL + " " + at("m.onnx") + " --data HELD-OUT.npz\n");
+        assertFalse(ok("quantize", LLAMA, "-o", at("c"), "--dry-run").contains("check:"));
+    }
+
+    @Test
+    void heads_of_onnx_models_are_named_because_checkpoints_keep_them() {
+        assertSays(
+                ok("quantize", MODEL, "-o", at("m.onnx"), "--recipe", "fp8-weight-only", "--dry-run"),
+                "quantised, too: m.cls.predictions",
+                "(checkpoints keep heads, here --keep does)");
+    }
+
+    @Test
+    void a_file_where_a_folder_is_meant_and_a_folder_where_a_file_is_meant_are_refused_before_any_work()
+            throws IOException {
+        Files.createDirectory(folder.resolve("there"));
+        String samples = TinyBert.samples(folder.resolve("s.npz"), 3, 1).toString();
+        assertSays(refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x.onnx")), "names an ONNX file");
+        assertSays(refused(ExitCode.USAGE, "dequantize", LLAMA, "-o", at("x.onnx")), "names an ONNX file");
+        assertSays(refused(ExitCode.USAGE, "quantize", LLAMA, "-o", samples), "is a file, but the output is a folder");
+        for (String output : List.of("there", "name")) {
+            assertSays(
+                    refused(
+                            ExitCode.USAGE,
+                            "quantize",
+                            MODEL,
+                            "-o",
+                            at(output),
+                            "--force",
+                            "--recipe",
+                            "fp8-weight-only"),
+                    "is not a name for an ONNX file");
+        }
+        assertSays(
+                refused(ExitCode.USAGE, "calibrate", MODEL, "-o", at("there"), "--calibration", samples),
+                "is a folder");
+    }
+
+    @Test
+    void data_and_calibration_are_one_option() throws IOException {
+        String samples = TinyBert.samples(folder.resolve("s.npz"), 3, 1).toString();
+        ok("quantize", MODEL, "-o", at("a.onnx"), "--data", samples);
+        ok("quantize", MODEL, "-o", at("b.onnx"), "--calibration", samples);
+        assertEquals(-1, Files.mismatch(folder.resolve("a.onnx"), folder.resolve("b.onnx")));
+        ok("evaluate", MODEL, at("a.onnx"), "--calibration", samples, "--no-layers");
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        "quantize",
+                        MODEL,
+                        "-o",
+                        at("c.onnx"),
+                        "--data",
+                        samples,
+                        "--calibration",
+                        samples),
+                "name the same thing");
+    }
+
+    @Test
+    void a_missing_option_is_said_before_a_missing_input_and_that_before_an_existing_output() throws IOException {
+        String output =
+                Files.writeString(folder.resolve("there.onnx"), "precious").toString();
+        String none = at("none");
+        for (List<String> verb : List.of(
+                List.of("quantize", none, "-o", output),
+                List.of("calibrate", none, "-o", output, "--data", none),
+                List.of("calibrate", MODEL, "-o", output, "--data", none),
+                List.of("convert", none, "-o", output, "--target", "onnx"),
+                List.of("export", none, "-o", output, "--target", "onnx"),
+                List.of("dequantize", none, "-o", output),
+                List.of("evaluate", MODEL, none, "--data", none),
+                List.of("evaluate", MODEL, MODEL, "--data", at("none.jsonl")))) {
+            assertSays(refused(ExitCode.IO, verb.toArray(String[]::new)), "no such file or folder", none);
+        }
+        for (List<String> verb : List.of(
+                List.of("quantize", none),
+                List.of("calibrate", none, "--data", none),
+                List.of("calibrate", none, "-o", output),
+                List.of("convert", none),
+                List.of("export", none, "-o", output),
+                List.of("export", none, "--target", "onnx"),
+                List.of("dequantize", none),
+                List.of("evaluate", none, none))) {
+            assertSays(refused(ExitCode.USAGE, verb.toArray(String[]::new)), "missing --");
+        }
+        assertSays(
+                refused(ExitCode.USAGE, "export", folder.toString(), "-o", output, "--target", "onnx"),
+                "the folder is not a run");
+    }
+
+    @Test
+    void embeddings_in_8_bits_make_the_file_smaller_and_other_verbs_know_them() throws IOException {
+        String floats = weightsOnly();
+        String page =
+                ok("quantize", MODEL, "-o", at("int8.onnx"), "--recipe", "fp8-weight-only", "--embeddings", "int8");
+        assertSays(page, "2 of 3 Embedding in INT8", "its table is small: [2, 32]");
+        long saved = Files.size(Path.of(floats)) - Files.size(folder.resolve("int8.onnx"));
+        assertTrue(saved > 13_000, saved + " bytes of (101 + 64) x 32 x 3");
+        String samples = TinyBert.samples(folder.resolve("s.npz"), 6, 1).toString();
+        ok("evaluate", MODEL, at("int8.onnx"), "--data", samples, "--gate", "cosine=0.998");
+        assertSays(ok("diff", MODEL, at("int8.onnx")), "m.bert.embeddings.word_embeddings.weight", "INT8");
+        ok("verify", at("int8.onnx"));
+        assertSays(ok("inspect", at("int8.onnx")), "I8 ", "octet.embeddings");
+        ok("convert", at("int8.onnx"), "-o", at("standard.onnx"), "--target", "onnx");
+        assertSays(
+                refused(ExitCode.USAGE, "dequantize", at("int8.onnx"), "-o", at("floats")),
+                "is an ONNX model, and checkpoints of tensors are meant");
+    }
+
+    @Test
+    void embeddings_in_8_bits_are_for_onnx_runtime_and_integers() {
+        String[] line = {"quantize", MODEL, "-o", at("x.onnx"), "--recipe", "fp8-weight-only", "--embeddings", "fp8"};
+        assertSays(refused(ExitCode.USAGE, line), "ONNX's Gather takes no 8-bit floats", "--embeddings int8");
+        line[line.length - 1] = "int8";
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        Stream.concat(Arrays.stream(line), Stream.of("--target", "tensorrt"))
+                                .toArray(String[]::new)),
+                "--embeddings int8 is for --target onnxruntime");
+        assertSays(
+                refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--embeddings", "int8"),
+                "--embeddings is for ONNX models",
+                "--include embed");
+    }
+}

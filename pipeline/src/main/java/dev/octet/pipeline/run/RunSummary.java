@@ -1,0 +1,216 @@
+package dev.octet.pipeline.run;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.charset.MalformedInputException;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the folder of a training run says of the run, without opening its model.
+ *
+ * @param folder of the run
+ * @param model the model it was started with, where it lay then
+ * @param modelThere whether something lies there now
+ * @param precision in which it computes: {@code fp8 delayed, bf16}
+ * @param device of the last session
+ * @param octet version of the last session
+ * @param started when the first session was, as ISO 8601
+ * @param sessions how often it was started or resumed
+ * @param parameters numbers that it trains
+ * @param steps how many it is meant to do; 0 when the folder does not say
+ * @param step the last that it did
+ * @param loss of that step; null before the first
+ * @param bestLoss of all steps; null before the first
+ * @param evaluation the last one; null without any
+ * @param bestEvalLoss of all evaluations; null without any
+ * @param checkpoints their steps, ascending
+ * @param config the configuration it keeps; null when it is not there
+ * @param resumeWith a command line that goes on with the run; null when it is over or has no checkpoint
+ * @param exportWith a command line that exports it; null without a checkpoint
+ */
+public record RunSummary(
+        String folder,
+        String model,
+        boolean modelThere,
+        String precision,
+        String device,
+        String octet,
+        String started,
+        int sessions,
+        long parameters,
+        long steps,
+        long step,
+        @Nullable Double loss,
+        @Nullable Double bestLoss,
+        @Nullable Evaluation evaluation,
+        @Nullable Double bestEvalLoss,
+        List<Long> checkpoints,
+        @Nullable String config,
+        @Nullable String resumeWith,
+        @Nullable String exportWith) {
+    private static final String MANIFEST = "run.json";
+    private static final String METRICS = "metrics.jsonl";
+    private static final String CONFIG = "config.yaml";
+    private static final String CHECKPOINTS = "checkpoints";
+
+    /** Longer lines of metrics are not what a run writes. */
+    private static final int MAX_LINE = 1 << 20;
+
+    /** Far more than a manifest with a thousand sessions has. */
+    private static final long MAX_MANIFEST = 64L << 20;
+
+    /** An evaluation of a run. */
+    public record Evaluation(long step, double loss, @Nullable Double perplexity) {}
+
+    public RunSummary {
+        checkpoints = List.copyOf(checkpoints);
+    }
+
+    /** The folder of the run that a folder is, or that it is a checkpoint of: {@code RUN}, {@code RUN/checkpoints/step-N}. */
+    public static Optional<Path> find(Path path) {
+        Path at = path.toAbsolutePath().normalize();
+        if (isRun(path)) {
+            return Optional.of(path);
+        }
+        Path checkpoints = at.endsWith(CHECKPOINTS) ? at : at.getParent();
+        Path run = checkpoints != null && checkpoints.endsWith(CHECKPOINTS) ? checkpoints.getParent() : null;
+        return Optional.ofNullable(run).filter(r -> Files.isDirectory(at) && isRun(r));
+    }
+
+    private static boolean isRun(Path path) {
+        return Files.isRegularFile(path.resolve(MANIFEST)) && !Files.exists(path.resolve("config.json"));
+    }
+
+    /**
+     * Reads what the folder says.
+     *
+     * @param folder of the run, see {@link #find}
+     * @throws MalformedModelException when {@code run.json} is not a JSON object
+     * @throws IOException when a file cannot be read
+     */
+    public static RunSummary of(Path folder) throws IOException {
+        JsonNode run = manifest(folder.resolve(MANIFEST));
+        JsonNode sessions = run.path("sessions");
+        JsonNode session = sessions.path(sessions.size() - 1);
+        String model = session.path(RunFolder.MODEL).asText("");
+        Metrics metrics = Metrics.read(folder.resolve(METRICS));
+        List<Long> checkpoints = new CheckpointFolder(folder).steps();
+        long steps = run.path("settings").path("steps").asLong(session.path("last_step").asLong());
+        boolean goesOn = !checkpoints.isEmpty() && checkpoints.getLast() < steps;
+        Path config = folder.resolve(CONFIG);
+        return new RunSummary(
+                folder.toString(),
+                model,
+                exists(model),
+                session.path("precision").asText(""),
+                session.path("device").asText(""),
+                session.path("octet").asText(""),
+                sessions.path(0).path("started").asText(""),
+                sessions.size(),
+                session.path("trained_parameters").asLong(),
+                steps,
+                metrics.step,
+                metrics.loss,
+                metrics.bestLoss,
+                metrics.evaluation,
+                metrics.bestEvalLoss,
+                checkpoints,
+                Files.isRegularFile(config) ? config.toString() : null,
+                goesOn ? "octet train --resume " + ShellWord.of(folder) : null,
+                checkpoints.isEmpty() ? null : exportCommand(folder, model));
+    }
+
+    /** A command line that exports a run to where its model came from: an ONNX file, or a folder of Hugging Face. */
+    public static String exportCommand(Path folder, String model) {
+        boolean fromOnnx = model.endsWith(".onnx");
+        return "octet export " + ShellWord.of(folder) + " -o "
+                + ShellWord.of(folder.resolve(fromOnnx ? "model.onnx" : "model")) + " --target "
+                + (fromOnnx ? "onnxruntime" : "huggingface");
+    }
+
+    private static boolean exists(String model) {
+        try {
+            return !model.isEmpty() && Files.exists(Path.of(model));
+        } catch (InvalidPathException e) {
+            return false;
+        }
+    }
+
+    private static JsonNode manifest(Path file) throws IOException {
+        String problem = "has more than " + MAX_MANIFEST + " bytes";
+        if (Files.size(file) <= MAX_MANIFEST) {
+            try {
+                JsonNode json = new ObjectMapper().readTree(Files.readAllBytes(file));
+                if (json.isObject()) {
+                    return json;
+                }
+                problem = "is not a JSON object";
+            } catch (JsonProcessingException e) {
+                problem = "is not JSON: " + e.getOriginalMessage();
+            }
+        }
+        throw new MalformedModelException(
+                "run.json " + problem, file.toString(), "restore it, or resume the run, which writes it anew");
+    }
+
+    /** The last and the best of what a run measured. Lines that a killed process left unfinished are skipped. */
+    private static final class Metrics {
+        private final ObjectMapper json = new ObjectMapper();
+        private long step;
+        private @Nullable Double loss;
+        private @Nullable Double bestLoss;
+        private @Nullable Evaluation evaluation;
+        private @Nullable Double bestEvalLoss;
+
+        static Metrics read(Path file) throws IOException {
+            Metrics metrics = new Metrics();
+            if (Files.isRegularFile(file)) {
+                try (BufferedReader lines = Files.newBufferedReader(file)) {
+                    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                        if (line.length() <= MAX_LINE) {
+                            metrics.add(line);
+                        }
+                    }
+                } catch (MalformedInputException e) {
+                    return metrics; // bytes that no run wrote: what was read before them counts
+                }
+            }
+            return metrics;
+        }
+
+        private void add(String line) {
+            JsonNode entry;
+            try {
+                entry = json.readTree(line);
+            } catch (JsonProcessingException e) {
+                return;
+            }
+            long at = entry.path("step").asLong();
+            if (entry.path("loss").isNumber()) {
+                step = at;
+                loss = entry.path("loss").asDouble();
+                bestLoss = least(bestLoss, loss);
+            }
+            if (entry.path("eval_loss").isNumber()) {
+                double found = entry.path("eval_loss").asDouble();
+                JsonNode perplexity = entry.path("eval_perplexity");
+                evaluation = new Evaluation(at, found, perplexity.isNumber() ? perplexity.asDouble() : null);
+                bestEvalLoss = least(bestEvalLoss, found);
+            }
+        }
+
+        private static Double least(@Nullable Double best, double found) {
+            return Optional.ofNullable(best).map(b -> Math.min(b, found)).orElse(found);
+        }
+    }
+}
