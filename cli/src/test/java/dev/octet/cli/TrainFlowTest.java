@@ -450,6 +450,15 @@ class TrainFlowTest {
         assertFalse(line.out().contains("/transformer"), line.out());
     }
 
+    @Test
+    void lines_that_stay_fit_the_terminal_too() throws IOException {
+        String err = onTerminal(words("run", "--log-every", "5", "--progress", "plain"));
+        List<String> steps =
+                err.lines().filter(l -> l.matches("step \\d+/20 .*")).toList();
+        assertEquals(5, steps.size(), err);
+        assertTrue(steps.stream().allMatch(l -> l.length() < 80 && !l.contains("[")), err);
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"0", "-1", "2m", "s", ""})
     void a_cadence_that_is_neither_steps_nor_seconds_is_refused(String text) {
