@@ -90,7 +90,7 @@ final class OnnxSource implements WeightSource {
                         name,
                         modules(name),
                         codes.shape(),
-                        StoredForm.text(QuantType.INT8, perRow, scale.dtype(), false),
+                        QuantType.INT8 + " " + perRow.text() + ", scale " + scale.dtype(),
                         NumberGrid.quantized(QuantType.INT8, scale.dtype()),
                         elements,
                         elements.scales(),
