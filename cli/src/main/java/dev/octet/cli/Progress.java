@@ -25,17 +25,18 @@ final class Progress implements TaskListener, AutoCloseable {
 
     private final ProgressStyle style;
     private final Screen screen;
+    private final LiveLine live;
 
     private String task = "";
     private long startNanos;
     private long startDone;
     private long shownNanos;
     private long shownDone;
-    private boolean barShown;
 
     Progress(ProgressStyle style, Screen screen) {
         this.style = style;
         this.screen = screen;
+        this.live = new LiveLine(screen.err());
     }
 
     /** How far a task is. */
@@ -94,13 +95,7 @@ final class Progress implements TaskListener, AutoCloseable {
 
     private void show(State state) {
         switch (style) {
-            case BAR -> {
-                String bar = bar(state);
-                // the line before may have been longer
-                screen.err().print("\r" + bar + " ".repeat(Math.max(0, lineWidth() - bar.length())));
-                screen.err().flush();
-                barShown = true;
-            }
+            case BAR -> live.show(bar(state));
             case PLAIN -> screen.err().println(task + ": " + String.join(", ", facts(state)));
             case JSON -> screen.err().println(json(state));
             case NONE -> {}
@@ -158,10 +153,7 @@ final class Progress implements TaskListener, AutoCloseable {
 
     /** Ends the task on screen, if any, so that a result can be printed. More can follow. */
     void end() {
-        if (barShown) {
-            screen.err().println();
-            barShown = false;
-        }
+        live.end();
         task = "";
     }
 

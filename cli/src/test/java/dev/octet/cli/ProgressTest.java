@@ -87,7 +87,7 @@ class ProgressTest {
             progress.progress("fetching", 2, 0, "s");
         }
         String shown = bytes.toString(StandardCharsets.UTF_8);
-        assertTrue(shown.contains("\rfetching  2 s "), shown);
+        assertTrue(shown.contains("\rfetching  2 s"), shown);
         assertFalse(shown.contains("/s"), shown);
     }
 
