@@ -7,6 +7,7 @@ import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunFolder;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -139,9 +140,14 @@ final class TrainCommand implements Command {
         }
         Path config = arguments
                 .path(CONFIG)
-                .orElseThrow(() -> arguments.usage(
-                        "missing --config FILE", "octet train --example-config lm prints one to start from"));
+                .orElseThrow(() -> arguments.usage("missing --config FILE", howToStart(arguments.operand(0))));
         return Train.Request.of(arguments.operand(0), config, arguments.requiredPath(RUN));
+    }
+
+    private static String howToStart(Path operand) {
+        return Files.exists(operand.resolve("run.json"))
+                ? "octet train --resume " + operand + " goes on with the run in this folder"
+                : "octet train --example-config lm prints one to start from";
     }
 
     private static Optional<LogCadence> lines(Arguments arguments) {

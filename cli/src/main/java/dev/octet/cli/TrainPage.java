@@ -357,11 +357,11 @@ final class TrainPage implements TrainingHook {
         boolean edge = r.step() == firstStep || r.step() == lastStep;
         if (edge ? style != ProgressStyle.BAR : isDue(r.step(), now)) {
             shownNanos = now;
-            live.above(style == ProgressStyle.JSON ? Json.line(fields(r, eta)) : line(r, eta, Integer.MAX_VALUE));
+            live.above(style == ProgressStyle.JSON ? Json.line(fields(r, eta)) : line(r, eta, ""));
         }
         if (style == ProgressStyle.BAR && (edge || now - liveNanos >= LIVE_EVERY_NANOS)) {
             liveNanos = now;
-            live.show(line(r, eta, columns() - 1));
+            live.show(line(r, eta, bar(r.step())));
             if (r.step() == lastStep) {
                 live.end(); // it stays, above the last evaluation and checkpoint
             }
@@ -374,11 +374,6 @@ final class TrainPage implements TrainingHook {
         }
         long shortest = style == ProgressStyle.JSON ? JSON_EVERY_NANOS : PLAIN_EVERY_NANOS;
         return style != ProgressStyle.BAR && now - shownNanos >= LogCadence.growing(now - startNanos, shortest);
-    }
-
-    /** Columns of the terminal, as the launcher saw them. */
-    private static int columns() {
-        return Math.clamp(Integer.getInteger("octet.columns", 80), 40, 200);
     }
 
     private Map<String, Object> fields(StepReport r, OptionalDouble eta) {
@@ -403,17 +398,17 @@ final class TrainPage implements TrainingHook {
         return fields;
     }
 
-    /** A step on one line of at most so many characters: a bar where there is a width, and the less important parts as far as there is room. */
-    private String line(StepReport r, OptionalDouble eta, int width) {
-        boolean rewritten = width < Integer.MAX_VALUE;
+    /** A step on one line that fits the terminal: the less important parts as far as there is room. */
+    private String line(StepReport r, OptionalDouble eta, String bar) {
+        int width = screen.errStyle().columns() - 1; // a terminal wraps a line that fills it
         String unit = r.tokens() == r.samples() ? "samples/s" : "tok/s";
         Map<Integer, String> parts = new TreeMap<>(); // by their place in the line
         parts.put(0, "step " + r.step() + "/" + config.steps());
         parts.put(2, String.format(Locale.ROOT, "loss %.4f", r.loss()));
         // from the most important to the least
         Map<Integer, String> more = new LinkedHashMap<>();
-        if (rewritten) {
-            more.put(1, bar(r.step()));
+        if (!bar.isEmpty()) {
+            more.put(1, bar);
         }
         more.put(11, "eta " + (eta.isPresent() ? clock(eta.getAsDouble()) : "--:--:--"));
         double seconds = pace.secondsPerStep().orElse(r.seconds());

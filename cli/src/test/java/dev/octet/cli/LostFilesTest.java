@@ -73,7 +73,7 @@ class LostFilesTest {
             "diff <model <fp8 --report >out.html --force",
             "diff <model/model.safetensors <b.onnx --report >out.html --force",
             "train <b.onnx --config <train.yaml -o >out",
-            "train --resume <run --model <b.onnx",
+            "train <run --resume --model <b.onnx",
             "export <run --model <b.onnx --data <cal.npz --target onnx -o >out.onnx --force",
             "export <run --target fp8 -o >out --force",
             "export <run --target safetensors -o >out.safetensors --force");

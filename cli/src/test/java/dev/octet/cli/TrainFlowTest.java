@@ -245,6 +245,7 @@ class TrainFlowTest {
         Files.writeString(folder.resolve("m.onnx"), "not a model");
         assertRefused(train("run"), "there is a run in the folder, up to step 2");
         assertRefused(train("new", "--resume"), "there is no checkpoint to resume from");
+        assertRefused(CommandLine.run("train", path("run")), "octet train --resume " + path("run") + " goes on");
         assertRefused(train("new", "--set", "data.train=none.npz"), "none.npz");
         assertRefused(train("new", "--set", "data.eval=none.npz"), "none.npz");
         assertRefused(train("new", "--set", "stps=3"), "unknown key 'stps'");
@@ -447,6 +448,15 @@ class TrainFlowTest {
                 names.toString());
         assertTrue(names.stream().noneMatch(n -> n.contains("/")), names.toString());
         assertFalse(line.out().contains("/transformer"), line.out());
+    }
+
+    @Test
+    void lines_that_stay_fit_the_terminal_too() throws IOException {
+        String err = onTerminal(words("run", "--log-every", "5", "--progress", "plain"));
+        List<String> steps =
+                err.lines().filter(l -> l.matches("step \\d+/20 .*")).toList();
+        assertEquals(5, steps.size(), err);
+        assertTrue(steps.stream().allMatch(l -> l.length() < 80 && !l.contains("[")), err);
     }
 
     @ParameterizedTest
