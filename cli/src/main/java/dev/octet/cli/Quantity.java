@@ -20,7 +20,7 @@ final class Quantity {
 
     /** {@code n} bytes, as disks and file managers count them: {@code 505.4 MB}. */
     static String bytes(long n) {
-        return n < 1000 ? n + " B" : scaled(n) + "B";
+        return n < 1000 ? n + " B" : scaled((double) n) + "B";
     }
 
     /** {@code n} of a unit in the plural: {@code 505.4 MB}, {@code 252.7 M elements}, {@code 1,250 samples}. */
@@ -29,7 +29,7 @@ final class Quantity {
             return bytes(n);
         }
         return LARGE.contains(unit) && n >= 10_000
-                ? scaled(n) + " " + unit
+                ? scaled((double) n) + " " + unit
                 : String.format(Locale.ROOT, "%,d %s", n, unit);
     }
 
