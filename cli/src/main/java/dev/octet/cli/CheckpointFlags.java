@@ -1,9 +1,11 @@
 package dev.octet.cli;
 
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.verify.Consumer;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.FloatName;
+import dev.octet.pipeline.Serving;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
@@ -11,6 +13,7 @@ import dev.octet.quant.recipe.Recipes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 import org.apache.commons.cli.Option;
@@ -43,6 +46,20 @@ final class CheckpointFlags {
             Flags.flag("exact-only", "refuse whatever would change a value (default: allow rounding)");
 
     private CheckpointFlags() {}
+
+    /**
+     * Refuses a program that loads checkpoints as the target of a verb other than quantize: there the recipe, by which the layout is chosen,
+     * is not on the command line.
+     */
+    static void refuseConsumer(Arguments arguments, Option target) {
+        Optional<String> name = arguments.text(target);
+        Consumer consumer = name.flatMap(n -> Optional.ofNullable(Serving.CONSUMERS.get(n))).orElse(null);
+        if (consumer != null) {
+            throw arguments.usage(
+                    "'" + name.get() + "' is a target of quantize only, which chooses the layout by the recipe",
+                    consumer.text() + " loads " + String.join(", ", Serving.layouts(consumer)));
+        }
+    }
 
     static Selection selection(Arguments arguments) {
         return new Selection(

@@ -96,6 +96,7 @@ final class ConvertCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Path output = arguments.requiredPath(Flags.OUTPUT);
+        CheckpointFlags.refuseConsumer(arguments, TARGET);
         Optional<Target> target = arguments.has(TARGET)
                 ? Optional.of(arguments.choice(TARGET, TARGETS, Target.Floats.ONNX))
                 : Optional.empty();

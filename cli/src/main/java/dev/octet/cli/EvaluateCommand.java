@@ -90,6 +90,7 @@ final class EvaluateCommand implements Command {
             Evaluate.Result result = Evaluate.run(request, arguments.job(progress));
             progress.end();
             screen.answer(arguments, result, () -> page(result));
+            screen.report(arguments, report);
             return GateFlags.exitCode(result.gates());
         }
     }

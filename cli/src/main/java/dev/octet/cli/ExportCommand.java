@@ -122,6 +122,7 @@ final class ExportCommand implements Command {
         if (!arguments.has(TARGET)) {
             throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
         }
+        CheckpointFlags.refuseConsumer(arguments, TARGET);
         Target target = arguments.choice(TARGET, TARGETS, Target.Floats.ONNX);
         Export.Request request = Export.Request.of(arguments.operand(0), output, target)
                 .withStep(arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));

@@ -7,6 +7,9 @@ import java.nio.charset.StandardCharsets;
 
 /** Breaks lines that are too long for a terminal on their way to it: those of pages that were not set for its width. */
 final class FoldedOutput extends OutputStream {
+    /** Begins a line that is for a program: of {@code --progress json}. */
+    private static final String JSON = "{\"";
+
     private final PrintStream out;
     private final TextStyle style;
     private final ByteArrayOutputStream line = new ByteArrayOutputStream();
@@ -28,7 +31,7 @@ final class FoldedOutput extends OutputStream {
         if (b == '\n') {
             String text = line.toString(StandardCharsets.UTF_8);
             int start = text.lastIndexOf('\r') + 1; // what comes before is rewritten in place
-            out.print(text.substring(0, start) + style.fold(text.substring(start)));
+            out.print(text.startsWith(JSON) ? text : text.substring(0, start) + style.fold(text.substring(start)));
             line.reset();
         }
     }

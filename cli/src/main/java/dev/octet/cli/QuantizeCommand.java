@@ -169,6 +169,7 @@ final class QuantizeCommand implements Command {
             CheckpointOutcome outcome = Quantize.run(request, arguments.job(progress));
             progress.end();
             new CheckpointPage(outcome).withServing(serving).print(arguments, screen);
+            screen.report(arguments, outcome.dryRun() ? Optional.empty() : request.report());
             if (!outcome.dryRun() && !arguments.has(Flags.JSON)) {
                 Optional<Consumer> consumer = serving.map(Serving::consumer)
                         .or(() -> Serving.usual(

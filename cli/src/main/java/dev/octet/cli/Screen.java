@@ -1,6 +1,8 @@
 package dev.octet.cli;
 
 import java.io.PrintStream;
+import java.nio.file.Path;
+import java.util.Optional;
 import java.util.function.Supplier;
 
 /**
@@ -36,6 +38,13 @@ public record Screen(PrintStream out, PrintStream err, TextStyle outStyle, TextS
     /** This screen with lines that are too long for its terminals broken on their way there; to be flushed at the end. */
     Screen folded() {
         return new Screen(FoldedOutput.to(out, outStyle), FoldedOutput.to(err, errStyle), outStyle, errStyle, debug);
+    }
+
+    /** Says where a report was written, after the page of an answer; nothing where there is none, or JSON is asked for. */
+    void report(Arguments arguments, Optional<Path> file) {
+        if (!arguments.has(Flags.JSON)) {
+            file.ifPresent(f -> out.println("report: " + Printable.of(f.toString())));
+        }
     }
 
     /** Prints what a verb answers: as JSON where {@code --json} asks for it, else the page, which ends its last line. */

@@ -188,6 +188,7 @@ final class VerifyCommand implements Command {
             VerifyReport.write(result, provenance.facts(Provenance.Ran.OCTET, List.of(), timings), report.get());
         }
         screen.answer(arguments, Answer.of(result, seconds), () -> page(result, seconds));
+        screen.report(arguments, report);
         return result.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
     }
 

@@ -48,6 +48,13 @@ class FoldedOutputTest {
     }
 
     @Test
+    void a_line_for_a_program_stays_one_line() {
+        String line = "{\"task\":\"calibrating\",\"done\":1,\"total\":100,\"unit\":\"samples\"}\n";
+        folded.print(line);
+        assertEquals(line, shown());
+    }
+
+    @Test
     void a_file_gets_what_is_printed() {
         assertSame(terminal, FoldedOutput.to(terminal, TextStyle.PLAIN));
     }

@@ -112,6 +112,12 @@ class InspectCommandTest {
         assertEquals(14, facts.at("/layers/quantized_linear").asInt());
         assertEquals(14, facts.at("/quantization/forms/E4M3FN per column, scale F32").asInt(), facts.toString());
         assertEquals(json(TinyBert.MODEL).at("/tensors/parameters"), facts.at("/tensors/parameters"));
+        String tables = folder.resolve("tables.onnx").toString();
+        CommandLine.run(
+                "quantize", TinyBert.MODEL.toString(), "-o", tables, "--recipe", "fp8-weight-only", "--embeddings",
+                "int8", "--quiet");
+        assertEquals(
+                facts.at("/tensors/parameters"), json(Path.of(tables)).at("/tensors/parameters"), "rows of integers count");
         String page = CommandLine.run("inspect", fp8).out();
         assertTrue(page.contains("that training may change, 6.3 k elements; the 14 quantised weights stay"), page);
         assertEquals(1, page.lines().filter(l -> l.contains("octet.recipe")).count(), "settings once: " + page);

@@ -83,9 +83,9 @@ class OctetTest {
     @CsvSource({
         "quantize, --exclude, did you mean --keep?",
         "quantize, --ignore, did you mean --keep?",
-        "quantize, --dataset, did you mean --calibration?",
+        "quantize, --dataset, 'did you mean --calibration, --data?'",
         "calibrate, --dataset, 'did you mean --calibration, --data?'",
-        "evaluate, --dataset, did you mean --data?",
+        "evaluate, --dataset, 'did you mean --calibration, --data?'",
         "quantize, --scheme, did you mean --recipe?",
         "quantize, --seed, octet quantize --help lists the options",
         "quantize, --num_calibration_samples, did you mean --samples?",
@@ -123,7 +123,7 @@ class OctetTest {
         Set<String> words = new HashSet<>();
         FieldWords.OPTIONS.forEach((ours, theirs) -> {
             theirs.forEach(t -> assertTrue(words.add(t), () -> t + " is in two lines"));
-            for (String word : ours.split(" ")) {
+            for (String word : ours.split(" ", -1)) {
                 assertTrue(options.contains(word), word);
             }
             theirs.forEach(t -> assertFalse(ours.contains(" " + t) || ours.equals(t), t));

@@ -133,6 +133,17 @@ class QuantizeCommandTest {
     }
 
     @Test
+    void who_loads_it_is_a_target_of_quantize_only_and_other_verbs_name_its_layouts() {
+        ok("quantize", LLAMA, "-o", at("fp8"));
+        for (String verb : List.of("convert", "export")) {
+            assertSays(
+                    refused(ExitCode.USAGE, verb, at("fp8"), "-o", at("x"), "--target", "vllm"),
+                    "'vllm' is a target of quantize only",
+                    "vllm loads compressed-tensors, fp8");
+        }
+    }
+
+    @Test
     void what_comes_next_is_printed_as_lines_to_copy() throws IOException {
         assertSays(
                 ok("quantize", LLAMA, "-o", at("a b")),

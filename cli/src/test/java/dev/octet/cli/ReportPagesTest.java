@@ -43,6 +43,7 @@ class ReportPagesTest {
         line[words.length + 2] = "--quiet";
         CommandLine run = CommandLine.run(line);
         assertEquals(code, run.code(), run.err());
+        assertTrue(run.out().matches("(?s).*report:? +" + Pattern.quote(at("page.html")) + "\n.*"), run.out());
         String page = Files.readString(folder.resolve("page.html"));
         assertTrue(page.contains("default-src 'none'"));
         assertFalse(page.contains("<!--"), "a placeholder is left");

@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * What became of a checkpoint that was quantised, dequantised or converted, or would become of it.
  *
- * @param architecture the first of the configuration's {@code architectures}; null where it names none
+ * @param architecture the class of transformers that the configuration names first; null where it names none
  * @param rounding how weights are rounded, {@code nearest}; null where none is quantised by a recipe
  * @param weights one entry for each weight whose bytes change, in the order of the checkpoint
  * @param exactness how many weights were changed how

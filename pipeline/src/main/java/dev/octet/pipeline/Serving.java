@@ -6,6 +6,7 @@ import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -143,5 +144,15 @@ public record Serving(Consumer consumer, Target.Checkpoint target, String reason
                         r.layout().equals(target.label()) && r.has(recipe) && (statistics || r.inputs() == Inputs.ANY))
                 .map(Row::consumer)
                 .findFirst();
+    }
+
+    /** The layouts that a program loads some recipe in, the usual one first. */
+    public static List<String> layouts(Consumer consumer) {
+        return ROWS.stream()
+                .filter(r -> r.consumer() == consumer)
+                .sorted(Comparator.comparing((Row r) -> r.recipes().size()).reversed())
+                .map(Row::layout)
+                .distinct()
+                .toList();
     }
 }

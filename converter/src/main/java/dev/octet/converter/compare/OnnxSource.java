@@ -1,6 +1,7 @@
 package dev.octet.converter.compare;
 
 import dev.octet.converter.inspect.DequantizedConstant;
+import dev.octet.converter.inspect.GatheredTable;
 import dev.octet.converter.rule.ModulePath;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnsupportedModelException;

@@ -378,10 +378,10 @@ public record Inspection(
             }
         });
         ModelConfig.read(path).ifPresent(c -> flatten("quantization_config", c.path("quantization_config"), settings));
-        boolean quantized = stored != null && !stored.weights().isEmpty();
+        StoredCheckpoint quantized = stored == null || stored.weights().isEmpty() ? null : stored;
         return new Quantization(
-                quantized ? stored.layout() : null,
-                quantized ? stored.recipe() : null,
+                quantized == null ? null : quantized.layout(),
+                quantized == null ? null : quantized.recipe(),
                 forms,
                 operators.getOrDefault("QuantizeLinear", 0),
                 operators.getOrDefault("DequantizeLinear", 0),

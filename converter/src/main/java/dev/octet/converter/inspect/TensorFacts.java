@@ -10,9 +10,11 @@ import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.number.QuantType;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -70,6 +72,17 @@ final class TensorFacts {
     }
 
     private void read(Graph graph) {
+        GatheredTable.of(graph).values().forEach(t -> {
+            Tensor codes = constant(graph, t.codes()).orElseThrow();
+            Tensor scales = constant(graph, t.scales()).orElseThrow();
+            String form = QuantType.INT8 + " " + new Granularity.PerChannel(-2).text() + ", scale " + scales.dtype();
+            roles.put(t.codes(), Role.WEIGHT);
+            roles.put(t.scales(), Role.SCALE);
+            quantized.put(
+                    t.codes(),
+                    new QuantizedWeight(
+                            t.codes(), dims(codes.shape().toArray()), form, List.of(t.scales())));
+        });
         for (Node node : graph.nodes()) {
             boolean quantizes = node.is("QuantizeLinear");
             if (quantizes || node.is("DequantizeLinear")) {

@@ -43,7 +43,7 @@ function head() {
 function gates() {
     if (result.gates.length === 0) return hide('gates');
     table(byId('gate-table'), [['Gate'], ['Value', true], ['Limit', true], ['']],
-        result.gates.map(g => [g.measure, fixed(g.value, 5), String(g.limit),
+        result.gates.map(g => [g.of ? g.measure + ', ' + g.of : g.measure, fixed(g.value, 5), String(g.limit),
             g.passed ? ['passed', 'converted'] : ['FAILED', 'kept']]));
 }
 

@@ -29,7 +29,7 @@ public final class OnnxWriter {
 
     private OnnxWriter() {}
 
-    /** Writes {@code model} with {@link OnnxWriteOptions#DEFAULT}. */
+    /** Writes {@code model} with {@link OnnxWriteOptions#defaults}. */
     public static void write(GraphModel model, Path path) throws IOException {
         write(model, path, OnnxWriteOptions.defaults());
     }

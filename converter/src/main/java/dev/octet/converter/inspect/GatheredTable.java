@@ -1,4 +1,4 @@
-package dev.octet.converter.compare;
+package dev.octet.converter.inspect;
 
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Initializer;
@@ -18,9 +18,9 @@ import java.util.Optional;
  * @param codes name of the constant
  * @param scales name of the constant
  */
-record GatheredTable(String codes, String scales) {
+public record GatheredTable(String codes, String scales) {
     /** All tables of a graph by the names of their codes. */
-    static Map<String, GatheredTable> of(Graph graph) {
+    public static Map<String, GatheredTable> of(Graph graph) {
         Map<String, Node> producers = new HashMap<>();
         graph.nodes().forEach(n -> n.outputs().forEach(o -> producers.put(o, n)));
         Map<String, GatheredTable> tables = new HashMap<>();
