@@ -17,7 +17,7 @@ final class Table {
     private static final int NARROWEST_TEXT = 14;
 
     /** Lines that the longest cell of a column may take in a table. */
-    private static final int MOST_LINES = 4;
+    private static final int MOST_LINES = 3;
 
     private static final String NUMBER = "[-+]?[0-9.,]+(e[-+]?[0-9]+)?(x| [kMGTPE]?i?B| [kMGTPE]| %| dB| s)?|";
 
