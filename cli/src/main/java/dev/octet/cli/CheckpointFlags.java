@@ -53,7 +53,8 @@ final class CheckpointFlags {
      */
     static void refuseConsumer(Arguments arguments, Option target) {
         Optional<String> name = arguments.text(target);
-        Consumer consumer = name.flatMap(n -> Optional.ofNullable(Serving.CONSUMERS.get(n))).orElse(null);
+        Consumer consumer =
+                name.flatMap(n -> Optional.ofNullable(Serving.CONSUMERS.get(n))).orElse(null);
         if (consumer != null) {
             throw arguments.usage(
                     "'" + name.get() + "' is a target of quantize only, which chooses the layout by the recipe",

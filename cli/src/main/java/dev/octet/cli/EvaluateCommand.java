@@ -28,8 +28,9 @@ final class EvaluateCommand implements Command {
     private static final Option GATE = Flags.repeatable(
             "gate",
             "NAME=VALUE",
-            "exit with 1 when a measure is below VALUE, or above it for " + Measures.PERPLEXITY_CHANGE + "; of the worst"
-                    + " output, or of the sentence embeddings, as the name says: " + String.join(", ", Measures.NAMES) + " (default: none)");
+            "exit with 1 when a measure is below VALUE, or above it for " + Measures.PERPLEXITY_CHANGE
+                    + "; of the worst" + " output, or of the sentence embeddings, as the name says: "
+                    + String.join(", ", Measures.NAMES) + " (default: none)");
     private static final Option PERPLEXITY = Flags.flag(
             "perplexity",
             "compare perplexities, too, of causal language models (default: for Hugging Face folders of such models,"
@@ -65,7 +66,8 @@ final class EvaluateCommand implements Command {
     public List<String> examples() {
         return List.of(
                 "octet evaluate model.onnx fp8.onnx --data texts.jsonl --tokenizer tokenizer.json",
-                "octet evaluate model.onnx fp8.onnx --data inputs.npz --gate embedding-cosine=0.997 --gate spearman=0.995",
+                "octet evaluate model.onnx fp8.onnx --data inputs.npz --gate embedding-cosine=0.997 --gate"
+                        + " spearman=0.995",
                 "octet evaluate Llama-3.1-8B Llama-3.1-8B-FP8 --data heldout.jsonl --gate perplexity-change=0.005");
     }
 

@@ -191,10 +191,14 @@ class InspectCommandTest {
                 "steps 20, 40",
                 "560.6 k trained",
                 "gone/model.onnx (no longer there)",
-                "octet train --resume " + run,
-                "octet export " + run + " -o " + run.resolve("model.onnx") + " --target onnxruntime")) {
+                "octet train --resume ",
+                "octet export ")) {
             assertTrue(page.out().contains(part), part + " in " + page.out());
         }
+        assertEquals("octet train --resume " + run, json(run).get("resume_with").asText());
+        assertEquals(
+                "octet export " + run + " -o " + run.resolve("model.onnx") + " --target onnxruntime",
+                json(run).get("export_with").asText());
         assertEquals(41, json(run).get("step").asInt());
         assertEquals(41, json(run.resolve("checkpoints/step-20")).get("step").asInt(), "a checkpoint is of its run");
         Files.writeString(run.resolve("run.json"), "{");

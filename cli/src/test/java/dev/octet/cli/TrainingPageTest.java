@@ -3,6 +3,7 @@ package dev.octet.cli;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.converter.expand.TrainingExpansions;
+import dev.octet.pipeline.ExampleConfig;
 import dev.octet.trainer.op.Ops;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -27,6 +28,18 @@ class TrainingPageTest {
     @Test
     void it_lists_exactly_the_operators_that_are_trained() throws IOException {
         assertEquals(Ops.names(), listAfter("Trained as they are"));
+    }
+
+    @Test
+    void it_lists_exactly_the_tasks_that_have_an_example() throws IOException {
+        Path page = Path.of(System.getProperty("octet.testdata")).resolveSibling("docs/training.md");
+        List<String> tasks = Files.readAllLines(page).stream()
+                .dropWhile(l -> !l.startsWith("| task | what |"))
+                .skip(2)
+                .takeWhile(l -> l.startsWith("| `"))
+                .map(l -> l.substring(3, l.indexOf('`', 3)))
+                .toList();
+        assertEquals(ExampleConfig.names(), tasks);
     }
 
     @Test

@@ -20,9 +20,12 @@ import java.util.stream.Collectors;
  */
 record MomentsFile(Path statistics) {
     private static final String ENDING = ".moments";
-    private static final String MODEL = "octet.model";
+    /** Metadata entry with the SHA-256 of the model. */
+    static final String MODEL = "octet.model";
     private static final String DATA = "octet.data";
-    private static final String SAMPLES = "octet.samples";
+    /** Metadata entry with the number of samples. */
+    static final String SAMPLES = "octet.samples";
+
 
     /** {@code model.stats.moments} for {@code model.stats}. */
     Path path() {

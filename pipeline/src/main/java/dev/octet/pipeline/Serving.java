@@ -150,7 +150,7 @@ public record Serving(Consumer consumer, Target.Checkpoint target, String reason
     public static List<String> layouts(Consumer consumer) {
         return ROWS.stream()
                 .filter(r -> r.consumer() == consumer)
-                .sorted(Comparator.comparing((Row r) -> r.recipes().size()).reversed())
+                .sorted(Comparator.comparingInt((Row r) -> r.recipes().size()).reversed())
                 .map(Row::layout)
                 .distinct()
                 .toList();

@@ -104,9 +104,9 @@ public record StatisticsFacts(
                 "second-moments",
                 Files.size(path),
                 moments.octet(),
-                moments.metadata().get("octet.model"),
+                moments.metadata().get(MomentsFile.MODEL),
                 true,
-                samples(moments.metadata().getOrDefault("octet.samples", "")),
+                samples(moments.metadata().getOrDefault(MomentsFile.SAMPLES, "")),
                 List.of(),
                 activations);
     }

@@ -44,7 +44,7 @@ function listWeights() {
     byId('weight-count').textContent = found.length + ' of ' + data.weights.length;
     offerMore('weight-more', found.length - shownRows, ROWS_AT_A_TIME);
     table(byId('weight-table'), [['Weight'], ['SQNR', true], ['Cosine', true], ['Largest error', true], ['Format']],
-        found.slice(0, shownRows).map(w => [[w.name, 'name'], decibels(w.sqnrDb), fixed(w.cosine, 6), short(w.maxAbsError), w.scheme]));
+        found.slice(0, shownRows).map(w => [[w.name, 'name'], decibels(w.sqnrDb), fixed(w.cosine, 6), short(w.maxAbsError), [w.scheme, 'scheme']]));
 }
 
 function kept() {
