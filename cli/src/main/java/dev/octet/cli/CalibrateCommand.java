@@ -116,7 +116,7 @@ final class CalibrateCommand implements Command {
                         .println("would measure " + planned.tensors() + " tensors over " + planned.samples()
                                 + " samples of " + planned.data()
                                 + (planned.momentsBytes() > 0
-                                        ? ", and second moments of " + Table.bytes(planned.momentsBytes())
+                                        ? ", and second moments of " + Quantity.bytes(planned.momentsBytes())
                                         : ""));
                 return ExitCode.OK;
             }
@@ -154,9 +154,9 @@ final class CalibrateCommand implements Command {
                     .row("statistics", answer.output())
                     .row("tensors", answer.tensors())
                     .row("samples", answer.samples() + (answer.resumed() ? " (continued)" : ""))
-                    .row("time", Table.seconds(answer.seconds()));
+                    .row("time", Quantity.seconds(answer.seconds()));
             if (answer.moments() != null) {
-                table.row("second moments", answer.moments() + "  " + Table.bytes(answer.momentsBytes()));
+                table.row("second moments", answer.moments() + "  " + Quantity.bytes(answer.momentsBytes()));
             }
             if (!answer.nonFinite().isEmpty()) {
                 table.row("NaN or infinite", String.join(", ", answer.nonFinite()));

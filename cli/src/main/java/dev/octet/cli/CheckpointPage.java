@@ -39,7 +39,7 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
         Table table = new Table()
                 .row(
                         "model",
-                        outcome.model() + "  " + Table.bytes(outcome.sourceBytes()) + " of tensors, "
+                        outcome.model() + "  " + Quantity.bytes(outcome.sourceBytes()) + " of tensors, "
                                 + outcome.sourceLayout());
         if (outcome.recipe() != null) {
             table.row("recipe", outcome.recipe());
@@ -60,12 +60,12 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
             table.row("KV cache", "scales of " + outcome.kvCacheLayers() + " attention layers");
         }
         if (outcome.dryRun()) {
-            table.row("would write", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
+            table.row("would write", outcome.output() + "  " + Quantity.bytes(outcome.targetBytes()));
         } else {
-            table.row("written", outcome.output() + "  " + Table.bytes(outcome.targetBytes()));
+            table.row("written", outcome.output() + "  " + Quantity.bytes(outcome.targetBytes()));
             table.row(
                     "time",
-                    Table.seconds(outcome.seconds()) + ", "
+                    Quantity.seconds(outcome.seconds()) + ", "
                             + Quantity.rate(1e9 * outcome.gigabytesPerSecond(), "bytes") + " read");
         }
         if (outcome.resumedFiles() > 0) {
@@ -115,7 +115,7 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
         if (differing.isEmpty()) {
             return;
         }
-        Table table = new Table().heading("fused weights with one scale", "own scales differ by", "worst loses");
+        Table table = new Table().heading("fused weights with one scale", "ratio of scales", "worst loss");
         differing.stream()
                 .limit(SHOWN)
                 .forEach(s -> table.row(

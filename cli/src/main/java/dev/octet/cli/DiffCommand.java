@@ -125,7 +125,7 @@ final class DiffCommand implements Command {
                 .row(
                         "worst tensor",
                         "SQNR " + decibels(summary.sqnrDbMin()) + ", cosine " + number(summary.cosineMin(), 7))
-                .row("time", Table.seconds(seconds));
+                .row("time", Quantity.seconds(seconds));
         page.append('\n').append(facts.text(0));
         appendTensors(page, diff, top);
         appendRounding(page, diff, top);

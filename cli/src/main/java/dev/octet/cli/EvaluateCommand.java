@@ -109,7 +109,7 @@ final class EvaluateCommand implements Command {
                 .row("reference", answer.reference())
                 .row("candidate", answer.candidate())
                 .row("data", comparison.samples() + " samples of " + answer.data())
-                .row("time", Table.seconds(answer.seconds()))
+                .row("time", Quantity.seconds(answer.seconds()))
                 .text(0));
         Table outputs = new Table().heading("output", "cosine mean", "min", "SQNR", "top-1");
         for (OutputComparison o : comparison.outputs()) {

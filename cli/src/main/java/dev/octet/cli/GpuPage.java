@@ -60,7 +60,7 @@ final class GpuPage {
                     g.capabilityText(),
                     g.hasFp8() ? "yes" : "no",
                     g.multiprocessors(),
-                    Table.bytes(g.totalBytes()));
+                    Quantity.bytes(g.totalBytes()));
         }
         text.append(report.gpus().isEmpty() ? "no GPU was found\n" : gpus.text(0))
                 .append('\n');

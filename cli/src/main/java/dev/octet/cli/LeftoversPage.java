@@ -71,7 +71,7 @@ final class LeftoversPage {
         Table head = new Table()
                 .row("file", facts.path())
                 .row("format", moments ? "second moments, for --rounding gptq" : "statistics of activations")
-                .row("size", Table.bytes(facts.fileBytes()));
+                .row("size", Quantity.bytes(facts.fileBytes()));
         if (facts.model() != null) {
             head.row("model", "SHA-256 " + facts.model());
         }

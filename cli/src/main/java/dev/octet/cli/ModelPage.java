@@ -31,7 +31,7 @@ final class ModelPage {
         Table head = new Table()
                 .row("file", facts.path())
                 .row("format", facts.format())
-                .row("size", Table.bytes(facts.fileBytes()))
+                .row("size", Quantity.bytes(facts.fileBytes()))
                 .row("parameters", count(facts.tensors().parameters()));
         if (answer.architecture() != null) {
             head.row("architecture", answer.architecture());
@@ -139,7 +139,7 @@ final class ModelPage {
     String tensors() {
         Table table = new Table().heading("tensor", "dtype", "shape", "bytes", "meaning");
         for (TensorFact t : facts.list()) {
-            table.row(t.name(), t.dtype(), t.shape(), Table.bytes(t.bytes()), meaning(t));
+            table.row(t.name(), t.dtype(), t.shape(), Quantity.bytes(t.bytes()), meaning(t));
         }
         return "\nall tensors\n" + table.text(2);
     }
@@ -202,9 +202,9 @@ final class ModelPage {
     private static void appendTypes(StringBuilder page, Inspection.Tensors tensors) {
         Table table = new Table().heading("dtype", "tensors", "elements", "bytes");
         for (Inspection.DTypeShare share : tensors.byDtype()) {
-            table.row(share.dtype(), share.count(), share.elements(), Table.bytes(share.bytes()));
+            table.row(share.dtype(), share.count(), share.elements(), Quantity.bytes(share.bytes()));
         }
-        table.row("all", tensors.count(), tensors.elements(), Table.bytes(tensors.bytes()));
+        table.row("all", tensors.count(), tensors.elements(), Quantity.bytes(tensors.bytes()));
         page.append("\ntensors\n").append(table.text(2));
     }
 

@@ -301,7 +301,7 @@ final class QuantizeCommand implements Command {
             return;
         }
         Table table = new Table()
-                .row("model", answer.model() + "  " + Table.bytes(answer.originalBytes()))
+                .row("model", answer.model() + "  " + Quantity.bytes(answer.originalBytes()))
                 .row("recipe", answer.recipe() + (answer.calibrator() == null ? "" : ", " + answer.calibrator()))
                 .row("rounding", answer.rounding() + " (" + answer.roundingReason() + ")")
                 .row("target", answer.target())
@@ -313,8 +313,8 @@ final class QuantizeCommand implements Command {
                                         .map(LayerCount::toString)
                                         .collect(Collectors.joining(", ")));
         if (!answer.dryRun()) {
-            table.row("written", answer.output() + "  " + Table.bytes(answer.convertedBytes()));
-            table.row("time", Table.seconds(answer.seconds()));
+            table.row("written", answer.output() + "  " + Quantity.bytes(answer.convertedBytes()));
+            table.row("time", Quantity.seconds(answer.seconds()));
         }
         if (answer.report() != null && !answer.dryRun()) {
             table.row("report", answer.report());

@@ -112,7 +112,7 @@ final class QuickstartCommand implements Command {
                         "layers",
                         answer.layers().stream().map(LayerCount::toString).collect(Collectors.joining(", ")));
         answer.kept().forEach(k -> table.row("kept", k.kind() + " " + k.node() + ": " + k.reason()));
-        table.row("size", Table.bytes(answer.originalBytes()) + " -> " + Table.bytes(answer.convertedBytes()))
+        table.row("size", Quantity.bytes(answer.originalBytes()) + " -> " + Quantity.bytes(answer.convertedBytes()))
                 .row(
                         "cosine",
                         String.format(
@@ -127,7 +127,7 @@ final class QuickstartCommand implements Command {
                 .row(rounded("rounded", answer.fourBits()))
                 .row(rounded("trained", answer.trained()));
         Table files = new Table()
-                .row("time", Table.seconds(answer.seconds()))
+                .row("time", Quantity.seconds(answer.seconds()))
                 .row("model", answer.model())
                 .row("  NVFP4", answer.trained().model())
                 .row("report", answer.report());
@@ -143,7 +143,7 @@ final class QuickstartCommand implements Command {
             String.format(Locale.ROOT, "%.5f", model.cosineMean()),
             String.format(Locale.ROOT, "%.5f", model.cosineMin()),
             String.format(Locale.ROOT, "%.5f", model.spearman()),
-            Table.bytes(model.bytes())
+            Quantity.bytes(model.bytes())
         };
     }
 

@@ -165,16 +165,6 @@ final class Table {
         }
     }
 
-    /** {@link Quantity#bytes}. */
-    static String bytes(long n) {
-        return Quantity.bytes(n);
-    }
-
-    /** {@link Quantity#seconds}. */
-    static String seconds(double seconds) {
-        return Quantity.seconds(seconds);
-    }
-
     private static int widest(Stream<String> cells) {
         return cells.mapToInt(TextStyle::width).max().orElse(0);
     }

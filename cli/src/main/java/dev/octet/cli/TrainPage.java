@@ -242,7 +242,7 @@ final class TrainPage implements TrainingHook {
                                 + " samples, seed " + config.seed())
                 .row(
                         "buffers",
-                        Table.bytes(p.lastingBytes()) + " weights and their state, " + Table.bytes(p.temporaryBytes())
+                        Quantity.bytes(p.lastingBytes()) + " weights and their state, " + Quantity.bytes(p.temporaryBytes())
                                 + " within a step")
                 .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
@@ -525,7 +525,7 @@ final class TrainPage implements TrainingHook {
                 "step %d: checkpoint %s, %s, %.1f s",
                 r.step(),
                 r.folder(),
-                Table.bytes(r.bytes()),
+                Quantity.bytes(r.bytes()),
                 r.seconds()));
     }
 
@@ -580,7 +580,7 @@ final class TrainPage implements TrainingHook {
                                 t.dataSeconds(),
                                 t.evaluationSeconds(),
                                 t.checkpointSeconds()))
-                .row("buffers", Table.bytes(memoryBytes));
+                .row("buffers", Quantity.bytes(memoryBytes));
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         screen.out().print(table.text(0));

@@ -269,7 +269,7 @@ final class VerifyCommand implements Command {
                 .append(" advice; ")
                 .append(result.rulesRun().size())
                 .append(" rules in ")
-                .append(Table.seconds(seconds))
+                .append(Quantity.seconds(seconds))
                 .append('\n')
                 .toString();
     }

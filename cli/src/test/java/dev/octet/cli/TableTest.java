@@ -28,15 +28,6 @@ class TableTest {
     }
 
     @Test
-    void bytes_are_shown_with_one_decimal() {
-        assertEquals("999 B", Table.bytes(999));
-        assertEquals("1.0 kB", Table.bytes(1000));
-        assertEquals("90.4 MB", Table.bytes(90_387_606));
-        assertEquals("1.0 MB", Table.bytes(999_999));
-        assertEquals("9.2 EB", Table.bytes(Long.MAX_VALUE));
-    }
-
-    @Test
     void control_characters_are_shown_not_obeyed() {
         assertEquals("a\\u001b[2Jb\n", new Table().row("a\u001b[2Jb").text(0));
     }
