@@ -381,8 +381,13 @@ class TrainerTest {
     @Test
     void epochs_and_a_share_of_warm_up_become_steps() throws IOException {
         // 64 samples in batches of 8: 8 batches an epoch, two of them a step
-        TrainingConfig c = SmallRun.parts("data: {train: made}\nloss: {type: cross-entropy}\nepochs: 2.5\n"
-                        + "gradient_accumulation: 2\nschedule: {type: cosine, warmup: 15%}\n")
+        TrainingConfig c = SmallRun.parts("""
+                data: {train: made}
+                loss: {type: cross-entropy}
+                epochs: 2.5
+                gradient_accumulation: 2
+                schedule: {type: cosine, warmup: 15%}
+                """)
                 .config();
         assertEquals(10, c.steps());
         assertEquals(2, c.schedule().warmup());

@@ -327,7 +327,7 @@ public final class Section implements Entry, RecipeFields {
         if (keys.size() == 1) {
             changed.put(key, value);
             from.put(key, origin);
-        } else if (old == null || old instanceof Scalar s && s.isNull()) {
+        } else if (old == null || (old instanceof Scalar s && s.isNull())) {
             Section empty = new Section(file, child(key), line, Map.of(), Map.of());
             changed.put(key, empty.with(keys.subList(1, keys.size()), value, origin));
             from.put(key, origin);
