@@ -37,7 +37,8 @@ final class CompletionScript {
 
     /** For bash 3.2 or later. Where nothing is offered, bash completes file names. */
     static String bash(List<Command> commands) {
-        StringBuilder text = new StringBuilder("""
+        StringBuilder text = new StringBuilder(
+                """
                 # Completion of octet in bash, made by: octet completion bash
                 _octet() {
                     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=''
@@ -57,7 +58,9 @@ final class CompletionScript {
                 [ -z "$words" ] || COMPREPLY=($(compgen -W "$words" -- "$current"))
             }
             complete -o default -F _octet octet
-            """.indent(0).replace("VERBS", joined(commands.stream().map(Command::name).toList()))).toString();
+            """.indent(0).replace(
+                        "VERBS", joined(commands.stream().map(Command::name).toList())))
+                .toString();
     }
 
     private static void appendBash(StringBuilder text, Command command) {
@@ -74,8 +77,7 @@ final class CompletionScript {
                         .append("' ;;\n");
             }
         }
-        String options =
-                Flags.of(command).stream().map(o -> joined(names(o))).collect(Collectors.joining(" "));
+        String options = Flags.of(command).stream().map(o -> joined(names(o))).collect(Collectors.joining(" "));
         text.append(pad)
                 .append("        *) case $current in -*) words='")
                 .append(options)
@@ -88,28 +90,28 @@ final class CompletionScript {
     /** For zsh: a function of the file {@code _octet} in a folder of {@code fpath}, or read by {@code source}. */
     static String zsh(List<Command> commands) {
         StringBuilder text = new StringBuilder("""
-                #compdef octet
-                # Completion of octet in zsh, made by: octet completion zsh
-                _octet() {
-                    local -a verbs
-                    verbs=(
-                """);
+            #compdef octet
+            # Completion of octet in zsh, made by: octet completion zsh
+            _octet() {
+                local -a verbs
+                verbs=(
+            """);
         for (Command command : commands) {
             text.append("        ")
                     .append(quoted(command.name() + ":" + command.summary().replace(":", "\\:")))
                     .append('\n');
         }
         text.append("""
-                    )
-                    if (( CURRENT == 2 )); then
-                        _describe verb verbs
-                        return
-                    fi
-                    local verb=$words[2]
-                    shift words
-                    (( CURRENT-- ))
-                    case $verb in
-                """);
+                )
+                if (( CURRENT == 2 )); then
+                    _describe verb verbs
+                    return
+                fi
+                local verb=$words[2]
+                shift words
+                (( CURRENT-- ))
+                case $verb in
+            """);
         for (Command command : commands) {
             text.append("        ").append(command.name()).append(")\n            _arguments");
             for (Option option : Flags.of(command)) {
@@ -123,15 +125,15 @@ final class CompletionScript {
             text.append(" \\\n                ").append(quoted(operand)).append("\n            ;;\n");
         }
         return text.append("""
-                        help) _describe verb verbs ;;
-                    esac
-                }
-                if [ "$funcstack[1]" = _octet ]; then
-                    _octet "$@"
-                else
-                    compdef _octet octet
-                fi
-                """).toString();
+                    help) _describe verb verbs ;;
+                esac
+            }
+            if [ "$funcstack[1]" = _octet ]; then
+                _octet "$@"
+            else
+                compdef _octet octet
+            fi
+            """).toString();
     }
 
     private static String zshSpec(String name, Option option) {

@@ -28,7 +28,10 @@ final class DataFlags {
     static final Option SAMPLES = Flags.value(
             "samples", "[FROM:]N", "use N samples, starting at number FROM counted from 0 (default: all samples)");
     static final Option MAX_LENGTH = Flags.value(
-            "max-length", "N", "tokens after which a text is cut (default: " + TextOptions.defaults().maxLength() + ")");
+            "max-length",
+            "N",
+            "tokens after which a text is cut (default: "
+                    + TextOptions.defaults().maxLength() + ")");
 
     private static final Pattern RANGE = Pattern.compile("(?:(\\d{1,9}):)?(\\d{1,9})");
     private static final int LONGEST_TEXT = 1 << 20;
@@ -53,7 +56,8 @@ final class DataFlags {
     /** The samples in {@code file} that the command line asks for. */
     static SampleSource source(Arguments arguments, Path file) {
         SampleSource source = SampleSource.of(file)
-                .withMaxLength(arguments.integer(MAX_LENGTH, TextOptions.defaults().maxLength(), 1, LONGEST_TEXT));
+                .withMaxLength(
+                        arguments.integer(MAX_LENGTH, TextOptions.defaults().maxLength(), 1, LONGEST_TEXT));
         Optional<Path> tokenizer = arguments.path(TOKENIZER);
         if (tokenizer.isPresent()) {
             source = source.withTokenizer(tokenizer.get());

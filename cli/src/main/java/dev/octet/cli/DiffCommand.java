@@ -230,7 +230,11 @@ final class DiffCommand implements Command {
         if (lines.isEmpty()) {
             return;
         }
-        page.append('\n').append(TextStyle.heading(title)).append(" (").append(lines.size()).append(")\n");
+        page.append('\n')
+                .append(TextStyle.heading(title))
+                .append(" (")
+                .append(lines.size())
+                .append(")\n");
         lines.stream()
                 .limit(most)
                 .forEach(l -> page.append("  ").append(Printable.of(l)).append('\n'));

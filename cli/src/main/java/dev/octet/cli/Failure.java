@@ -38,7 +38,8 @@ record Failure(ExitCode code, String what, String where, String fix) {
     private static final Pattern HUB_ID = Pattern.compile("[A-Za-z0-9][\\w.-]*/[A-Za-z0-9][\\w.-]*");
 
     /** Names of files that Octet reads. */
-    private static final Pattern FILE = Pattern.compile("\\.(?:onnx|safetensors|json|jsonl|npz|bin|ya?ml|stats|html|txt)$");
+    private static final Pattern FILE =
+            Pattern.compile("\\.(?:onnx|safetensors|json|jsonl|npz|bin|ya?ml|stats|html|txt)$");
 
     /** Causes of causes looked at. */
     private static final int MAX_CAUSES = 16;
@@ -103,7 +104,8 @@ record Failure(ExitCode code, String what, String where, String fix) {
                         "no such file or folder",
                         file,
                         isHubId(file)
-                                ? "check the path; Octet downloads nothing: for the model of Hugging Face, `hf download "
+                                ? "check the path; Octet downloads nothing: for the model of Hugging Face, `hf"
+                                        + " download "
                                         + file + " --local-dir " + file.substring(file.indexOf('/') + 1) + "`"
                                 : "check the path; a relative one starts at the current folder, in a configuration at"
                                         + " its folder");

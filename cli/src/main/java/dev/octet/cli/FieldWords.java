@@ -31,16 +31,16 @@ final class FieldWords {
                     + " skip-modules, disable, nodes-to-exclude, modules-to-not-convert, leave",
             "only: targets, modules, layers, include-only, filter, match, select, nodes-to-quantize",
             "calibration data: dataset, dataset-name, data-dir, data-path, data-file, data-files, calib, calib-data,"
-                    + " calib-dataset, calibration-data, calibration-dataset, train-file, validation-file, texts, inputs",
-            "samples: num-samples, n-samples, nsamples, max-samples, num-calibration-samples, calib-size, calibration-size,"
-                    + " max-eval-samples, limit",
-            "max-length: max-seq-length, max-seq-len, max-sequence-length, seq-len, seq-length, sequence-length, seqlen,"
-                    + " model-max-length, length",
-            "recipe: scheme, qformat, quant-format, quant-mode, quantization, quant, quant-type, qtype, preset, method, mode,"
-                    + " w-format, quant-algo",
+                + " calib-dataset, calibration-data, calibration-dataset, train-file, validation-file, texts, inputs",
+            "samples: num-samples, n-samples, nsamples, max-samples, num-calibration-samples, calib-size,"
+                    + " calibration-size, max-eval-samples, limit",
+            "max-length: max-seq-length, max-seq-len, max-sequence-length, seq-len, seq-length, sequence-length,"
+                    + " seqlen, model-max-length, length",
+            "recipe: scheme, qformat, quant-format, quant-mode, quantization, quant, quant-type, qtype, preset,"
+                    + " method, mode, w-format, quant-algo",
             "target: layout, format, export-format, backend, engine, runtime, ep, execution-provider",
-            "output: out, outfile, output-dir, output-path, output-file, output-model, save, save-dir, save-path, save-to,"
-                    + " export-path, export-dir, dest, destination",
+            "output: out, outfile, output-dir, output-path, output-file, output-model, save, save-dir, save-path,"
+                    + " save-to, export-path, export-dir, dest, destination",
             "dtype: torch-dtype, type, precision, data-type, to",
             "scale-type: scale-dtype",
             "kv-cache: kv-cache-dtype, kv-cache-scheme, kv-cache-qformat, kv-cache-quant, kv-cache-quant-algo",

@@ -43,10 +43,12 @@ final class GpuPage {
     }
 
     static String json(GpuReport report) {
-        return Json.answer("inspect", new Answer(
-                        report.usable(),
-                        report.gpus().stream().map(GpuFact::of).toList(),
-                        report.parts().stream().map(PartFact::of).toList()))
+        return Json.answer(
+                        "inspect",
+                        new Answer(
+                                report.usable(),
+                                report.gpus().stream().map(GpuFact::of).toList(),
+                                report.parts().stream().map(PartFact::of).toList()))
                 + "\n";
     }
 

@@ -167,8 +167,8 @@ final class GradientCommand implements Command {
                                 + ": with --tie they are one parameter, and their gradients one sum"));
         GoldenDifference worst = answer.differences().getFirst();
         screen.out()
-                .println("\n" + answer.steps() + " steps, " + Quantity.bytes(answer.arenaBytes()) + " of temporaries on "
-                        + answer.device() + ", program " + answer.programSha256());
+                .println("\n" + answer.steps() + " steps, " + Quantity.bytes(answer.arenaBytes())
+                        + " of temporaries on " + answer.device() + ", program " + answer.programSha256());
         screen.out()
                 .println("largest relative error " + number(worst.error()) + " of " + worst.tensor() + ", "
                         + (answer.passed() ? "within" : "above") + " " + number(answer.tolerance()));

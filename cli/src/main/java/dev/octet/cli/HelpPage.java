@@ -17,7 +17,8 @@ final class HelpPage {
     /** The list of verbs. */
     static String ofAll(List<Command> commands) {
         int column = commands.stream().mapToInt(c -> c.name().length()).max().orElse(0) + GAP;
-        StringBuilder page = new StringBuilder(TextStyle.heading("usage:")).append(" octet VERB [options] ARGUMENTS\n\n");
+        StringBuilder page =
+                new StringBuilder(TextStyle.heading("usage:")).append(" octet VERB [options] ARGUMENTS\n\n");
         for (Command command : commands) {
             appendEntry(page, command.name(), column, command.summary());
         }
@@ -33,7 +34,8 @@ final class HelpPage {
         options.forEach(o -> heads.add(head(o)));
         int longest = heads.stream().mapToInt(String::length).max().orElse(0) + GAP;
         int column = Math.min(longest, Math.min(WIDEST_HEAD, TextStyle.here().prose() / 3));
-        StringBuilder page = new StringBuilder(TextStyle.heading("usage:")).append(" octet ").append(command.name());
+        StringBuilder page =
+                new StringBuilder(TextStyle.heading("usage:")).append(" octet ").append(command.name());
         command.operands().forEach(o -> page.append(' ').append(o));
         page.append(" [options]\n\n");
         appendText(page, command.summary(), 0);

@@ -94,8 +94,7 @@ final class InspectCommand implements Command {
             }
             case STATISTICS -> {
                 StatisticsFacts facts = Inspect.statistics(path);
-                screen.answer(
-                        arguments, facts, () -> LeftoversPage.of(facts, arguments.has(TENSORS)));
+                screen.answer(arguments, facts, () -> LeftoversPage.of(facts, arguments.has(TENSORS)));
             }
         }
         return ExitCode.OK;

@@ -45,7 +45,10 @@ final class LeftoversPage {
                 "checkpoints",
                 run.checkpoints().isEmpty()
                         ? "none"
-                        : "steps " + run.checkpoints().stream().map(String::valueOf).collect(Collectors.joining(", ")));
+                        : "steps "
+                                + run.checkpoints().stream()
+                                        .map(String::valueOf)
+                                        .collect(Collectors.joining(", ")));
         if (run.config() != null) {
             table.row("config", run.config());
         }
@@ -76,7 +79,8 @@ final class LeftoversPage {
             head.row("model", "SHA-256 " + facts.model());
         }
         if (facts.samples() > 0) {
-            head.row("samples", facts.samples() + (facts.complete() ? "" : " (interrupted: calibrate again to finish)"));
+            head.row(
+                    "samples", facts.samples() + (facts.complete() ? "" : " (interrupted: calibrate again to finish)"));
         }
         facts.data().forEach(d -> head.row("data", d.name() + "  " + d.samplesDone() + " of " + d.samplesTotal()));
         head.row("activations", facts.activations().size()).row("octet", facts.octet());
@@ -87,7 +91,8 @@ final class LeftoversPage {
         }
         Table table = moments
                 ? new Table().heading("activation", "channels", "rows")
-                : new Table().heading(all ? "activation" : "activation, widest first", "min", "max", "rms", "not finite");
+                : new Table()
+                        .heading(all ? "activation" : "activation, widest first", "min", "max", "rms", "not finite");
         shown.stream().limit(all ? Long.MAX_VALUE : SHOWN).forEach(a -> table.row(cells(a)));
         page.append('\n').append(table.text(0));
         if (!all && shown.size() > SHOWN) {

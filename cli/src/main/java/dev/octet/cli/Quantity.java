@@ -37,7 +37,9 @@ final class Quantity {
     static String share(long done, long total, String unit) {
         String all = of(total, unit);
         String part = of(done, unit);
-        return unit.equals(BYTES) ? part + " of " + all : part.substring(0, part.length() - unit.length() - 1) + " of " + all;
+        return unit.equals(BYTES)
+                ? part + " of " + all
+                : part.substring(0, part.length() - unit.length() - 1) + " of " + all;
     }
 
     /** How fast something goes, in three digits: {@code 280 MB/s}, {@code 1.36 M elements/s}, {@code 12.5 samples/s}. */
@@ -81,8 +83,6 @@ final class Quantity {
         if (s < HOUR) {
             return s / MINUTE + " min " + s % MINUTE + " s";
         }
-        return s < DAY
-                ? s / HOUR + " h " + s % HOUR / MINUTE + " min"
-                : s / DAY + " d " + s % DAY / HOUR + " h";
+        return s < DAY ? s / HOUR + " h " + s % HOUR / MINUTE + " min" : s / DAY + " d " + s % DAY / HOUR + " h";
     }
 }

@@ -151,7 +151,8 @@ final class QuickstartCommand implements Command {
     private static String next(QuickstartFiles files, Quickstart.Result answer) {
         return "  open " + answer.report() + " in a browser\n"
                 + "  ./octet inspect " + answer.model() + "\n"
-                + "  ./octet diff " + answer.fourBits().model() + " " + answer.trained().model() + "\n"
+                + "  ./octet diff " + answer.fourBits().model() + " "
+                + answer.trained().model() + "\n"
                 + "  ./octet export " + answer.run() + " -o trained.onnx --target onnxruntime\n"
                 + "  ./octet quantize " + files.model() + " -o weights-only.onnx --recipe fp8-weight-only\n"
                 + "  ./octet quantize YOUR.onnx -o fp8.onnx --calibration TEXTS.jsonl --tokenizer tokenizer.json"

@@ -100,7 +100,8 @@ final class Table {
         return IntStream.range(0, widths.length).anyMatch(c -> natural[c] > MOST_LINES * widths[c]);
     }
 
-    private void appendRow(StringBuilder text, List<Cell> row, int[] widths, boolean[] numeric, int indent, TextStyle style) {
+    private void appendRow(
+            StringBuilder text, List<Cell> row, int[] widths, boolean[] numeric, int indent, TextStyle style) {
         List<List<String>> cells = new ArrayList<>();
         for (int c = 0; c < row.size(); c++) {
             cells.add(TextStyle.broken(row.get(c).text(), Math.max(1, widths[c])));
@@ -114,7 +115,8 @@ final class Table {
                 int gap = Math.max(0, widths[c] - TextStyle.width(cell));
                 int before = numeric[c] ? gap : 0;
                 if (!cell.isEmpty()) {
-                    line.append(" ".repeat(blanks + before)).append(style.paint(row.get(c).tone(), cell));
+                    line.append(" ".repeat(blanks + before))
+                            .append(style.paint(row.get(c).tone(), cell));
                     blanks = gap - before + GAP;
                 } else {
                     blanks += gap + GAP;
@@ -128,9 +130,8 @@ final class Table {
     private void appendParagraph(StringBuilder text, List<Cell> row, int indent, TextStyle style) {
         String first = " ".repeat(indent);
         TextStyle.broken(row.getFirst().text(), style.columns() - indent)
-                .forEach(l -> text.append(first)
-                        .append(style.paint(Tone.HEADING, l))
-                        .append('\n'));
+                .forEach(l ->
+                        text.append(first).append(style.paint(Tone.HEADING, l)).append('\n'));
         String more = " ".repeat(indent + GAP);
         int room = style.columns() - more.length();
         StringBuilder line = new StringBuilder();
@@ -146,7 +147,8 @@ final class Table {
                 line.setLength(0);
             }
             List<String> lines = TextStyle.broken(name + " " + cell.text(), room, room - GAP);
-            String start = lines.getFirst().substring(Math.min(name.length(), lines.getFirst().length()));
+            String start = lines.getFirst()
+                    .substring(Math.min(name.length(), lines.getFirst().length()));
             line.append(line.isEmpty() ? "" : " ".repeat(GAP))
                     .append(style.paint(Tone.HEADING, name))
                     .append(style.paint(cell.tone(), start));
@@ -187,7 +189,6 @@ final class Table {
     }
 
     private boolean isNumeric(int column) {
-        return column > 0
-                && cells(column).stream().skip(headed ? 1 : 0).allMatch(t -> t.matches(NUMBER));
+        return column > 0 && cells(column).stream().skip(headed ? 1 : 0).allMatch(t -> t.matches(NUMBER));
     }
 }

@@ -190,9 +190,7 @@ public record TextStyle(int columns, boolean colored) {
     private static List<String> arguments(String command) {
         List<String> arguments = new ArrayList<>();
         for (String word : command.split(" ", -1)) {
-            boolean value = !arguments.isEmpty()
-                    && arguments.getLast().matches("--?[a-z-]+")
-                    && !word.startsWith("-");
+            boolean value = !arguments.isEmpty() && arguments.getLast().matches("--?[a-z-]+") && !word.startsWith("-");
             arguments.add(value ? arguments.removeLast() + " " + word : word);
         }
         return arguments;

@@ -24,11 +24,11 @@ final class TrainCommand implements Command {
             "continue a run from its newest checkpoint: octet train --resume RUN, which knows its model and"
                     + " configuration");
     private static final PathOption MODEL = PathOption.read(
-            "model", "MODEL", "with --resume RUN: where the model lies now (default: where it lay when the run started)");
+            "model",
+            "MODEL",
+            "with --resume RUN: where the model lies now (default: where it lay when the run started)");
     private static final Option SET = Flags.repeatable(
-            "set",
-            "KEY=VALUE",
-            "another value for a key of the configuration, as optimizer.lr=1e-4; the run keeps it");
+            "set", "KEY=VALUE", "another value for a key of the configuration, as optimizer.lr=1e-4; the run keeps it");
     private static final Option FROM_STEP = Flags.value(
             "from-step", "N", "with --resume: continue from the checkpoint of step N (default: the newest)");
     private static final Option STEPS = Flags.value(
@@ -41,9 +41,11 @@ final class TrainCommand implements Command {
     private static final Option EXAMPLE = Flags.value(
             "example-config",
             "TASK",
-            "print a configuration to start from: "
-                    + String.join(", ", ExampleConfig.names()));
-    static final Option DEVICE = Flags.value("device", "cpu|cuda[:N]|reference", "where to compute (default: cpu); cuda has run on no GPU yet, see docs/cuda.md");
+            "print a configuration to start from: " + String.join(", ", ExampleConfig.names()));
+    static final Option DEVICE = Flags.value(
+            "device",
+            "cpu|cuda[:N]|reference",
+            "where to compute (default: cpu); cuda has run on no GPU yet, see docs/cuda.md");
 
     @Override
     public String name() {

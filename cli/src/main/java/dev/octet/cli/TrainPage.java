@@ -159,12 +159,7 @@ final class TrainPage implements TrainingHook {
     }
 
     private TrainPage(
-            Train.Setup setup,
-            Screen screen,
-            ProgressStyle style,
-            Form form,
-            int threads,
-            Optional<LogCadence> lines) {
+            Train.Setup setup, Screen screen, ProgressStyle style, Form form, int threads, Optional<LogCadence> lines) {
         this.lines = lines;
         this.live = new LiveLine(screen.err());
         this.screen = screen;
@@ -242,8 +237,8 @@ final class TrainPage implements TrainingHook {
                                 + " samples, seed " + config.seed())
                 .row(
                         "buffers",
-                        Quantity.bytes(p.lastingBytes()) + " weights and their state, " + Quantity.bytes(p.temporaryBytes())
-                                + " within a step")
+                        Quantity.bytes(p.lastingBytes()) + " weights and their state, "
+                                + Quantity.bytes(p.temporaryBytes()) + " within a step")
                 .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());
@@ -296,30 +291,35 @@ final class TrainPage implements TrainingHook {
     private String metrics() {
         boolean health = config.fp8Health().every() > 0;
         return "metrics.jsonl, tensorboard/"
-                + (health ? ", fp8_health.jsonl every " + counted(config.fp8Health().every(), "step") : "") + " in " + folder;
+                + (health
+                        ? ", fp8_health.jsonl every "
+                                + counted(config.fp8Health().every(), "step")
+                        : "") + " in " + folder;
     }
 
     /** What a run would do, from its first step on. */
     void plan(RunPlan p, long first) {
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.answer("train", new Planned(
-                            model.toString(),
-                            p.device(),
-                            threads,
-                            p.products(),
-                            p.precision(),
-                            p.fp8Linears(),
-                            kept(p),
-                            config.seed(),
-                            p.trainedElements(),
-                            p.frozenElements(),
-                            p.lastingBytes(),
-                            p.temporaryBytes(),
-                            data,
-                            folder.toString(),
-                            first,
-                            p.notes())));
+                    .println(Json.answer(
+                            "train",
+                            new Planned(
+                                    model.toString(),
+                                    p.device(),
+                                    threads,
+                                    p.products(),
+                                    p.precision(),
+                                    p.fp8Linears(),
+                                    kept(p),
+                                    config.seed(),
+                                    p.trainedElements(),
+                                    p.frozenElements(),
+                                    p.lastingBytes(),
+                                    p.temporaryBytes(),
+                                    data,
+                                    folder.toString(),
+                                    first,
+                                    p.notes())));
         } else {
             screen.out().print(table(p, first).text(0));
         }
@@ -334,7 +334,9 @@ final class TrainPage implements TrainingHook {
             ema.addEarlier(start.folder().resolve("metrics.jsonl"), firstStep);
         }
         if (style == ProgressStyle.BAR || style == ProgressStyle.PLAIN) {
-            screen.err().print(screen.errStyle().page(() -> table(start.plan(), firstStep).text(0)));
+            screen.err()
+                    .print(screen.errStyle()
+                            .page(() -> table(start.plan(), firstStep).text(0)));
         }
         startNanos = System.nanoTime();
         stepNanos = startNanos;
@@ -478,7 +480,7 @@ final class TrainPage implements TrainingHook {
         // said even when progress is not wanted
         String where = seen.where().isEmpty() ? "" : ", first in " + seen.where();
         live.above("step " + seen.step() + ": the " + seen.what() + " is not finite" + where
-                        + (seen.skipped() ? "; the step is skipped" : "; the run stops"));
+                + (seen.skipped() ? "; the step is skipped" : "; the run stops"));
     }
 
     @Override
@@ -491,7 +493,7 @@ final class TrainPage implements TrainingHook {
         }
         if (warnings.size() > NAMED_LAYERS) {
             live.above("step " + report.step() + ": and " + (warnings.size() - NAMED_LAYERS)
-                            + " more tensors in FP8, see fp8_health.jsonl");
+                    + " more tensors in FP8, see fp8_health.jsonl");
         }
     }
 
@@ -537,26 +539,28 @@ final class TrainPage implements TrainingHook {
         boolean goesOn = hasCheckpoint && end.step() < config.steps();
         if (form == Form.JSON) {
             screen.out()
-                    .println(Json.answer("train", new Answer(
-                            folder.toString(),
-                            end.reason().name().toLowerCase(Locale.ROOT),
-                            end.step(),
-                            end.message(),
-                            t.bestLoss(),
-                            t.lastLoss(),
-                            Double.isNaN(bestEval) ? null : bestEval,
-                            Double.isNaN(bestPerplexity) ? null : bestPerplexity,
-                            t.steps(),
-                            t.skipped(),
-                            seconds,
-                            t.computeSeconds(),
-                            t.dataSeconds(),
-                            t.checkpointSeconds(),
-                            t.evaluationSeconds(),
-                            memoryBytes,
-                            fp8 == null ? null : Fp8.of(fp8),
-                            goesOn ? resumeCommand() : "",
-                            hasCheckpoint ? exportCommand() : "")));
+                    .println(Json.answer(
+                            "train",
+                            new Answer(
+                                    folder.toString(),
+                                    end.reason().name().toLowerCase(Locale.ROOT),
+                                    end.step(),
+                                    end.message(),
+                                    t.bestLoss(),
+                                    t.lastLoss(),
+                                    Double.isNaN(bestEval) ? null : bestEval,
+                                    Double.isNaN(bestPerplexity) ? null : bestPerplexity,
+                                    t.steps(),
+                                    t.skipped(),
+                                    seconds,
+                                    t.computeSeconds(),
+                                    t.dataSeconds(),
+                                    t.checkpointSeconds(),
+                                    t.evaluationSeconds(),
+                                    memoryBytes,
+                                    fp8 == null ? null : Fp8.of(fp8),
+                                    goesOn ? resumeCommand() : "",
+                                    hasCheckpoint ? exportCommand() : "")));
             return;
         }
         Table table = new Table()

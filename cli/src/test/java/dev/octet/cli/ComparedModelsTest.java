@@ -59,7 +59,9 @@ class ComparedModelsTest {
         assertEquals(1, diff.get("tensors").size(), diff.toString());
         assertTrue(diff.at("/tensors/0/a").asText().startsWith("onnx::MatMul"), diff.toString());
         assertEquals(0, diff.get("only_b").size());
-        JsonNode byOther = json("diff", MODEL, fp8, "--only", diff.at("/tensors/0/a").asText()).get("diff");
+        JsonNode byOther = json(
+                        "diff", MODEL, fp8, "--only", diff.at("/tensors/0/a").asText())
+                .get("diff");
         assertEquals(diff.get("tensors"), byOther.get("tensors"));
         CommandLine gated =
                 CommandLine.run("diff", MODEL, fp8, "--only", only, "--gate", "sqnr=60", "--gate", "matched=1");
@@ -102,7 +104,8 @@ class ComparedModelsTest {
         try (Arena arena = Arena.ofConfined();
                 NpzWriter writer = NpzWriter.stored(file)) {
             Shape shape = Shape.of(count, tokens);
-            long[] ids = new SplittableRandom(7).longs((long) count * tokens, 1, 36).toArray();
+            long[] ids =
+                    new SplittableRandom(7).longs((long) count * tokens, 1, 36).toArray();
             long[] mask = new long[count * tokens];
             Arrays.fill(mask, 1);
             writer.add(Tensor.ofLongs(arena, "input_ids", shape, ids));
@@ -117,10 +120,19 @@ class ComparedModelsTest {
     void sentence_embeddings_have_gates_of_their_own() throws IOException {
         String weights = folder.resolve("weights").toString();
         String texts = segmented(folder.resolve("texts.npz"));
-        CommandLine made = CommandLine.run("quantize", EMBEDDINGS, "-o", weights, "--recipe", "fp8-weight-only", "--quiet");
+        CommandLine made =
+                CommandLine.run("quantize", EMBEDDINGS, "-o", weights, "--recipe", "fp8-weight-only", "--quiet");
         assertEquals(ExitCode.OK, made.code(), made.err());
         JsonNode answer = json(
-                "evaluate", EMBEDDINGS, weights, "--data", texts, "--no-layers", "--gate", "cosine=0.1", "--gate",
+                "evaluate",
+                EMBEDDINGS,
+                weights,
+                "--data",
+                texts,
+                "--no-layers",
+                "--gate",
+                "cosine=0.1",
+                "--gate",
                 "embedding-cosine=0.1");
         assertEquals(answer.at("/comparison/outputs/0/cosine_mean"), answer.at("/gates/0/value"));
         assertEquals(answer.at("/comparison/embedding/cosine_mean"), answer.at("/gates/1/value"));
@@ -129,8 +141,7 @@ class ComparedModelsTest {
 
     @Test
     void equal_models_are_exact_and_their_layers_the_same() {
-        CommandLine run = CommandLine.run(
-                "evaluate", MODEL, MODEL, "--data", samples, "--quiet", "--gate", "sqnr=60");
+        CommandLine run = CommandLine.run("evaluate", MODEL, MODEL, "--data", samples, "--quiet", "--gate", "sqnr=60");
         assertEquals(ExitCode.OK, run.code(), run.err());
         assertTrue(run.out().contains("exact"), run.out());
         assertTrue(run.out().contains("all 14 layers are the same"), run.out());

@@ -72,7 +72,8 @@ class CompletionCommandTest {
 
     @Test
     void bash_offers_every_verb() throws IOException {
-        Set<String> expected = Octet.COMMANDS.stream().map(Command::name).collect(Collectors.toCollection(TreeSet::new));
+        Set<String> expected =
+                Octet.COMMANDS.stream().map(Command::name).collect(Collectors.toCollection(TreeSet::new));
         expected.addAll(List.of("--help", "--version"));
         assertEquals(expected, offered("octet "));
         assertEquals(Set.of("quantize", "quickstart"), offered("octet qu"));

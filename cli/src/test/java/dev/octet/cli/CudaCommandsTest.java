@@ -25,8 +25,9 @@ class CudaCommandsTest {
 
     @Test
     void a_gpu_that_is_not_there_is_refused_in_three_lines() throws IOException {
+        Files.createFile(folder.resolve("x.npz")); // read after the device is opened
         Path config = Files.writeString(
-                folder.resolve("train.yaml"), "steps: 1\nloss: {type: causal-lm}\ndata: {train: x.jsonl}\n");
+                folder.resolve("train.yaml"), "steps: 1\nloss: {type: causal-lm}\ndata: {train: x.npz}\n");
         CommandLine run = CommandLine.run(
                 "train",
                 MODEL,

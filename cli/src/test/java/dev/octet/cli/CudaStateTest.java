@@ -45,7 +45,10 @@ class CudaStateTest {
             if (text.lastIndexOf("\n", mention.start()) + 1 == text.lastIndexOf("# ", mention.start())) {
                 end = text.indexOf("\n\n", end + 2); // a title says it in the paragraph below
             }
-            assertTrue(STATE.matcher(text.substring(mention.start(), end).replace('\n', ' ')).find(), page.toString());
+            assertTrue(
+                    STATE.matcher(text.substring(mention.start(), end).replace('\n', ' '))
+                            .find(),
+                    page.toString());
         }
     }
 

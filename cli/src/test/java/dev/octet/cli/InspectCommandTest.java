@@ -110,14 +110,24 @@ class InspectCommandTest {
         JsonNode facts = json(Path.of(fp8));
         assertEquals(14, facts.at("/layers/linear").asInt());
         assertEquals(14, facts.at("/layers/quantized_linear").asInt());
-        assertEquals(14, facts.at("/quantization/forms/E4M3FN per column, scale F32").asInt(), facts.toString());
+        assertEquals(
+                14, facts.at("/quantization/forms/E4M3FN per column, scale F32").asInt(), facts.toString());
         assertEquals(json(TinyBert.MODEL).at("/tensors/parameters"), facts.at("/tensors/parameters"));
         String tables = folder.resolve("tables.onnx").toString();
         CommandLine.run(
-                "quantize", TinyBert.MODEL.toString(), "-o", tables, "--recipe", "fp8-weight-only", "--embeddings",
-                "int8", "--quiet");
+                "quantize",
+                TinyBert.MODEL.toString(),
+                "-o",
+                tables,
+                "--recipe",
+                "fp8-weight-only",
+                "--embeddings",
+                "int8",
+                "--quiet");
         assertEquals(
-                facts.at("/tensors/parameters"), json(Path.of(tables)).at("/tensors/parameters"), "rows of integers count");
+                facts.at("/tensors/parameters"),
+                json(Path.of(tables)).at("/tensors/parameters"),
+                "rows of integers count");
         String page = CommandLine.run("inspect", fp8).out();
         assertTrue(page.contains("that training may change, 6.3 k elements; the 14 quantised weights stay"), page);
         assertEquals(1, page.lines().filter(l -> l.contains("octet.recipe")).count(), "settings once: " + page);
@@ -158,7 +168,8 @@ class InspectCommandTest {
                 .filter(l -> l.strip().startsWith("model.layers.0.mlp.up_proj.weight_packed"))
                 .findFirst()
                 .orElseThrow();
-        for (String part : List.of("U8", "[256, 64]", "16.4 kB", "E2M1 per 16, scale F8_E4M3FN x F32, weight of [256, 128]")) {
+        for (String part :
+                List.of("U8", "[256, 64]", "16.4 kB", "E2M1 per 16, scale F8_E4M3FN x F32, weight of [256, 128]")) {
             assertTrue(line.contains(part), line);
         }
         assertEquals(facts.at("/tensors/count").asInt(), facts.get("list").size());
@@ -181,7 +192,8 @@ class InspectCommandTest {
             {"step":40,"loss":4.25}
             {"step":40,"eval_loss":5.5,"eval_perplexity":244.7}
             {"step":41,"loss":4.5}
-            {"step":42,"lo""");
+            {"step":42,"lo\
+            """);
         CommandLine page = CommandLine.run("inspect", run.toString());
         assertEquals(ExitCode.OK, page.code(), page.err());
         for (String part : List.of(

@@ -84,8 +84,7 @@ class JsonAnswersTest {
         assertTrue(answer("verify", "--rules").get("rules").isArray());
         answer("diff", LLAMA, at("fp8"));
         JsonNode equal = answer("evaluate", BERT, BERT, "--data", samples);
-        assertTrue(
-                equal.get("comparison").get("outputs").get(0).get("sqnr_db").isNull(), "no noise: no finite number");
+        assertTrue(equal.get("comparison").get("outputs").get(0).get("sqnr_db").isNull(), "no noise: no finite number");
         answer("train", BERT, "--config", config.toString(), "-o", at("run"), "--dry-run");
         answer("train", BERT, "--config", config.toString(), "-o", at("run"));
         answer("export", at("run"), "-o", at("out.onnx"), "--target", "onnx", "--no-proof");

@@ -264,7 +264,8 @@ class KilledTrainingTest {
         List<String> lines = err.lines().filter(l -> l.startsWith("step ")).toList();
         assertTrue(
                 lines.getFirst()
-                        .matches("step 2: [\\d.]+% of m\\.transformer\\.\\S+ clipped: amax \\S+, its scale has room for \\S+"),
+                        .matches("step 2: [\\d.]+% of m\\.transformer\\.\\S+ clipped: amax \\S+, its scale has room for"
+                                + " \\S+"),
                 err);
         assertTrue(lines.get(3).matches("step 2: and \\d+ more tensors in FP8, see fp8_health.jsonl"), err);
         assertTrue(lines.size() <= 8, "said once, not at each measurement: " + err);

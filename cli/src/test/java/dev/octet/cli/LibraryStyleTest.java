@@ -26,10 +26,10 @@ class LibraryStyleTest {
 
     private static List<JavaClass> publicTypes() {
         return new ClassFileImporter()
-                .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS)
-                .importPackages("dev.octet").stream()
+                .withImportOption(ImportOption.Predefined.DO_NOT_INCLUDE_TESTS).importPackages("dev.octet").stream()
                         .filter(c -> c.getModifiers().contains(JavaModifier.PUBLIC))
-                        .filter(c -> c.getEnclosingClass().isEmpty() && !c.getPackageName().startsWith("dev.octet.bench"))
+                        .filter(c -> c.getEnclosingClass().isEmpty()
+                                && !c.getPackageName().startsWith("dev.octet.bench"))
                         .toList();
     }
 
@@ -64,7 +64,8 @@ class LibraryStyleTest {
                     c + " has no method with...");
             assertTrue(
                     Arrays.stream(c.getDeclaredFields())
-                            .noneMatch(f -> Modifier.isPublic(f.getModifiers()) && f.getType().equals(c)),
+                            .noneMatch(f -> Modifier.isPublic(f.getModifiers())
+                                    && f.getType().equals(c)),
                     c + " has its defaults in a constant");
         }
     }

@@ -283,8 +283,8 @@ class LostFilesTest {
         Path run = in("run");
         Path inside = run.resolve("checkpoints/step-1/parameters.safetensors");
         Map<String, String> before = files(folder);
-        CommandLine line = CommandLine.run(
-                "train", "--resume", run.toString(), "--model", inside.toString(), "--set", "steps=2");
+        CommandLine line =
+                CommandLine.run("train", "--resume", run.toString(), "--model", inside.toString(), "--set", "steps=2");
         assertEquals(ExitCode.USAGE, line.code(), line.err());
         assertTrue(line.err().contains("parameters.safetensors"), line.err());
         assertEquals(before, files(folder));

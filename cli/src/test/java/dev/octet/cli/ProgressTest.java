@@ -61,8 +61,7 @@ class ProgressTest {
     @ParameterizedTest
     @ValueSource(ints = {40, 60, 80, 132})
     void a_bar_fits_its_line_and_says_units(int columns) {
-        for (String line : shown(
-                        ProgressStyle.BAR, TextStyle.terminal(columns), "quantising", 252_717_056L, "elements")
+        for (String line : shown(ProgressStyle.BAR, TextStyle.terminal(columns), "quantising", 252_717_056L, "elements")
                 .split("[\\r\\n]+", -1)) {
             assertTrue(line.length() < columns, line);
             assertTrue(line.isBlank() || line.contains("elements") || line.contains("tensors"), line);
@@ -80,8 +79,8 @@ class ProgressTest {
     void seconds_that_pass_have_no_rate() throws InterruptedException {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         PrintStream err = new PrintStream(bytes, true, StandardCharsets.UTF_8);
-        try (Progress progress = new Progress(
-                ProgressStyle.BAR, new Screen(err, err, TextStyle.PLAIN, TextStyle.terminal(80), 0))) {
+        try (Progress progress =
+                new Progress(ProgressStyle.BAR, new Screen(err, err, TextStyle.PLAIN, TextStyle.terminal(80), 0))) {
             progress.progress("fetching", 0, 0, "s");
             Thread.sleep(250);
             progress.progress("fetching", 2, 0, "s");

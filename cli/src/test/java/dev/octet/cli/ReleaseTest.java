@@ -55,7 +55,10 @@ class ReleaseTest {
 
     private static String text(Document pom, String path) {
         try {
-            return XPathFactory.newDefaultInstance().newXPath().evaluate("/project/" + path, pom).strip();
+            return XPathFactory.newDefaultInstance()
+                    .newXPath()
+                    .evaluate("/project/" + path, pom)
+                    .strip();
         } catch (XPathExpressionException e) {
             throw new IllegalStateException(e);
         }
@@ -106,8 +109,7 @@ class ReleaseTest {
             boolean shipped = text(pom, "properties/maven.deploy.skip").isEmpty();
             assertEquals(
                     shipped && !module.equals("bom"),
-                    bom.contains("<artifactId>" + text(pom, "artifactId") + "</artifactId>")
-                            && !module.equals("bom"),
+                    bom.contains("<artifactId>" + text(pom, "artifactId") + "</artifactId>") && !module.equals("bom"),
                     module);
         }
         assertTrue(modules.size() > 6, modules.toString());
@@ -121,8 +123,7 @@ class ReleaseTest {
         assertEquals("verify", text(pom, sign + "/executions/execution/phase"));
         assertEquals("sign", text(pom, sign + "/executions/execution/goals/goal"));
         assertEquals(
-                1,
-                Files.readString(ROOT.resolve(folder).resolve("pom.xml")).split("maven-gpg-plugin", -1).length - 1);
+                1, Files.readString(ROOT.resolve(folder).resolve("pom.xml")).split("maven-gpg-plugin", -1).length - 1);
     }
 
     @Test
@@ -134,7 +135,6 @@ class ReleaseTest {
         String archives = Files.readString(ROOT.resolve("docs/archives.md"));
         assertTrue(archives.contains("`octet-VERSION-linux-x86_64.tar.gz`") && archives.contains("`Containerfile`"));
         String ignored = Files.readString(ROOT.resolve(".dockerignore"));
-        assertEquals(
-                List.of(".git", "**/target"), ignored.lines().collect(Collectors.toList()));
+        assertEquals(List.of(".git", "**/target"), ignored.lines().collect(Collectors.toList()));
     }
 }

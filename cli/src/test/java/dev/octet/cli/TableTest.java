@@ -37,13 +37,11 @@ class TableTest {
         Table table = new Table().heading("tensor", "error", "reason");
         table.row("model/encoder/layer/0/attention", 1.25, "the scale is not a constant of the graph");
         String text = TextStyle.terminal(60).page(() -> table.text(0));
-        assertEquals(
-                """
-                tensor                  error  reason
-                model/encoder/layer/0/   1.25  the scale is not a
-                attention                      constant of the graph
-                """,
-                text);
+        assertEquals("""
+            tensor                  error  reason
+            model/encoder/layer/0/   1.25  the scale is not a
+            attention                      constant of the graph
+            """, text);
     }
 
     @Test
@@ -52,11 +50,11 @@ class TableTest {
         table.row("encoder.layer.0", 1.25, 0.5, 100.25, "same", 4096);
         String text = TextStyle.terminal(40).page(() -> table.text(0));
         assertEquals("""
-                encoder.layer.0
-                  largest 1.25  smallest 0.5
-                  difference 100.25  scales same
-                  elements 4096
-                """, text);
+            encoder.layer.0
+              largest 1.25  smallest 0.5
+              difference 100.25  scales same
+              elements 4096
+            """, text);
     }
 
     @Test
@@ -69,7 +67,6 @@ class TableTest {
     void a_cell_is_coloured_and_its_blanks_are_not() {
         Table table = new Table().heading("check", "result").row("cosine", Table.cell("FAILED", Tone.BAD));
         String text = TextStyle.terminal(80).with(Color.ALWAYS).page(() -> table.text(0));
-        assertEquals(
-                "\u001b[1mcheck\u001b[0m   \u001b[1mresult\u001b[0m\ncosine  \u001b[1;31mFAILED\u001b[0m\n", text);
+        assertEquals("\u001b[1mcheck\u001b[0m   \u001b[1mresult\u001b[0m\ncosine  \u001b[1;31mFAILED\u001b[0m\n", text);
     }
 }

@@ -34,7 +34,9 @@ class TerminalTest {
     }
 
     private String at(String name) {
-        return folder.resolve("a-folder-whose-name-alone-takes-half-of-the-line").resolve(name).toString();
+        return folder.resolve("a-folder-whose-name-alone-takes-half-of-the-line")
+                .resolve(name)
+                .toString();
     }
 
     private CommandLine shown(ExitCode code, String... words) {
@@ -163,11 +165,16 @@ class TerminalTest {
         assertTrue(CommandLine.run(coloured, "--help").out().startsWith("\u001b[1musage:\u001b[0m octet"));
         List<String> never = new ArrayList<>(List.of(gate));
         never.addAll(List.of("--color", "never"));
-        assertFalse(CommandLine.run(coloured, never.toArray(String[]::new)).out().contains("\u001b"));
+        assertFalse(
+                CommandLine.run(coloured, never.toArray(String[]::new)).out().contains("\u001b"));
         assertFalse(CommandLine.run(coloured, "inspect", "--color=never").err().contains("\u001b"));
         assertTrue(CommandLine.run("inspect", "--color=always").err().contains("\u001b"));
-        assertFalse(CommandLine.run("inspect", "--json", BERT, "--color=always").out().contains("\u001b"));
+        assertFalse(CommandLine.run("inspect", "--json", BERT, "--color=always")
+                .out()
+                .contains("\u001b"));
         assertFalse(CommandLine.run(gate).out().contains("\u001b"));
-        assertEquals(ExitCode.USAGE, CommandLine.run("inspect", BERT, "--color", "red").code());
+        assertEquals(
+                ExitCode.USAGE,
+                CommandLine.run("inspect", BERT, "--color", "red").code());
     }
 }

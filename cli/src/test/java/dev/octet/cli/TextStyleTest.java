@@ -36,7 +36,8 @@ class TextStyleTest {
 
     @Test
     void lines_are_broken_at_blanks_and_go_on_where_their_text_began() {
-        String folded = TextStyle.terminal(40).fold("note     the scales of three tensors are not the ones of the file\n");
+        String folded =
+                TextStyle.terminal(40).fold("note     the scales of three tensors are not the ones of the file\n");
         assertEquals("note     the scales of three tensors are\n         not the ones of the file\n", folded);
     }
 

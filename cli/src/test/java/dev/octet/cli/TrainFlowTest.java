@@ -179,7 +179,9 @@ class TrainFlowTest {
         JsonNode manifest =
                 new ObjectMapper().readTree(folder.resolve("run/run.json").toFile());
         assertEquals("1.0E-4", manifest.at("/settings/optimizer.lr").asText());
-        assertTrue(manifest.at("/sessions/0/command").asText().endsWith(" --set optimizer.lr=1e-4 --set steps=6 --set seed=3"));
+        assertTrue(manifest.at("/sessions/0/command")
+                .asText()
+                .endsWith(" --set optimizer.lr=1e-4 --set steps=6 --set seed=3"));
         // and once more when it goes on
         CommandLine longer = good(CommandLine.run("train", "--resume", path("run"), "--set", "steps=9"));
         assertTrue(longer.out().contains("completed at step 9"), longer.out());
@@ -223,8 +225,8 @@ class TrainFlowTest {
     void the_running_loss_of_a_resumed_run_continues() throws IOException {
         good(train("whole", "--progress", "plain", "--log-every", "1"));
         good(train("half", "--steps", "8"));
-        CommandLine resumed = good(
-                CommandLine.run("train", "--resume", path("half"), "--progress", "plain", "--log-every", "1"));
+        CommandLine resumed =
+                good(CommandLine.run("train", "--resume", path("half"), "--progress", "plain", "--log-every", "1"));
         CommandLine whole = good(train("again", "--progress", "plain", "--log-every", "1"));
         assertEquals(ema(whole.err(), 9), ema(resumed.err(), 9));
         assertEquals(ema(whole.err(), 20), ema(resumed.err(), 20));
@@ -249,8 +251,7 @@ class TrainFlowTest {
         assertRefused(train("new", "--set", "data.train=none.npz"), "none.npz");
         assertRefused(train("new", "--set", "data.eval=none.npz"), "none.npz");
         assertRefused(train("new", "--set", "stps=3"), "unknown key 'stps'");
-        assertRefused(
-                train("new", "--set", "loss.distillation={teacher: none.onnx}"), "none.onnx");
+        assertRefused(train("new", "--set", "loss.distillation={teacher: none.onnx}"), "none.onnx");
         Files.writeString(folder.resolve("t.jsonl"), "{\"text\": \"a\"}\n");
         CommandLine tokenizer = train("new", "--set", "data.train=t.jsonl");
         assertRefused(tokenizer, "texts need the model's tokenizer, and there is no ");
@@ -265,7 +266,8 @@ class TrainFlowTest {
     private void labelled(String... thirdLines) throws IOException {
         List<String> lines = new ArrayList<>();
         for (int i = 0; i < 8; i++) {
-            String text = List.of("the cat and the cat", "a dog ran over", "the hill far").get(i % 3);
+            String text = List.of("the cat and the cat", "a dog ran over", "the hill far")
+                    .get(i % 3);
             lines.add("{\"text\": \"" + text + "\", \"label\": " + i % 3 + ", \"score\": " + i / 8.0 + "}");
         }
         if (thirdLines.length > 0) {
@@ -357,15 +359,13 @@ class TrainFlowTest {
         }
         Files.write(folder.resolve("t.bin"), tokens.array());
         String texts = TESTDATA.resolve("text/eval.jsonl").toString();
-        List<String> set =
-                switch (example) {
-                    case LANGUAGE_MODEL -> List.of("data.train=" + texts, "data.eval=" + texts, "data.sequence=32");
-                    case CLASSIFIER ->
-                        List.of("data.train=t.jsonl", "data.eval=t.jsonl", "data.tokenizer=" + TOKENIZER);
-                    case DISTILLATION, QUANTIZATION_AWARE ->
-                        List.of("data.train=" + texts, "data.eval=" + texts, "loss.distillation.teacher=" + GPT2);
-                    case FROM_SCRATCH -> List.of("data.train=t.bin", "data.eval=t.bin", "data.sequence=16");
-                };
+        List<String> set = switch (example) {
+            case LANGUAGE_MODEL -> List.of("data.train=" + texts, "data.eval=" + texts, "data.sequence=32");
+            case CLASSIFIER -> List.of("data.train=t.jsonl", "data.eval=t.jsonl", "data.tokenizer=" + TOKENIZER);
+            case DISTILLATION, QUANTIZATION_AWARE ->
+                List.of("data.train=" + texts, "data.eval=" + texts, "loss.distillation.teacher=" + GPT2);
+            case FROM_SCRATCH -> List.of("data.train=t.bin", "data.eval=t.bin", "data.sequence=16");
+        };
         List<String> words = words("run", "--set", "steps=2", "--set", "epochs=null", "--set", "batch_size=2");
         set.forEach(s -> words.addAll(List.of("--set", s)));
         words.addAll(List.of("--set", "gradient_accumulation=1"));
@@ -401,7 +401,8 @@ class TrainFlowTest {
     void a_terminal_shows_one_line_that_is_rewritten_and_narrower_than_it_is() throws IOException {
         config("steps: 3000", "data: {train: d.npz, eval: d.npz}", "checkpoint: {every: 1000}");
         String err = onTerminal(words("run"));
-        List<String> steps = Arrays.stream(err.split("\n")).filter(l -> l.contains("/3000")).toList();
+        List<String> steps =
+                Arrays.stream(err.split("\n")).filter(l -> l.contains("/3000")).toList();
         List<String> shown = Arrays.stream(err.split("[\\r\\n]+"))
                 .filter(l -> l.contains("/3000"))
                 .toList();
@@ -470,7 +471,8 @@ class TrainFlowTest {
         CommandLine line = good(train("run", "--log-every", "6"));
         assertEquals(
                 List.of("step 1/20", "step 6/20", "step 12/20", "step 18/20", "step 20/20"),
-                line.err().lines()
+                line.err()
+                        .lines()
                         .filter(l -> l.matches("step \\d+/20 .*"))
                         .map(l -> l.substring(0, l.indexOf("  ")))
                         .toList());

@@ -29,7 +29,8 @@ import java.util.stream.Stream;
  */
 public final class ModelFile implements AutoCloseable {
     /** All formats, in the order of recognition. */
-    public static final List<ModelFormat> FORMATS = Stream.concat(Checkpoint.FORMATS.stream(), Stream.of(new OnnxFormat()))
+    public static final List<ModelFormat> FORMATS = Stream.concat(
+                    Checkpoint.FORMATS.stream(), Stream.of(new OnnxFormat()))
             .toList();
 
     private static final System.Logger LOG = System.getLogger(ModelFile.class.getName());

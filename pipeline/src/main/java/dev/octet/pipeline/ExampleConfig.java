@@ -43,8 +43,8 @@ public enum ExampleConfig {
 
     /** The configuration, as YAML with comments. */
     public String text() {
-        try (InputStream in = Objects.requireNonNull(
-                ExampleConfig.class.getResourceAsStream("examples/" + key + ".yaml"), key)) {
+        try (InputStream in =
+                Objects.requireNonNull(ExampleConfig.class.getResourceAsStream("examples/" + key + ".yaml"), key)) {
             return new String(in.readAllBytes(), StandardCharsets.UTF_8);
         } catch (IOException e) {
             throw new UncheckedIOException(e);

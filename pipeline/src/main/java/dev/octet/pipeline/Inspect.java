@@ -60,7 +60,9 @@ public final class Inspect {
         /** The weights of a checkpoint, in its order. */
         static List<ParameterFact> of(StoredCheckpoint stored) {
             List<ParameterFact> all = new ArrayList<>();
-            stored.weights().values().forEach(w -> all.add(of(w.name(), w.codes().name(), w.shape())));
+            stored.weights()
+                    .values()
+                    .forEach(w -> all.add(of(w.name(), w.codes().name(), w.shape())));
             stored.plain().values().stream()
                     .filter(t -> t.dtype().isFloat())
                     .forEach(t -> all.add(of(t.name(), t.dtype().name(), t.shape())));
@@ -74,11 +76,7 @@ public final class Inspect {
                             ? Parameter.Use.NORM
                             : name.endsWith("bias") ? Parameter.Use.BIAS : Parameter.Use.WEIGHT;
             return new ParameterFact(
-                    name,
-                    dtype,
-                    Arrays.stream(shape.toArray()).boxed().toList(),
-                    shape.elementCount(),
-                    use.text());
+                    name, dtype, Arrays.stream(shape.toArray()).boxed().toList(), shape.elementCount(), use.text());
         }
 
         static ParameterFact of(Parameter p) {

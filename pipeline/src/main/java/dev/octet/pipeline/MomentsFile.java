@@ -22,10 +22,10 @@ record MomentsFile(Path statistics) {
     private static final String ENDING = ".moments";
     /** Metadata entry with the SHA-256 of the model. */
     static final String MODEL = "octet.model";
+
     private static final String DATA = "octet.data";
     /** Metadata entry with the number of samples. */
     static final String SAMPLES = "octet.samples";
-
 
     /** {@code model.stats.moments} for {@code model.stats}. */
     Path path() {

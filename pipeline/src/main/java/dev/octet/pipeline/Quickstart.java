@@ -152,8 +152,7 @@ public final class Quickstart {
         Distillation distillation = new Distillation(request.folder(), files);
         try (SetAside earlier = SetAside.of(request.folder(), job.overwrite() ? ENTRIES : List.of())) {
             Converted converted = convert(request, distillation, watch, job);
-            distillation.prepare(
-                    request.glosses(), CALIBRATION_SAMPLES, CALIBRATION_SAMPLES + HELD_OUT_SAMPLES);
+            distillation.prepare(request.glosses(), CALIBRATION_SAMPLES, CALIBRATION_SAMPLES + HELD_OUT_SAMPLES);
             Job own = new Job(job.name(), job.commandLine(), job.threads(), false, false, job.listener());
             long bytes = round(distillation, own);
             watch.step("round to NVFP4");
@@ -283,8 +282,7 @@ public final class Quickstart {
     }
 
     private static long quantize(Path model, Path output, Job job) throws IOException {
-        CheckpointOutcome outcome =
-                Quantize.run(Quantize.CheckpointRequest.of(model, output, Recipes.NVFP4), job);
+        CheckpointOutcome outcome = Quantize.run(Quantize.CheckpointRequest.of(model, output, Recipes.NVFP4), job);
         return outcome.targetBytes();
     }
 

@@ -34,7 +34,8 @@ public record SampleSource(Path file, Optional<Path> tokenizer, Optional<Range> 
 
     /** All samples of a file. */
     public static SampleSource of(Path file) {
-        return new SampleSource(file, Optional.empty(), Optional.empty(), TextOptions.defaults().maxLength());
+        return new SampleSource(
+                file, Optional.empty(), Optional.empty(), TextOptions.defaults().maxLength());
     }
 
     /** The same texts with a tokenizer that lies elsewhere. */

@@ -97,8 +97,8 @@ public record StatisticsFacts(
         SecondMoments.Contents moments = SecondMoments.contents(path);
         List<Activation> activations = new ArrayList<>();
         moments.byName()
-                .forEach((name, held) -> activations.add(
-                        new Activation(name, held.rows(), null, null, null, 0, held.size())));
+                .forEach((name, held) ->
+                        activations.add(new Activation(name, held.rows(), null, null, null, 0, held.size())));
         return new StatisticsFacts(
                 path.toString(),
                 "second-moments",

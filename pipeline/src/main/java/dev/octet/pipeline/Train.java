@@ -59,8 +59,7 @@ public final class Train {
 
         /** A new run of all steps, on the processor. */
         public static Request of(Path model, Path config, Path folder) {
-            return new Request(
-                    model, config, folder, OptionalLong.empty(), Long.MAX_VALUE, DeviceName.CPU, List.of());
+            return new Request(model, config, folder, OptionalLong.empty(), Long.MAX_VALUE, DeviceName.CPU, List.of());
         }
 
         /**

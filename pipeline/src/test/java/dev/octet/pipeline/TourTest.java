@@ -51,9 +51,8 @@ class TourTest {
     private static final Pattern PIECE = Pattern.compile("```java\n(.*?)```\n", Pattern.DOTALL);
 
     /** What this class imports, as the page does; types of its own package are in neither list. */
-    private static final List<String> IMPORTED = lines(SOURCE).stream()
-            .filter(l -> l.matches("import [\\w.]+;"))
-            .toList();
+    private static final List<String> IMPORTED =
+            lines(SOURCE).stream().filter(l -> l.matches("import [\\w.]+;")).toList();
 
     private static final Path MODELS = TESTDATA.resolve("models");
     private static final Path BERT = MODELS.resolve("tiny-onnx/bert_eager_script17.onnx");

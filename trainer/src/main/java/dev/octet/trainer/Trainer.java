@@ -94,9 +94,8 @@ public final class Trainer implements AutoCloseable {
         this.batches = config.data().shuffle()
                 ? MicroBatches.shuffled(parts.train(), config.batchSize(), config.seed())
                 : MicroBatches.inOrder(parts.train(), config.batchSize());
-        this.evalBatches = parts.eval()
-                .map(e -> evaluation(e, config.batchSize()))
-                .orElse(null);
+        this.evalBatches =
+                parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
         this.schedule = config.schedule().schedule(config.steps());
         this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
@@ -191,11 +190,11 @@ public final class Trainer implements AutoCloseable {
     /** All samples in the file's order; without the last, incomplete batch where the model has a fixed number of rows. */
     private MicroBatches evaluation(Samples samples, int batchSize) {
         int size = (int) Math.min(batchSize, samples.count());
-        boolean fixedRows = model.graph().graph().requiredInputs().stream()
-                .map(Feed::rows)
-                .anyMatch(OptionalLong::isPresent);
+        boolean fixedRows =
+                model.graph().graph().requiredInputs().stream().map(Feed::rows).anyMatch(OptionalLong::isPresent);
         return fixedRows ? MicroBatches.inOrder(samples, size) : MicroBatches.ofAll(samples, size);
     }
+
     TrainingParts parts() {
         return parts;
     }

@@ -217,7 +217,8 @@ class Fp8HealthRunTest {
         try (Device device = new ReferenceDevice();
                 Trainer trainer = Trainer.of(SmallRun.parts(SmallRun.with(DELAYED)), device)) {
             trainer.run(
-                    folder.resolve("reference"), RunOptions.defaults().withMaxSteps(1).withHooks(List.of(reference)));
+                    folder.resolve("reference"),
+                    RunOptions.defaults().withMaxSteps(1).withHooks(List.of(reference)));
         }
         assertEquals(
                 cpu.reports.getFirst().tensors().stream().map(Fp8Tensor::slot).toList(),
@@ -283,7 +284,10 @@ class Fp8HealthRunTest {
                 }
             }
         };
-        run(SmallRun.parts(SmallRun.with(DELAYED)), folder, RunOptions.defaults().withHooks(List.of(check, watch)));
+        run(
+                SmallRun.parts(SmallRun.with(DELAYED)),
+                folder,
+                RunOptions.defaults().withHooks(List.of(check, watch)));
         assertEquals(List.of(), wrong);
         assertTrue(ages.stream().anyMatch(a -> a > 1), "some scale stays");
         // a scale that stayed is the same number
@@ -298,7 +302,10 @@ class Fp8HealthRunTest {
 
     @Test
     void metrics_have_the_shares_of_measured_steps() throws IOException {
-        run(SmallRun.parts(SmallRun.with(DELAYED, "fp8_health: {every: 20}")), folder.resolve("run"), RunOptions.defaults());
+        run(
+                SmallRun.parts(SmallRun.with(DELAYED, "fp8_health: {every: 20}")),
+                folder.resolve("run"),
+                RunOptions.defaults());
         List<Long> with = lines("run", "metrics.jsonl").stream()
                 .filter(l -> l.has("fp8_clipped") && l.has("fp8_underflowed") && l.has("fp8_oldest_scale"))
                 .map(l -> l.get("step").asLong())
@@ -384,7 +391,10 @@ class Fp8HealthRunTest {
 
     @Test
     void looking_for_what_is_not_finite_moves_no_history_again() throws IOException {
-        run(withWeight(SmallRun.with(DELAYED), "w2", 5, Float.NaN), folder, RunOptions.defaults().withMaxSteps(1));
+        run(
+                withWeight(SmallRun.with(DELAYED), "w2", 5, Float.NaN),
+                folder,
+                RunOptions.defaults().withMaxSteps(1));
         try (Arena arena = Arena.ofConfined()) {
             float[] input = requireNonNull(state(1, arena).get("fp8.first.input.amax_history"))
                     .toFloats();

@@ -99,7 +99,10 @@ class ResumedRunFuzzTest {
         Files.write(manifest, bytes);
         RunPlan plan = new RunPlan("cpu", "plain", "fp32", 0, List.of(), List.of("w"), 4, 0, 16, 16, List.of());
         RunManifest.write(
-                run, Map.of("steps", "3"), RunOptions.defaults().resuming(), new TrainingHook.RunStart(run, 3, 3, plan));
+                run,
+                Map.of("steps", "3"),
+                RunOptions.defaults().resuming(),
+                new TrainingHook.RunStart(run, 3, 3, plan));
         assertTrue(
                 new ObjectMapper().readTree(manifest.toFile()).path("sessions").size() >= 1);
     }

@@ -245,13 +245,18 @@ class TrainerTest {
     void a_run_is_not_started_over_and_not_resumed_from_nothing() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.CONFIG);
         Path none = folder.resolve("none");
-        assertThrows(InvalidOptionException.class, () -> run(parts, none, RunOptions.defaults().resuming()));
+        assertThrows(
+                InvalidOptionException.class,
+                () -> run(parts, none, RunOptions.defaults().resuming()));
         assertFalse(Files.exists(none));
         run(parts, folder, RunOptions.defaults().withMaxSteps(3));
-        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.defaults()));
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.defaults()));
         assertEquals("there is a run in the folder, up to step 3", e.what());
         run(parts, folder, RunOptions.defaults().resuming());
-        assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.defaults().resuming()));
+        assertThrows(
+                InvalidOptionException.class,
+                () -> run(parts, folder, RunOptions.defaults().resuming()));
     }
 
     @Test
@@ -263,7 +268,9 @@ class TrainerTest {
                 "loss: {type: mse}",
                 "precision: {mode: fp8, layers: [{match: nosuch, fp8: false}]}")) {
             assertThrows(
-                    OctetException.class, () -> run(SmallRun.parts(SmallRun.with(line)), none, RunOptions.defaults()), line);
+                    OctetException.class,
+                    () -> run(SmallRun.parts(SmallRun.with(line)), none, RunOptions.defaults()),
+                    line);
             assertFalse(Files.exists(none), line);
         }
     }
@@ -306,8 +313,8 @@ class TrainerTest {
                 wrong,
                 Optional.empty(),
                 parts.inputs());
-        InvalidDataException e =
-                assertThrows(InvalidDataException.class, () -> run(with, folder.resolve("wrong"), RunOptions.defaults()));
+        InvalidDataException e = assertThrows(
+                InvalidDataException.class, () -> run(with, folder.resolve("wrong"), RunOptions.defaults()));
         assertEquals("label [1] is 3, classes are 0 to 2", e.what());
         assertEquals("labels of the loss, [8]; step 1, samples 0, 1, 2, 3, 4, 5, 6, 7 (from 0) of made", e.where());
     }
@@ -382,13 +389,12 @@ class TrainerTest {
     void epochs_and_a_share_of_warm_up_become_steps() throws IOException {
         // 64 samples in batches of 8: 8 batches an epoch, two of them a step
         TrainingConfig c = SmallRun.parts("""
-                data: {train: made}
-                loss: {type: cross-entropy}
-                epochs: 2.5
-                gradient_accumulation: 2
-                schedule: {type: cosine, warmup: 15%}
-                """)
-                .config();
+            data: {train: made}
+            loss: {type: cross-entropy}
+            epochs: 2.5
+            gradient_accumulation: 2
+            schedule: {type: cosine, warmup: 15%}
+            """).config();
         assertEquals(10, c.steps());
         assertEquals(2, c.schedule().warmup());
         Path run = folder.resolve("epochs");
@@ -410,19 +416,24 @@ class TrainerTest {
         // within the warm-up of 4 steps nothing depends on the number of steps
         assertEquals(
                 10,
-                run(SmallRun.parts(SmallRun.with("steps: 60")), folder, RunOptions.defaults().resuming().withMaxSteps(7))
+                run(
+                                SmallRun.parts(SmallRun.with("steps: 60")),
+                                folder,
+                                RunOptions.defaults().resuming().withMaxSteps(7))
                         .step());
         TrainingParts more = SmallRun.parts(SmallRun.with("steps: 80"));
-        InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> run(more, folder, RunOptions.defaults().resuming()));
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> run(more, folder, RunOptions.defaults().resuming()));
         assertEquals(
                 "the run cannot resume: steps was 60 and is 80, and with a linear schedule the learning rate depends on"
                         + " it: step 11 would have 0.0092 instead of 0.0089",
                 e.what());
         assertEquals("accept this with --set schedule.stretch=true, or restore steps: 60", e.fix());
-        TrainingParts stretched = SmallRun.parts(
-                SmallRun.with("steps: 80", "schedule: {type: linear, warmup: 4, stretch: true}"));
-        assertEquals(80, run(stretched, folder, RunOptions.defaults().resuming()).step());
+        TrainingParts stretched =
+                SmallRun.parts(SmallRun.with("steps: 80", "schedule: {type: linear, warmup: 4, stretch: true}"));
+        assertEquals(
+                80, run(stretched, folder, RunOptions.defaults().resuming()).step());
     }
 
     @Test
@@ -433,8 +444,10 @@ class TrainerTest {
     }
 
     private void refuses(TrainingParts parts, String what) {
-        InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> run(parts, folder, RunOptions.defaults().resuming()), what);
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> run(parts, folder, RunOptions.defaults().resuming()),
+                what);
         assertTrue(e.what().contains(what), e.what());
     }
 
@@ -444,8 +457,9 @@ class TrainerTest {
         run(parts, folder, RunOptions.defaults().withMaxSteps(3));
         TrainingParts wider = new TrainingParts(
                 parts.config(), SmallRun.source(20), Optional.empty(), parts.train(), Optional.empty(), parts.inputs());
-        InvalidDataException e =
-                assertThrows(InvalidDataException.class, () -> run(wider, folder, RunOptions.defaults().resuming()));
+        InvalidDataException e = assertThrows(
+                InvalidDataException.class,
+                () -> run(wider, folder, RunOptions.defaults().resuming()));
         assertTrue(e.what().contains("F32 [8, 16], but the program needs F32 [8, 20]"), e.what());
     }
 
@@ -460,8 +474,9 @@ class TrainerTest {
         byte[] bytes = Files.readAllBytes(state);
         bytes[bytes.length / 2] ^= 1;
         Files.write(state, bytes);
-        MalformedModelException e =
-                assertThrows(MalformedModelException.class, () -> run(parts, damaged, RunOptions.defaults().resuming()));
+        MalformedModelException e = assertThrows(
+                MalformedModelException.class,
+                () -> run(parts, damaged, RunOptions.defaults().resuming()));
         assertEquals("step-20 is good: resume with --from-step 20, or export it with --step 20", e.fix());
         run(parts, damaged, new RunOptions(true, 20, Long.MAX_VALUE, List.of(), Map.of()));
         assertSameCheckpoint(whole, damaged, 40);
@@ -709,7 +724,10 @@ class TrainerTest {
         };
         assertThrows(
                 IOException.class,
-                () -> run(SmallRun.parts(SmallRun.CONFIG), folder, RunOptions.defaults().withHooks(List.of(diary, failing))));
+                () -> run(
+                        SmallRun.parts(SmallRun.CONFIG),
+                        folder,
+                        RunOptions.defaults().withHooks(List.of(diary, failing))));
         assertEquals("end FAILED", diary.lines.getLast());
     }
 
@@ -806,12 +824,15 @@ class TrainerTest {
     @Test
     void a_loss_of_teacher_and_labels_is_the_weighted_sum_of_both_and_shows_them() throws IOException {
         List<Double> reported = new ArrayList<>();
-        run(SmallRun.taught(taughtBy(", weight: 0.25")), folder, RunOptions.defaults().withHooks(List.of(new TrainingHook() {
-            @Override
-            public void afterStep(StepReport report) {
-                reported.add(report.lossParts().getOrDefault("distillation", Double.NaN));
-            }
-        })));
+        run(
+                SmallRun.taught(taughtBy(", weight: 0.25")),
+                folder,
+                RunOptions.defaults().withHooks(List.of(new TrainingHook() {
+                    @Override
+                    public void afterStep(StepReport report) {
+                        reported.add(report.lossParts().getOrDefault("distillation", Double.NaN));
+                    }
+                })));
         List<JsonNode> steps = metrics("task_loss");
         assertEquals(40, steps.size());
         for (JsonNode step : steps) {

@@ -33,7 +33,8 @@ record DeclaredRounding(Optional<String> a, Optional<String> b) {
 
     private static Optional<String> note(String side, List<TensorDiff> tensors) {
         List<TensorDiff> moved = tensors.stream()
-                .filter(t -> t.rounding().isCompensated() && side.equals(t.rounding().side()))
+                .filter(t ->
+                        t.rounding().isCompensated() && side.equals(t.rounding().side()))
                 .toList();
         long clipped = moved.stream().mapToLong(t -> t.nearness().clipped()).sum();
         int count = moved.size();
@@ -41,9 +42,10 @@ record DeclaredRounding(Optional<String> a, Optional<String> b) {
         String other = side.equals("a") ? "B" : "A";
         return count == 0
                 ? Optional.empty()
-                : Optional.of(one + " was rounded with GPTQ (" + KEY + "), which moves weights further than one rounding"
-                        + " from " + other + " to make up for each other's errors: " + count
-                        + (count == 1 ? " tensor" : " tensors")
-                        + (clipped == 0 ? "" : ", " + clipped + " elements clipped"));
+                : Optional.of(
+                        one + " was rounded with GPTQ (" + KEY + "), which moves weights further than one rounding"
+                                + " from " + other + " to make up for each other's errors: " + count
+                                + (count == 1 ? " tensor" : " tensors")
+                                + (clipped == 0 ? "" : ", " + clipped + " elements clipped"));
     }
 }

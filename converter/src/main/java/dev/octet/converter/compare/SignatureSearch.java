@@ -38,8 +38,8 @@ final class SignatureSearch {
     }
 
     /** The finding on the errors of {@code sums}; adds other observations to {@code notes}. */
-    static RoundingSignature search(
-            Weight a, Weight b, PairSums sums, DeclaredRounding declared, List<String> notes) throws IOException {
+    static RoundingSignature search(Weight a, Weight b, PairSums sums, DeclaredRounding declared, List<String> notes)
+            throws IOException {
         if (sums.differing == 0 || sums.count < LEAST_ELEMENTS) {
             return RoundingSignature.NONE;
         }

@@ -147,8 +147,9 @@ public final class TensorComparison {
 
     private static void requireAny(
             CompareOptions options, Pairing.Result paired, List<ModelDiff.Uncomparable> uncomparable) {
-        boolean none =
-                uncomparable.isEmpty() && paired.onlyA().isEmpty() && paired.onlyB().isEmpty();
+        boolean none = uncomparable.isEmpty()
+                && paired.onlyA().isEmpty()
+                && paired.onlyB().isEmpty();
         if (options.only().isPresent() && none) {
             throw new InvalidOptionException(
                     "no weight of either model has a name that '"

@@ -31,8 +31,8 @@ public record DequantizedConstant(Node node, Tensor codes, Tensor scale) {
         Granularity granularity = block > 0 && block <= Integer.MAX_VALUE
                 ? new Granularity.PerGroup(fromEnd, (int) block)
                 : new Granularity.PerChannel(fromEnd);
-        boolean fits = granularity.scaleShape(shape).elementCount()
-                == scale.shape().elementCount();
+        boolean fits =
+                granularity.scaleShape(shape).elementCount() == scale.shape().elementCount();
         return fits ? Optional.of(granularity) : Optional.empty();
     }
 

@@ -43,7 +43,9 @@ public record Dimensions(
         JsonNode text = config.path("text_config");
         JsonNode sizes = number(config, LAYERS) == null && text.isObject() ? text : config;
         Dimensions d = new Dimensions(
-                config.path("model_type").isTextual() ? config.path("model_type").asText() : null,
+                config.path("model_type").isTextual()
+                        ? config.path("model_type").asText()
+                        : null,
                 number(sizes, LAYERS),
                 number(sizes, HIDDEN),
                 number(sizes, INTERMEDIATE),

@@ -80,8 +80,7 @@ final class TensorFacts {
             roles.put(t.scales(), Role.SCALE);
             quantized.put(
                     t.codes(),
-                    new QuantizedWeight(
-                            t.codes(), dims(codes.shape().toArray()), form, List.of(t.scales())));
+                    new QuantizedWeight(t.codes(), dims(codes.shape().toArray()), form, List.of(t.scales())));
         });
         for (Node node : graph.nodes()) {
             boolean quantizes = node.is("QuantizeLinear");

@@ -46,8 +46,7 @@ final class MethodSupported {
         }
         QuantSettings settings = subject.settings();
         String where = "quant_method " + settings.json().path("quant_method").asText("");
-        refusing(subject)
-                .forEach((consumer, why) -> report.add(Severity.ERROR, EnumSet.of(consumer), why, where, ""));
+        refusing(subject).forEach((consumer, why) -> report.add(Severity.ERROR, EnumSet.of(consumer), why, where, ""));
         checkIntegers(settings, where, report);
         switch (settings.method()) {
             case COMPRESSED_TENSORS ->

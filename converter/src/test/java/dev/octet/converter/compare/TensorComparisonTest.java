@@ -491,7 +491,10 @@ class TensorComparisonTest {
         for (String only : List.of("^model.x", "^x")) {
             CompareOptions options = CompareOptions.defaults().withOnly(Pattern.compile(only));
             ModelDiff diff = TensorComparison.compare(a, b, options);
-            assertEquals(List.of("model.x.bias"), diff.tensors().stream().map(TensorDiff::a).toList(), only);
+            assertEquals(
+                    List.of("model.x.bias"),
+                    diff.tensors().stream().map(TensorDiff::a).toList(),
+                    only);
             assertEquals("x.bias", diff.tensors().getFirst().b());
             assertEquals(1, diff.summary().matched());
             assertEquals(List.of(), diff.onlyA());

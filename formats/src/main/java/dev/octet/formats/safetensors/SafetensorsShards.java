@@ -66,8 +66,8 @@ public record SafetensorsShards(List<Shard> shards, Optional<ShardIndex> index) 
                 "give a folder with model.safetensors or " + ShardIndex.FILE_NAME + ", or one .safetensors file");
     }
 
-    private static SafetensorsShards readShards(
-            Path folder, Path indexFile, Consumer<MalformedModelException> problems) throws IOException {
+    private static SafetensorsShards readShards(Path folder, Path indexFile, Consumer<MalformedModelException> problems)
+            throws IOException {
         ShardIndex index;
         try {
             index = ShardIndex.read(indexFile);
@@ -156,7 +156,10 @@ public record SafetensorsShards(List<Shard> shards, Optional<ShardIndex> index) 
     private static Shard readShard(String name, Path file, UnaryOperator<String> names) throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment bytes = MappedFile.map(file, arena);
-            return new Shard(name, file, SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT, names)
+            return new Shard(
+                    name,
+                    file,
+                    SafetensorsHeader.parse(bytes, file.toString(), HeaderLimits.DEFAULT, names)
                             .shardHeader());
         }
     }

@@ -51,7 +51,8 @@ public enum FloatName {
                 .map(p -> lower.substring(p.length()))
                 .orElse(lower);
         return List.of(values()).stream()
-                .filter(n -> n.text().equals(word) || List.of(n.others.split(" ")).contains(word))
+                .filter(n ->
+                        n.text().equals(word) || List.of(n.others.split(" ")).contains(word))
                 .findFirst();
     }
 

@@ -557,8 +557,12 @@ class OnnxLosslessTest {
     @Test
     void write_options_are_checked() {
         assertThrows(IllegalArgumentException.class, () -> OnnxWriteOptions.externalData(-1));
-        assertThrows(IllegalArgumentException.class, () -> OnnxWriteOptions.defaults().withDataFileName("../x"));
-        assertThrows(IllegalArgumentException.class, () -> OnnxWriteOptions.defaults().withDataFileName(""));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> OnnxWriteOptions.defaults().withDataFileName("../x"));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> OnnxWriteOptions.defaults().withDataFileName(""));
         assertThrows(
                 IllegalArgumentException.class,
                 () -> new OnnxWriteOptions(OnnxWriteOptions.External.ALWAYS, 0, null, 3000));

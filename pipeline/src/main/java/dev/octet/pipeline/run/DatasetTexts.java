@@ -20,8 +20,7 @@ public record DatasetTexts(TokenizedTexts texts) implements Texts {
     /** Samples for a model: texts become tokens with the tokenizer in its folder, unless the configuration names one. */
     public static Samples samples(Path file, DataConfig config, Feed feed, Path model) throws IOException {
         return SampleFile.open(file, config, feed, (texts, maxLength) -> {
-            return new DatasetTexts(
-                    TokenizedTexts.open(texts, tokenizer(config, model), maxLength, config.eos()));
+            return new DatasetTexts(TokenizedTexts.open(texts, tokenizer(config, model), maxLength, config.eos()));
         });
     }
 

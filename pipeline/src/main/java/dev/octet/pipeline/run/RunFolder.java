@@ -66,9 +66,8 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
 
         @Override
         public void runStarted(RunStart start, RunControl control) throws IOException {
-            byte[] text = settings.isEmpty()
-                    ? Files.readAllBytes(config)
-                    : changed().getBytes(StandardCharsets.UTF_8);
+            byte[] text =
+                    settings.isEmpty() ? Files.readAllBytes(config) : changed().getBytes(StandardCharsets.UTF_8);
             try (AtomicFile copy = AtomicFile.create(start.folder().resolve(CONFIG))) {
                 copy.write(ByteBuffer.wrap(text));
                 copy.commit();
@@ -102,7 +101,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     public static Path configFolder(Path config, Path folder) throws IOException {
         Path manifest = folder.resolve(MANIFEST);
         boolean kept = Files.isRegularFile(manifest) && isSame(config, folder.resolve(CONFIG));
-        return kept ? path(manifest, lastSession(json(manifest)).path(CONFIG_FOLDER).asText(folder.toString())) : parent(config);
+        return kept
+                ? path(manifest, lastSession(json(manifest)).path(CONFIG_FOLDER).asText(folder.toString()))
+                : parent(config);
     }
 
     private static boolean isSame(Path a, Path b) throws IOException {

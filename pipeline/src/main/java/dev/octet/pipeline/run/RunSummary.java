@@ -70,7 +70,8 @@ public record RunSummary(
     private static final long MAX_MANIFEST = 64L << 20;
 
     /** An evaluation of a run. */
-    public record Evaluation(long step, double loss, @Nullable Double perplexity) {}
+    public record Evaluation(
+            long step, double loss, @Nullable Double perplexity) {}
 
     public RunSummary {
         checkpoints = List.copyOf(checkpoints);
@@ -105,7 +106,9 @@ public record RunSummary(
         String model = session.path(RunFolder.MODEL).asText("");
         Metrics metrics = Metrics.read(folder.resolve(METRICS));
         List<Long> checkpoints = new CheckpointFolder(folder).steps();
-        long steps = run.path("settings").path("steps").asLong(session.path("last_step").asLong());
+        long steps = run.path("settings")
+                .path("steps")
+                .asLong(session.path("last_step").asLong());
         boolean goesOn = !checkpoints.isEmpty() && checkpoints.getLast() < steps;
         Path config = folder.resolve(CONFIG);
         return new RunSummary(

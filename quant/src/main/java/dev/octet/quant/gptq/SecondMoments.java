@@ -137,8 +137,7 @@ public record SecondMoments(Map<String, SecondMoment> byName, Map<String, String
                 String where = path + ", tensor '" + name + "'";
                 held.put(
                         name,
-                        new Held(
-                                size(t.shape().elementCount(), where), rows(metadata.get(ROWS_PREFIX + name), where)));
+                        new Held(size(t.shape().elementCount(), where), rows(metadata.get(ROWS_PREFIX + name), where)));
             });
             Map<String, String> rest = new LinkedHashMap<>(metadata);
             rest.keySet().removeIf(key -> key.startsWith(PREFIX));

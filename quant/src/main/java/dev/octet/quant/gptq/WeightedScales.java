@@ -80,8 +80,8 @@ final class WeightedScales {
             case PerToken _, PerGroup _, PerBlock _, Mx _ -> false;
         };
         if (!fits) {
-            throw new IllegalArgumentException(weight.spec() + " " + spec.granularity().text()
-                    + ": one scale per output channel or per tensor is possible");
+            throw new IllegalArgumentException(weight.spec() + " "
+                    + spec.granularity().text() + ": one scale per output channel or per tensor is possible");
         }
     }
 

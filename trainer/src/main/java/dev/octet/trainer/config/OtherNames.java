@@ -124,7 +124,8 @@ final class OtherNames {
         }
         if (!found.isEmpty()) {
             throw new InvalidOptionException(
-                    String.join(", ", found) + (found.size() == 1 ? " has another name here" : " have other names here"),
+                    String.join(", ", found)
+                            + (found.size() == 1 ? " has another name here" : " have other names here"),
                     where,
                     fix(instead, hints));
         }

@@ -64,7 +64,8 @@ public record ScheduleConfig(Type type, long warmup, OptionalDouble warmupRatio,
             return OptionalDouble.empty();
         }
         boolean percent = text.get().endsWith("%");
-        String number = percent ? text.get().substring(0, text.get().length() - 1).strip() : text.get();
+        String number =
+                percent ? text.get().substring(0, text.get().length() - 1).strip() : text.get();
         String fix = "give steps, as 100, or a share of the run, as 0.1 or 10%";
         try {
             double ratio = Double.parseDouble(number) / (percent ? 100 : 1);

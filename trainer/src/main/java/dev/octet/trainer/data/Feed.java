@@ -77,7 +77,8 @@ public record Feed(
         Optional<String> labels = loss.readsLabels() ? Optional.of(loss.labels()) : Optional.empty();
         String output = loss.outputOf(model);
         Optional<Compared> compared = model.graph().outputs().stream()
-                .filter(o -> loss.type() != LossConfig.Type.CAUSAL_LM && o.name().equals(output))
+                .filter(o ->
+                        loss.type() != LossConfig.Type.CAUSAL_LM && o.name().equals(output))
                 .map(o -> new Compared(loss.type(), dims(o)))
                 .findFirst();
         return new Feed(

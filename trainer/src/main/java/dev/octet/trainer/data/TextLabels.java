@@ -47,7 +47,8 @@ final class TextLabels {
                 return null;
             }
             throw new InvalidDataException(
-                    "no text has a \"" + name + "\", which the loss " + compared.loss().key() + " compares with the output",
+                    "no text has a \"" + name + "\", which the loss "
+                            + compared.loss().key() + " compares with the output",
                     file + ", line 1",
                     "give each line one, as {\"text\": ..., \"" + name + "\": " + (classes ? "0" : "0.5")
                             + "}; loss: {labels: KEY} reads another key");
@@ -66,7 +67,9 @@ final class TextLabels {
         int requireClass(long text) {
             double[] values = labels.values(text);
             if (values.length != 1 || !labels.isWhole(text)) {
-                throw unfit(text, values.length == 1 ? "is not a whole number" : "is a list of " + values.length,
+                throw unfit(
+                        text,
+                        values.length == 1 ? "is not a whole number" : "is a list of " + values.length,
                         "give the number of one class, which count from 0");
             }
             OptionalLong classes = compared.width();
@@ -93,8 +96,7 @@ final class TextLabels {
         }
 
         private InvalidDataException unfit(long text, String what, String fix) {
-            return new InvalidDataException(
-                    "\"" + name + "\" " + what, file + ", line " + labels.line(text), fix);
+            return new InvalidDataException("\"" + name + "\" " + what, file + ", line " + labels.line(text), fix);
         }
     }
 

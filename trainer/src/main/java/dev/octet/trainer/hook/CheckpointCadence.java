@@ -37,8 +37,8 @@ public final class CheckpointCadence implements TrainingHook {
     @Override
     public void afterStep(StepReport report) {
         boolean steps = config.every() > 0 && report.step() % config.every() == 0;
-        boolean time = config.minutes() > 0
-                && nanos.getAsLong() - lastNanos >= TimeUnit.MINUTES.toNanos(config.minutes());
+        boolean time =
+                config.minutes() > 0 && nanos.getAsLong() - lastNanos >= TimeUnit.MINUTES.toNanos(config.minutes());
         if (control != null && (steps || time)) {
             control.requestCheckpoint();
         }

@@ -279,7 +279,8 @@ final class Fp8Writer implements PrecisionPolicy {
                     case Scaling.Current(QuantScaleRule rule) -> current(source, tensor, product, matrix, rule);
                     case Scaling.Delayed _ -> delayed(source, tensor, spec);
                     case Scaling.FromValues _, Scaling.FromStatistics _, Scaling.Dynamic _ ->
-                        throw new IllegalStateException(spec.scaling().getClass().getSimpleName() + " is not for training");
+                        throw new IllegalStateException(
+                                spec.scaling().getClass().getSimpleName() + " is not for training");
                 };
                 coded.put(key, known);
             }

@@ -106,7 +106,8 @@ public final class Teacher implements AutoCloseable {
 
     private Program program(Map<String, Shape> shapes) {
         return Autodiff.program(
-                source.at(shapes), ProgramOptions.forward(List.of(output), Set.copyOf(widened.keySet()), PrecisionPolicy.FP32));
+                source.at(shapes),
+                ProgramOptions.forward(List.of(output), Set.copyOf(widened.keySet()), PrecisionPolicy.FP32));
     }
 
     @Override

@@ -208,8 +208,7 @@ public final class EventFile implements AutoCloseable {
         return message(shape -> shape.writeBytes(DIM, message(dim -> dim.writeInt64(SIZE, 1))));
     }
 
-    private void plugin(long step, String tag, String name, ByteString content, ByteString tensor)
-            throws IOException {
+    private void plugin(long step, String tag, String name, ByteString content, ByteString tensor) throws IOException {
         ByteString metadata = message(m -> {
             m.writeBytes(PLUGIN_DATA, message(p -> {
                 p.writeString(PLUGIN_NAME, name);

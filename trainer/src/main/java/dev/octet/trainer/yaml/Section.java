@@ -312,9 +312,12 @@ public final class Section implements Entry, RecipeFields {
             String key = at < 0 ? "" : assignment.substring(0, at).strip();
             if (!key.matches("[^.\\s]+(\\.[^.\\s]+)*")) {
                 throw new InvalidOptionException(
-                        "there is no key and value in '" + assignment + "'", origin, "as in " + option + " optimizer.lr=1e-4");
+                        "there is no key and value in '" + assignment + "'",
+                        origin,
+                        "as in " + option + " optimizer.lr=1e-4");
             }
-            all = all.with(List.of(key.split("\\.")), YamlFile.value(assignment.substring(at + 1), key, origin), origin);
+            all = all.with(
+                    List.of(key.split("\\.")), YamlFile.value(assignment.substring(at + 1), key, origin), origin);
         }
         return all;
     }
@@ -335,7 +338,9 @@ public final class Section implements Entry, RecipeFields {
             changed.put(key, nested.with(keys.subList(1, keys.size()), value, origin));
         } else {
             throw new InvalidOptionException(
-                    "'" + child(key) + "' is a value, not a mapping with keys", origin, "write " + child(key) + "=VALUE");
+                    "'" + child(key) + "' is a value, not a mapping with keys",
+                    origin,
+                    "write " + child(key) + "=VALUE");
         }
         return new Section(file, path, line, changed, lines, from);
     }
@@ -351,8 +356,7 @@ public final class Section implements Entry, RecipeFields {
     private static String flow(Entry entry) {
         return switch (entry) {
             case Scalar s -> s.isNull() ? "null" : quoted(s.text());
-            case Sequence s ->
-                s.entries().stream().map(Section::flow).collect(Collectors.joining(", ", "[", "]"));
+            case Sequence s -> s.entries().stream().map(Section::flow).collect(Collectors.joining(", ", "[", "]"));
             case Section s ->
                 s.entries.entrySet().stream()
                         .map(e -> quoted(e.getKey()) + ": " + flow(e.getValue()))

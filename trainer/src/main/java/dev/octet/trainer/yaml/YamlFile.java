@@ -93,7 +93,10 @@ public final class YamlFile {
             return entry;
         } catch (JsonProcessingException e) {
             throw new InvalidOptionException(
-                    "not YAML: " + firstLine(e.getOriginalMessage()), origin, "write a value as in the file, quoted", e);
+                    "not YAML: " + firstLine(e.getOriginalMessage()),
+                    origin,
+                    "write a value as in the file, quoted",
+                    e);
         } catch (IOException e) {
             throw new IllegalStateException("text in memory cannot fail to be read", e);
         }

@@ -140,7 +140,8 @@ class TrainingConfigTest {
                         + " 0}",
             })
     void names_of_other_libraries_are_answered_with_the_key_and_value_to_write(String line, String fix) {
-        String yaml = line.startsWith("{") ? line.substring(1, line.length() - 1).replace(", ", "\n") : line;
+        String yaml =
+                line.startsWith("{") ? line.substring(1, line.length() - 1).replace(", ", "\n") : line;
         String all = "data: {train: a.npz}\nloss: {type: mse}\n" + yaml;
         assertEquals(fix, refused(all).fix());
         assertTrue(refused(all).where().contains("line 3"), refused(all).where());
@@ -160,7 +161,8 @@ class TrainingConfigTest {
         Section changed = file.with(set, "--set");
         assertEquals("5e-5", changed.section("optimizer").text("lr").orElseThrow());
         // the text of the changed configuration reads back as the same
-        assertEquals(changed.toString(), YamlFile.parse(changed.yaml(), "c.yaml").toString());
+        assertEquals(
+                changed.toString(), YamlFile.parse(changed.yaml(), "c.yaml").toString());
         TrainingConfig c = TrainingConfig.of(file.with(set.subList(0, 5), "--set"), Path.of("runs"));
         assertEquals(5e-5, c.optimizer().lr());
         assertEquals("bf16", c.precision().mode());
@@ -175,7 +177,8 @@ class TrainingConfigTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "optimizer.larning=1 | unknown key 'optimizer.larning' | --set optimizer.larning=1, key optimizer.larning",
+                "optimizer.larning=1 | unknown key 'optimizer.larning' | --set optimizer.larning=1, key"
+                        + " optimizer.larning",
                 "freez=a             | unknown key 'freez'             | --set freez=a, key freez",
                 "optimizer.lr=fast   | 'fast' is not a number          | --set optimizer.lr=fast, key optimizer.lr",
                 "optimizer.lr        | there is no key and value       | --set optimizer.lr",
@@ -188,8 +191,7 @@ class TrainingConfigTest {
     void a_wrong_value_from_outside_is_refused_where_it_was_given(String set, String what, String where) {
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class,
-                () -> TrainingConfig.of(
-                        YamlFile.parse(WHOLE, "c.yaml").with(List.of(set), "--set"), Path.of("runs")));
+                () -> TrainingConfig.of(YamlFile.parse(WHOLE, "c.yaml").with(List.of(set), "--set"), Path.of("runs")));
         assertTrue(e.what().contains(what), e.what());
         assertEquals(where, e.where());
     }

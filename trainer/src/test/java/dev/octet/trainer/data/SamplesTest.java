@@ -255,7 +255,8 @@ class SamplesTest {
 
     /** {@link #LM} for a model with an embedding of so many rows. */
     private static Feed knowing(long rows) {
-        return new Feed(LM.inputs(), LM.labels(), -100, Optional.of(new Vocabulary("wte.weight", rows)), Optional.empty());
+        return new Feed(
+                LM.inputs(), LM.labels(), -100, Optional.of(new Vocabulary("wte.weight", rows)), Optional.empty());
     }
 
     @Test
