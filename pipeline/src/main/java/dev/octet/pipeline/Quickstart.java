@@ -40,6 +40,7 @@ import java.util.stream.Stream;
 public final class Quickstart {
     private static final int CALIBRATION_SAMPLES = 256;
     private static final int HELD_OUT_SAMPLES = 400;
+    private static final String HELD_OUT_NAME = "glosses.jsonl, held out";
     private static final int CHECKPOINT_SAMPLES = 64;
     private static final String MODEL = "all-minilm-l6-v2.fp8.onnx";
     private static final String STATISTICS = "all-minilm-l6-v2.stats";
@@ -169,7 +170,7 @@ public final class Quickstart {
                     converted
                             .report()
                             .withTrained(
-                                    trained(trained, distillation.run(), converted.quality()),
+                                    trained(fourBits, trained, distillation.run()),
                                     facts(request, converted.statistics(), watch, job)),
                     request.report());
             Result result = result(request, converted, fourBits, trained, distillation.run(), watch);
@@ -240,19 +241,20 @@ public final class Quickstart {
         }
     }
 
-    private static ReportData.Trained trained(Rounded trained, Path run, ReportData.Quality before) throws IOException {
+    private static ReportData.Trained trained(Rounded rounded, Rounded trained, Path run) throws IOException {
         LossCurves curves = LossCurves.of(run);
         return new ReportData.Trained(
-                trained.model(),
-                new ReportData.Quality(
-                        before.data(),
-                        before.samples(),
-                        trained.cosineMean(),
-                        trained.cosineMin(),
-                        trained.sqnrDb(),
-                        trained.spearman()),
-                curves.loss(),
-                curves.evaluated());
+                trained.model(), quality(rounded), quality(trained), curves.loss(), curves.evaluated());
+    }
+
+    private static ReportData.Quality quality(Rounded model) {
+        return new ReportData.Quality(
+                HELD_OUT_NAME,
+                HELD_OUT_SAMPLES,
+                model.cosineMean(),
+                model.cosineMin(),
+                model.sqnrDb(),
+                model.spearman());
     }
 
     private static Dataset texts(Path file, QuickstartFiles files, List<InputSpec> inputs) throws IOException {
@@ -262,7 +264,7 @@ public final class Quickstart {
     private static ReportData.Quality quality(ModelComparison comparison) {
         Measures measures = new Measures(comparison);
         return new ReportData.Quality(
-                "glosses.jsonl, held out",
+                HELD_OUT_NAME,
                 comparison.samples(),
                 measures.value("embedding-cosine"),
                 measures.value("embedding-cosine-min"),

@@ -107,14 +107,15 @@ public record ReportData(
     public record Part(String name, long original, long converted) {}
 
     /**
-     * The converted model after training.
+     * Another conversion of the same original, before and after training.
      *
-     * @param model its file
-     * @param quality its outputs against the original's
+     * @param model the file of the trained model
+     * @param before outputs against the original's before training
+     * @param quality outputs against the original's after training
      * @param loss loss of training by step
      * @param evalLoss loss on evaluation data by step; empty without
      */
-    public record Trained(String model, Quality quality, List<Point> loss, List<Point> evalLoss) {
+    public record Trained(String model, Quality before, Quality quality, List<Point> loss, List<Point> evalLoss) {
         public Trained {
             loss = List.copyOf(loss);
             evalLoss = List.copyOf(evalLoss);

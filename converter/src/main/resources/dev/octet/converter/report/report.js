@@ -74,9 +74,8 @@ function verdict() {
 function trained() {
     if (!data.trained) return hide('trained');
     const row = (name, q) => [name, fixed(q.cosineMean, 5), fixed(q.cosineMin, 5), fixed(q.spearman, 5), fixed(q.sqnrDb, 1)];
-    const before = data.summary.quality;
     table(byId('trained-table'), [['Model'], ['Cosine, mean', true], ['smallest', true], ['Spearman', true], ['SQNR, dB', true]],
-        (before ? [row('converted', before)] : []).concat([row('trained', data.trained.quality)]));
+        [row('rounded', data.trained.before), row('trained', data.trained.quality)]);
     drawLoss();
 }
 

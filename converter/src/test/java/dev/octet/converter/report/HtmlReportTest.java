@@ -87,6 +87,7 @@ class HtmlReportTest {
                         new ReportData.Part("graph and names", 250_518, 213_408)),
                 new ReportData.Trained(
                         "trained.onnx",
+                        new ReportData.Quality("glosses.jsonl", 400, 0.97658, 0.9615, 13.1, 0.97272),
                         new ReportData.Quality("glosses.jsonl", 400, 0.99885, 0.99737, 25.4, 0.99792),
                         List.of(new ReportData.Point(1, 0.4), new ReportData.Point(2, 0.2)),
                         List.of()),
