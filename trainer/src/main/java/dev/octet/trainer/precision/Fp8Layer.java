@@ -31,8 +31,7 @@ public record Fp8Layer(
     }
 
     /** How an operand is quantised; null when the product takes it as it is. */
-    @Nullable
-    OperandSpec operand(Product product, LinearTensor tensor) {
+    public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
         OperandSpec spec = recipe.operand(product, tensor);
         OperandChange change = changes.get(new ProductOperand(product, tensor));
         return change == null ? spec : change.of(spec);

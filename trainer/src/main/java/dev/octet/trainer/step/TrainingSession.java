@@ -3,6 +3,9 @@ package dev.octet.trainer.step;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.OperandSpec.Scaling;
+import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
@@ -12,6 +15,7 @@ import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.kernel.OperandType;
@@ -30,6 +34,7 @@ import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -51,6 +56,7 @@ public final class TrainingSession implements AutoCloseable {
 
     private static final String QUANT_SCALE = ".quant_scale";
     private static final String AMAX = ".amax";
+    private static final String HISTORY = ".amax_history";
 
     private final TrainingSetup setup;
     private PrecisionPolicy policy;
@@ -60,6 +66,7 @@ public final class TrainingSession implements AutoCloseable {
             new RecentPrograms<>(l -> l.executable().close());
     private @Nullable Update update;
     private LossScaling.State scale;
+    private @Nullable ProductWatch products;
 
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
@@ -198,7 +205,7 @@ public final class TrainingSession implements AutoCloseable {
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
             Executable executable = loaded.executable();
-            executable.observe(watch == null ? null : watch.of(loaded.fp8().layers()));
+            executable.observe(observer(loaded, watch));
             if (prepared.add(executable)) {
                 memory.writeLossGradient(executable.program(), scale.scale() / batches.size());
                 executable.run(Phase.PREPARE);
@@ -208,6 +215,18 @@ public final class TrainingSession implements AutoCloseable {
             executable.observe(null);
         }
         return losses;
+    }
+
+    private @Nullable StepObserver observer(Loaded loaded, @Nullable Fp8Watch watch) {
+        StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
+        StepObserver watched = products == null ? null : products.observer();
+        if (casts == null || watched == null) {
+            return casts == null ? watched : casts;
+        }
+        return (step, nanos, running) -> {
+            casts.after(step, nanos, running);
+            watched.after(step, nanos, running);
+        };
     }
 
     private Supplier<LossValue> forward(Loaded loaded, MicroBatch batch) {
@@ -305,6 +324,34 @@ public final class TrainingSession implements AutoCloseable {
         Loaded loaded = loaded(batch, false);
         loaded.executable().run(Phase.PREPARE);
         return forward(loaded, batch).get();
+    }
+
+    /**
+     * Measures products in the steps from now on; changes none of their numbers.
+     *
+     * @param watch null to stop
+     */
+    public void watch(@Nullable ProductWatch watch) {
+        products = watch;
+    }
+
+    /**
+     * Makes a delayed scale sound from the next cast on, as if all amaxes of its history had been this one.
+     *
+     * @param slot {@link Fp8Layer#slot}
+     * @param spec how its tensor is quantised, with delayed scaling
+     */
+    public void seedScale(String slot, OperandSpec spec, float amax) {
+        if (!(spec.scaling() instanceof Scaling.Delayed(int margin, int length, AmaxHistory.Algorithm algorithm))) {
+            throw new IllegalArgumentException("the scale of " + slot + " is not delayed");
+        }
+        float[] history = new float[length];
+        Arrays.fill(history, amax);
+        float quantScale = AmaxHistory.update(history, 1, AmaxHistory.scaledMax(spec.format(), margin), algorithm);
+        Arena arena = Arena.ofAuto();
+        memory.restore(Map.of(
+                slot + QUANT_SCALE, Tensor.ofFloats(arena, slot + QUANT_SCALE, Shape.of(1), quantScale),
+                slot + HISTORY, Tensor.ofFloats(arena, slot + HISTORY, Shape.of(length), history)));
     }
 
     /** Loss-scaling state, with the scale of the next loss. */

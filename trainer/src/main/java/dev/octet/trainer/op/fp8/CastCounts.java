@@ -22,7 +22,7 @@ import java.util.function.IntConsumer;
  */
 public record CastCounts(Float8Format format, long elements, long clipped, long underflowed, float amax, float scale) {
     /** The thread that calls. */
-    private static final Parallel ALONE = new Parallel() {
+    static final Parallel ALONE = new Parallel() {
         @Override
         public int threads() {
             return 1;
@@ -52,6 +52,15 @@ public record CastCounts(Float8Format format, long elements, long clipped, long 
     /** With one multiplier that earlier steps left. */
     public static CastCounts delayed(CpuTensor x, Float8Format format, float quantScale) {
         return count(x, new CodedMatrix(format, QuantizeFp8DelayedCpu.flat(x), null), new float[] {quantScale});
+    }
+
+    /**
+     * With a multiplier for each block.
+     *
+     * @param quantScales as {@link CastSample#quantScales} gives them
+     */
+    public static CastCounts of(CpuTensor x, CodedMatrix form, float[] quantScales) {
+        return count(x, form, quantScales);
     }
 
     private static CastCounts count(CpuTensor x, CodedMatrix form, float[] quantScales) {

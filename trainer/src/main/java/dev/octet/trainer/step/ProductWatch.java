@@ -1,0 +1,312 @@
+package dev.octet.trainer.step;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.OperandSpec.Scaling;
+import dev.octet.quant.recipe.Product;
+import dev.octet.quant.scale.AmaxHistory;
+import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.config.GuardConfig.Level;
+import dev.octet.trainer.config.GuardConfig.Trigger;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.StepObserver;
+import dev.octet.trainer.guard.GuardedProduct;
+import dev.octet.trainer.guard.ProductReading;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.op.fp8.CastCounts;
+import dev.octet.trainer.op.fp8.CastSample;
+import dev.octet.trainer.op.fp8.CodedMatrix;
+import dev.octet.trainer.op.fp8.Fp8Linear;
+import dev.octet.trainer.op.product.Linear;
+import dev.octet.trainer.precision.Fp8Layer;
+import dev.octet.trainer.precision.OperandChange;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Step;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Measures products of FP8 Linears while the programs of a step run: what the casts of their operands lose, and the error of the product for a
+ * sample of its elements. Only reads. A product is measured at the level that it is computed at, and at the one above as it would be there.
+ */
+public final class ProductWatch {
+    /**
+     * A product to measure.
+     *
+     * @param layer as the run is configured
+     * @param level the one it is computed at
+     * @param above the one it would be promoted to; null for none
+     */
+    public record Watched(GuardedProduct product, Fp8Layer layer, Level level, @Nullable Level above) {
+        private List<Level> levels() {
+            return above == null ? List.of(level) : List.of(level, above);
+        }
+    }
+
+    /**
+     * What is known before the step.
+     *
+     * @param sample rows and columns of each product that its error is computed for
+     * @param turn which ones: another number takes others
+     * @param amaxes of operands at the last measurement, by slot: with delayed scaling, what the scale would come from
+     * @param ages steps since a delayed scale last changed, by slot
+     * @param drift ratio of room and amax from which a delayed scale does not fit
+     */
+    public record Known(int sample, long turn, Map<String, Float> amaxes, Map<String, Long> ages, double drift) {}
+
+    private final Map<String, List<Watched>> byNode = new HashMap<>();
+    private final Known known;
+    private final Map<Key, Sum> sums = new LinkedHashMap<>();
+    private final Map<String, Float> amaxes = new TreeMap<>();
+
+    /** Operands of a running micro-batch that wait for the gradient. */
+    private final Map<OperandKey, Measured> waiting = new HashMap<>();
+
+    private record Key(GuardedProduct product, Level level) {}
+
+    private record OperandKey(Key key, LinearTensor tensor) {}
+
+    /** An operand that was cast, and whether its scale is delayed. */
+    private record Measured(CastSample sample, CastCounts counts, String slot, boolean delayed) {}
+
+    /** Over all micro-batches. */
+    private static final class Sum {
+        private CastSample.Error error = CastSample.Error.NONE;
+        private final Map<LinearTensor, CastCounts> counts = new EnumMap<>(LinearTensor.class);
+        private double jump;
+        private double age;
+    }
+
+    /** A matrix product as it lies in memory. */
+    private record Form(boolean transB, int rows, int in, int out) {}
+
+    /** A watch of one step. */
+    public ProductWatch(List<Watched> watched, Known known) {
+        watched.forEach(w -> byNode.computeIfAbsent(w.product().node(), _ -> new ArrayList<>())
+                .add(w));
+        this.known = known;
+    }
+
+    /** An observer of the programs of the step. */
+    StepObserver observer() {
+        return (step, nanos, running) -> {
+            List<Watched> watched = byNode.get(step.node());
+            Form form = watched == null ? null : form(step);
+            if (watched != null && form != null) {
+                try (Arena arena = Arena.ofConfined()) {
+                    if (step.backward()) {
+                        backward(watched, form, step, running, arena);
+                    } else {
+                        forward(watched, form, step, running, arena);
+                    }
+                }
+            }
+        };
+    }
+
+    /** The readings of the step, in the order in which products were first seen. */
+    public List<ProductReading> readings() {
+        List<ProductReading> readings = new ArrayList<>();
+        sums.forEach((key, sum) -> {
+            Map<Trigger, Double> values = new EnumMap<>(Trigger.class);
+            double clipped = 0;
+            double underflowed = 0;
+            for (CastCounts c : sum.counts.values()) {
+                clipped = Math.max(clipped, (double) c.clipped() / Math.max(1, c.elements()));
+                underflowed = Math.max(underflowed, (double) c.underflowed() / Math.max(1, c.elements()));
+            }
+            values.put(Trigger.CLIPPED, clipped);
+            values.put(Trigger.UNDERFLOWED, underflowed);
+            values.put(Trigger.CAST_ERROR, sum.error.relative());
+            values.put(Trigger.AMAX_JUMP, sum.jump);
+            values.put(Trigger.SCALE_AGE, sum.age);
+            readings.add(new ProductReading(key.product(), key.level(), values));
+        });
+        return readings;
+    }
+
+    /** Amaxes of the operands that were looked at, by slot. */
+    public Map<String, Float> amaxes() {
+        return amaxes;
+    }
+
+    private static @Nullable Form form(Step step) {
+        if (step.op() instanceof Fp8Linear l) {
+            return new Form(l.transB(), l.rows(), l.in(), l.out());
+        }
+        return step.op() instanceof Linear l ? new Form(l.transB(), l.rows(), l.in(), l.out()) : null;
+    }
+
+    private void forward(List<Watched> watched, Form form, Step step, Executable running, Arena arena) {
+        if (step.phase() != Phase.FORWARD) {
+            return;
+        }
+        CpuTensor x = Readings.of(input(step, 0), running, arena);
+        CpuTensor w = Readings.of(input(step, 1), running, arena);
+        for (Watched each : watched) {
+            each.levels().forEach(level -> {
+                Key key = new Key(each.product(), level);
+                measure(each, key, LinearTensor.INPUT, x, form, step, running, arena);
+                measure(each, key, LinearTensor.WEIGHT, w, form, step, running, arena);
+                if (each.product().product() == Product.FPROP) {
+                    finish(key, Product.FPROP);
+                }
+            });
+        }
+    }
+
+    private void backward(List<Watched> watched, Form form, Step step, Executable running, Arena arena) {
+        Value upstream = step.upstream().getFirst();
+        if (upstream == null) {
+            return;
+        }
+        CpuTensor dy = Readings.of(upstream, running, arena);
+        for (Watched each : watched) {
+            Product product = each.product().product();
+            if (product != Product.FPROP) {
+                each.levels().forEach(level -> {
+                    Key key = new Key(each.product(), level);
+                    measure(each, key, LinearTensor.GRAD_OUTPUT, dy, form, step, running, arena);
+                    finish(key, product);
+                });
+            }
+        }
+    }
+
+    private static Value input(Step step, int i) {
+        return requireNonNull(step.inputs().get(i));
+    }
+
+    /** Casts an operand, if the product reads it and its scale is known. */
+    private void measure(
+            Watched watched,
+            Key key,
+            LinearTensor tensor,
+            CpuTensor x,
+            Form form,
+            Step step,
+            Executable running,
+            Arena arena) {
+        Product product = watched.product().product();
+        OperandSpec spec = product.reads(tensor) ? spec(watched.layer(), product, tensor, key.level()) : null;
+        if (spec == null) {
+            return;
+        }
+        CodedMatrix matrix = matrix(spec, tensor, form);
+        String slot = watched.layer().slot(tensor);
+        float delayed = 0;
+        if (matrix.isDelayed()) {
+            boolean own = key.level() == watched.level();
+            Float quantScale = own ? delayedScale(step, product, tensor, running, arena) : delayedScale(spec, slot);
+            if (quantScale == null) {
+                return;
+            }
+            delayed = quantScale;
+        }
+        float[] quantScales = CastSample.quantScales(x, matrix, delayed);
+        CastCounts counts = CastCounts.of(x, matrix, quantScales);
+        CastSample.Pick pick = new CastSample.Pick(alongRows(product, tensor, form), known.sample(), known.turn());
+        waiting.put(
+                new OperandKey(key, tensor),
+                new Measured(CastSample.of(x, matrix, quantScales, pick), counts, slot, matrix.isDelayed()));
+        amaxes.merge(slot, counts.amax(), Math::max);
+    }
+
+    /** How an operand is quantised at a level; null when the product takes it as it is. */
+    private static @Nullable OperandSpec spec(Fp8Layer layer, Product product, LinearTensor tensor, Level level) {
+        OperandSpec spec = layer.operand(product, tensor);
+        return switch (level) {
+            case CONFIGURED -> spec;
+            case CURRENT -> new OperandChange.Current().of(spec);
+            case HIGH_PRECISION -> null;
+        };
+    }
+
+    private static CodedMatrix matrix(OperandSpec spec, LinearTensor tensor, Form form) {
+        Blocks blocks =
+                switch (tensor) {
+                    case INPUT -> CodedMatrix.blocks(spec.granularity(), form.rows(), form.in());
+                    case GRAD_OUTPUT -> CodedMatrix.blocks(spec.granularity(), form.rows(), form.out());
+                    case WEIGHT -> {
+                        Blocks outIn = CodedMatrix.blocks(spec.granularity(), form.out(), form.in());
+                        yield form.transB() ? outIn : outIn.transposed();
+                    }
+                };
+        return new CodedMatrix(
+                spec.format(), blocks, spec.scaling() instanceof Scaling.Current(QuantScaleRule rule) ? rule : null);
+    }
+
+    /** Whether the vectors that a product sums over are the rows of an operand as it lies in memory. */
+    private static boolean alongRows(Product product, LinearTensor tensor, Form form) {
+        boolean innermost = product.summedAxis(tensor) == -1;
+        return tensor == LinearTensor.WEIGHT ? innermost == form.transB() : innermost;
+    }
+
+    /** The multiplier that a step casts with; null when it casts the operand for another product only. */
+    private static @Nullable Float delayedScale(
+            Step step, Product product, LinearTensor tensor, Executable running, Arena arena) {
+        if (!(step.op() instanceof Fp8Linear op)) {
+            return null;
+        }
+        int scale =
+                switch (tensor) {
+                    case INPUT ->
+                        product == Product.WGRAD && op.wgradHasOwnInput()
+                                ? Fp8Linear.X_SCALE_WGRAD
+                                : Fp8Linear.X_SCALE;
+                    case WEIGHT ->
+                        product == Product.DGRAD && op.dgradHasOwnWeight()
+                                ? Fp8Linear.W_SCALE_DGRAD
+                                : Fp8Linear.W_SCALE;
+                    case GRAD_OUTPUT -> Fp8Linear.DY_QUANT_SCALE;
+                };
+        Value value = step.inputs().get(scale);
+        if (value == null || value.type().shape().elementCount() != 1) {
+            return null;
+        }
+        float number = Readings.number(value, running, arena);
+        return tensor == LinearTensor.GRAD_OUTPUT ? number : QuantScaleRule.scale(number);
+    }
+
+    /** The multiplier that the last measured amax would have left. */
+    private @Nullable Float delayedScale(OperandSpec spec, String slot) {
+        Float amax = known.amaxes().get(slot);
+        return amax == null || !(spec.scaling() instanceof Scaling.Delayed(int margin, int _, var _)) || !(amax > 0)
+                ? null
+                : (Float) (AmaxHistory.scaledMax(spec.format(), margin) / amax);
+    }
+
+    private void finish(Key key, Product product) {
+        Measured left = waiting.remove(new OperandKey(key, product.left()));
+        Measured right = waiting.remove(new OperandKey(key, product.right()));
+        if (left == null || right == null) {
+            return;
+        }
+        Sum sum = sums.computeIfAbsent(key, _ -> new Sum());
+        sum.error = sum.error.and(CastSample.productError(left.sample(), right.sample()));
+        add(sum, product.left(), left);
+        add(sum, product.right(), right);
+    }
+
+    private void add(Sum sum, LinearTensor tensor, Measured m) {
+        CastCounts c = m.counts();
+        sum.counts.merge(tensor, c, CastCounts::and);
+        float room = c.format().maxValue() * c.scale();
+        if (m.delayed() && c.amax() > 0) {
+            sum.jump = Math.max(sum.jump, c.amax() / room);
+            boolean fits = c.amax() <= known.drift() * room && room <= known.drift() * c.amax();
+            sum.age = Math.max(sum.age, fits ? 0 : known.ages().getOrDefault(m.slot(), 0L));
+        }
+    }
+}
