@@ -17,6 +17,7 @@ import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.data.MicroBatches;
 import dev.octet.trainer.data.Samples;
+import dev.octet.trainer.data.SkippedBatches;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
@@ -25,6 +26,7 @@ import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.precision.Fp8Choice;
+import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.GraphSource;
@@ -80,6 +82,7 @@ public final class Trainer implements AutoCloseable {
     private final MicroBatches batches;
     private final @Nullable MicroBatches evalBatches;
     private final Schedule schedule;
+    private SkippedBatches skipped = SkippedBatches.NONE;
     private double dataSeconds;
 
     private Trainer(TrainingParts parts, Device device) {
@@ -221,7 +224,28 @@ public final class Trainer implements AutoCloseable {
 
     /** How often the training samples have been read after a step, from 1. */
     double epoch(long step) {
-        return (double) step * parts.config().gradientAccumulation() / batches.perEpoch();
+        return (double) microBatches(step) / batches.perEpoch();
+    }
+
+    /** Number of micro-batches up to a step, from 0, those left out included. */
+    long microBatches(long step) {
+        return step == 0 ? 0 : (skipped.of(step) + 1) * parts.config().gradientAccumulation();
+    }
+
+    /** Leaves batches out from the next step on: a step's data follow from its number and these. */
+    public void skip(SkippedBatches batchesToSkip) {
+        skipped = batchesToSkip;
+    }
+
+    /**
+     * The Linears in FP8 of the programs of the first step, as configured.
+     *
+     * @throws IOException when data cannot be read
+     */
+    List<Fp8Layer> fp8Layers() throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            return session.fp8(draw(batches, 0, arena)).layers();
+        }
     }
 
     /** Whether there is data to evaluate on. */
@@ -299,7 +323,7 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Runs one step. The step number determines its data.
+     * Runs one step. The step number determines its data, together with what {@link #skip} leaves out.
      *
      * @param step from 1
      * @throws dev.octet.formats.error.InvalidDataException when a sample does not fit
@@ -318,7 +342,7 @@ public final class Trainer implements AutoCloseable {
             dataSeconds = 0;
             List<MicroBatch> drawn = new ArrayList<>();
             for (int i = 0; i < accumulation; i++) {
-                drawn.add(draw(batches, (step - 1) * accumulation + i, arena));
+                drawn.add(draw(batches, skipped.of(step) * accumulation + i, arena));
             }
             StepResult result = step(step, drawn, afterBackward, measuresFp8);
             long samples = drawn.stream().mapToLong(MicroBatch::size).sum();

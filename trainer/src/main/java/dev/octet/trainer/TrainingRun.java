@@ -3,6 +3,8 @@ package dev.octet.trainer;
 import dev.octet.formats.error.DeviceLostException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.Sha256;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.ResumeCheck;
@@ -11,11 +13,13 @@ import dev.octet.trainer.config.NonFinitePolicy;
 import dev.octet.trainer.config.ScheduleConfig;
 import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.guard.GuardDecision;
 import dev.octet.trainer.hook.CheckpointCadence;
 import dev.octet.trainer.hook.DivergenceStop;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.GuardFile;
 import dev.octet.trainer.hook.MetricsFile;
 import dev.octet.trainer.hook.NonFinite;
 import dev.octet.trainer.hook.RunControl;
@@ -34,6 +38,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -46,6 +51,8 @@ import org.jspecify.annotations.Nullable;
 /** One session of a run in its folder: start or resume, steps, evaluations, checkpoints, end. */
 final class TrainingRun implements RunControl {
     private static final String HOOK = "hook.";
+    private static final String GUARD = "guard.";
+    private static final String REPLAY = "guard.replay";
 
     private final Trainer trainer;
     private final TrainingConfig config;
@@ -58,6 +65,8 @@ final class TrainingRun implements RunControl {
     private final AtomicBoolean checkpointWanted = new AtomicBoolean();
 
     private final Fp8Health fp8Health;
+    private final GuardedRun guarded;
+    private @Nullable RunSnapshot snapshot;
     private Map<String, Float> lastScales = Map.of();
 
     private long done;
@@ -78,7 +87,12 @@ final class TrainingRun implements RunControl {
         void on(TrainingHook hook) throws IOException;
     }
 
-    TrainingRun(Trainer trainer, Path folder, RunOptions options) {
+    /**
+     * A session that has not begun.
+     *
+     * @throws IOException when the decisions of a guard that the run repeats cannot be read, or data
+     */
+    TrainingRun(Trainer trainer, Path folder, RunOptions options) throws IOException {
         this.trainer = trainer;
         this.config = trainer.parts().config();
         this.folder = folder;
@@ -93,14 +107,22 @@ final class TrainingRun implements RunControl {
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }
+        guarded = new GuardedRun(trainer, fp8Health);
+        if (guarded.isOn()) {
+            hooks.add(new GuardFile(folder.resolve(GuardFile.NAME)));
+        }
         hooks.addAll(options.hooks());
     }
 
     /** Settings that must not change between sessions: the configuration, and digests of the files read. */
-    private static Map<String, String> settings(Trainer trainer) {
+    private static Map<String, String> settings(Trainer trainer) throws IOException {
         Map<String, String> settings = new TreeMap<>(Settings.of(trainer.parts().config()));
         trainer.parts().inputs().forEach((name, digest) -> settings.put("sha256." + name, digest));
         trainer.dataDigests().forEach((name, digest) -> settings.put("sha256." + name, digest));
+        Optional<Path> replay = trainer.parts().config().guard().replay();
+        if (replay.isPresent()) {
+            settings.put("sha256." + REPLAY, Sha256.of(replay.get()));
+        }
         return settings;
     }
 
@@ -121,6 +143,8 @@ final class TrainingRun implements RunControl {
                 || key.startsWith("checkpoint.")
                 || key.startsWith("divergence.")
                 || key.startsWith("fp8_health.")
+                || key.equals(REPLAY)
+                || key.equals("guard.spike.retries")
                 || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT)
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
     }
@@ -154,6 +178,7 @@ final class TrainingRun implements RunControl {
             if (!ended) {
                 tellEnd(end(RunEnd.Reason.FAILED, "an error ended the run"));
             }
+            keep(null);
         }
     }
 
@@ -210,6 +235,9 @@ final class TrainingRun implements RunControl {
     void start() throws IOException {
         if (!options.resume()) {
             checkpoints.requireNone();
+            if (guarded.isOn()) {
+                guarded.recall(Map.of());
+            }
             return;
         }
         checkpoints.sweep();
@@ -274,21 +302,44 @@ final class TrainingRun implements RunControl {
 
     private void restore(TrainingState state) {
         requireFits(state);
-        trainer.session().restore(state.parameters(), state.state(), ScaleText.read(state.numbers()));
+        Map<String, Tensor> own = new TreeMap<>(state.state());
+        own.keySet().removeIf(RunSnapshot::holds);
+        if (guarded.isOn()) {
+            Map<String, String> numbers = withPrefix(GUARD, state.numbers());
+            guarded.recall(numbers);
+            if (RunSnapshot.isIn(state.numbers())) {
+                keep(RunSnapshot.from(state.step(), state.numbers(), state.parameters(), state.state()));
+            }
+        }
+        trainer.session().restore(state.parameters(), own, ScaleText.read(state.numbers()));
         for (TrainingHook hook : hooks) {
-            String prefix = prefix(hook);
-            Map<String, String> own = new TreeMap<>();
-            state.numbers().forEach((key, value) -> {
-                if (key.startsWith(prefix)) {
-                    own.put(key.substring(prefix.length()), value);
-                }
-            });
-            if (!own.isEmpty()) {
-                hook.recall(own);
+            Map<String, String> remembered = withPrefix(prefix(hook), state.numbers());
+            if (!remembered.isEmpty()) {
+                hook.recall(remembered);
             }
         }
         done = state.step();
         lastCheckpoint = done;
+    }
+
+    /** The numbers under a prefix, without it. */
+    private static Map<String, String> withPrefix(String prefix, Map<String, String> numbers) {
+        Map<String, String> own = new TreeMap<>();
+        numbers.forEach((key, value) -> {
+            if (key.startsWith(prefix)) {
+                own.put(key.substring(prefix.length()), value);
+            }
+        });
+        return own;
+    }
+
+    /** Keeps a snapshot in place of the one before. */
+    private void keep(@Nullable RunSnapshot next) {
+        RunSnapshot before = snapshot;
+        snapshot = next;
+        if (before != null) {
+            before.close();
+        }
     }
 
     private static String prefix(TrainingHook hook) {
@@ -297,6 +348,7 @@ final class TrainingRun implements RunControl {
 
     private void step(long step) throws IOException {
         each(h -> h.beforeStep(step));
+        guarded.beforeStep(step);
         long from = System.nanoTime();
         double lr = trainer.learningRate(step);
         boolean measuresFp8 = config.precision().isFp8() && watches(h -> h.watchesFp8(step));
@@ -316,6 +368,7 @@ final class TrainingRun implements RunControl {
         if (r.lossScale() != r.nextLossScale()) {
             each(h -> h.lossScaleChanged(step, r.lossScale(), r.nextLossScale()));
         }
+        Map<String, Float> scalesBefore = lastScales;
         scales(step);
         if (measuresFp8) {
             Fp8Report measured = fp8Health.report(step, r.fp8());
@@ -336,7 +389,58 @@ final class TrainingRun implements RunControl {
                 d.dataSeconds(),
                 trainer.session().lastingBytes() + trainer.session().temporaryBytes());
         each(h -> h.afterStep(report));
-        evaluateAndKeep(step);
+        if (!guarded.isOn() || guard(step, r, scalesBefore)) {
+            evaluateAndKeep(step);
+        }
+    }
+
+    /** Applies what the guard decides; returns whether the run stays where it is. */
+    private boolean guard(long step, StepResult r, Map<String, Float> scalesBefore) throws IOException {
+        List<GuardDecision> decisions = guarded.afterStep(step, scalesBefore, lastScales, r.skipped());
+        if (!decisions.isEmpty()) {
+            lastScales = trainer.session().scales();
+            tell(decisions);
+        }
+        boolean overflowed =
+                r.skipped() && config.precision().scaling().isDynamic() && !r.nonFinite().equals("loss");
+        Optional<GuardDecision.Spike> spike =
+                guarded.guard().judge(step, r.loss(), r.gradNorm(), overflowed);
+        RunSnapshot good = snapshot;
+        if (spike.isEmpty() || good == null) {
+            return true;
+        }
+        Optional<GuardDecision.GaveUp> end = guarded.guard().giveUp(spike.get(), good.step());
+        if (end.isPresent()) {
+            tell(List.of(end.get()));
+            stop(RunEnd.Reason.DIVERGED, end.get().sentence());
+        } else {
+            rollBack(spike.get(), good);
+        }
+        return false;
+    }
+
+    private void tell(List<GuardDecision> decisions) throws IOException {
+        for (GuardDecision decision : decisions) {
+            each(h -> h.guardDecided(guarded.report(decision)));
+        }
+    }
+
+    /**
+     * Goes back to a snapshot. The checkpoint of its step is written before those of later steps are removed, so that a run killed in between goes
+     * back again.
+     */
+    private void rollBack(GuardDecision.Spike spike, RunSnapshot good) throws IOException {
+        List<GuardDecision> decisions = guarded.rollBack(spike, good.step(), withPrefix(GUARD, good.numbers()));
+        trainer.session().restore(good.parameters(), good.state(), ScaleText.read(good.numbers()));
+        hooks.forEach(h -> h.recall(withPrefix(prefix(h), good.numbers())));
+        done = good.step();
+        lastScales = watches(TrainingHook::watchesScales) ? trainer.session().scales() : Map.of();
+        good.replaceNumbers(GUARD, guarded.guard().remembered());
+        each(h -> h.rolledBack(done));
+        tell(decisions);
+        checkpointWanted.set(false);
+        checkpoint();
+        checkpoints.removeAfter(done);
     }
 
     private void evaluateAndKeep(long step) throws IOException {
@@ -356,9 +460,23 @@ final class TrainingRun implements RunControl {
                     seconds);
             each(h -> h.evaluated(report));
         }
+        if (guarded.isOn() && guarded.guard().wantsSnapshot(step, snapshot != null)) {
+            guarded.guard().snapshotTaken();
+            keep(RunSnapshot.of(trainer.session(), step, numbers()));
+        }
         if (stop.get() == null && checkpointWanted.getAndSet(false)) {
             checkpoint();
         }
+    }
+
+    /** Numbers of the run, as a checkpoint has them. */
+    private Map<String, String> numbers() {
+        Map<String, String> numbers = new TreeMap<>(ScaleText.of(trainer.session().scale()));
+        for (TrainingHook hook : hooks) {
+            hook.remembered().forEach((key, value) -> numbers.put(prefix(hook) + key, value));
+        }
+        guarded.guard().remembered().forEach((key, value) -> numbers.put(GUARD + key, value));
+        return numbers;
     }
 
     private void nonFinite(long step, StepResult r) throws IOException {
@@ -418,18 +536,18 @@ final class TrainingRun implements RunControl {
         long from = System.nanoTime();
         Path written;
         try (Arena arena = Arena.ofConfined()) {
-            Map<String, String> numbers =
-                    new TreeMap<>(ScaleText.of(trainer.session().scale()));
-            for (TrainingHook hook : hooks) {
-                hook.remembered().forEach((key, value) -> numbers.put(prefix(hook) + key, value));
+            Map<String, String> numbers = numbers();
+            Map<String, Tensor> own = new TreeMap<>(trainer.session().stateViews(arena));
+            if (snapshot != null) {
+                snapshot.addTo(done, numbers, own);
             }
             TrainingState state = new TrainingState(
                     done,
-                    done * config.gradientAccumulation(),
+                    trainer.microBatches(done),
                     settings,
                     numbers,
                     trainer.session().parameterViews(arena),
-                    trainer.session().stateViews(arena));
+                    own);
             written = checkpoints.write(state, config.checkpoint().keep());
         }
         lastCheckpoint = done;

@@ -97,6 +97,15 @@ public final class CheckpointFolder {
         return path(state.step());
     }
 
+    /** Deletes the checkpoints of later steps, which a run that went back to {@code step} repeats. */
+    public void removeAfter(long step) throws IOException {
+        for (long later : steps()) {
+            if (later > step) {
+                retire(path(later));
+            }
+        }
+    }
+
     private void publish(Path hidden, Path target) throws IOException {
         if (Files.exists(target)) {
             retire(target);

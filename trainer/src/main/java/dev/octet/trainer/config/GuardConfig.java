@@ -70,6 +70,11 @@ public record GuardConfig(
     private static final long USUAL_SCALE_AGE = 1000;
     private static final double USUAL_SCALE_DRIFT = 16;
 
+    private static final Limit NO_LIMIT = new Limit(Double.MAX_VALUE, 0);
+
+    /** A run that is not guarded. */
+    public static final GuardConfig NONE = ofRun(Optional.empty(), Optional.empty());
+
     /** How a product is computed. */
     public enum Level {
         /** As the recipe says. */
@@ -116,6 +121,17 @@ public record GuardConfig(
         demote = List.copyOf(demote);
     }
 
+    /** A guard that watches no product. */
+    private static GuardConfig ofRun(Optional<SpikeConfig> spike, Optional<Path> replay) {
+        return new GuardConfig(
+                0, 0, 1, List.of(), 1, 1, NO_LIMIT, NO_LIMIT, NO_LIMIT, NO_LIMIT, 1, 1, spike, replay);
+    }
+
+    /** Whether anything is watched or repeated. */
+    public boolean isOn() {
+        return watchesProducts() || spike.isPresent() || replay.isPresent();
+    }
+
     /** The limits of a trigger. */
     public Limit limit(Trigger trigger) {
         return switch (trigger) {
@@ -133,14 +149,14 @@ public record GuardConfig(
     }
 
     /**
-     * Reads the key from a whole configuration; empty where it is not given.
+     * Reads the key from a whole configuration; {@link #NONE} where it is not given.
      *
      * @param folder base of relative paths
      * @throws dev.octet.formats.error.InvalidOptionException for rules that contradict each other; the message has the line number
      */
-    static Optional<GuardConfig> read(Section run, PrecisionConfig precision, NonFinitePolicy onNonFinite, Path folder) {
+    static GuardConfig read(Section run, PrecisionConfig precision, NonFinitePolicy onNonFinite, Path folder) {
         if (!run.has(KEY)) {
-            return Optional.empty();
+            return NONE;
         }
         GuardConfig config = run.section(KEY).read(s -> read(s, precision, folder));
         if (config.spike.isPresent() && onNonFinite == NonFinitePolicy.STOP) {
@@ -149,7 +165,7 @@ public record GuardConfig(
                     "guard.spike would roll back a step that is not finite, and stop would end the run at it",
                     "leave out on_non_finite, or guard.spike");
         }
-        return Optional.of(config);
+        return config;
     }
 
     private static GuardConfig read(Section s, PrecisionConfig precision, Path folder) {
@@ -217,8 +233,7 @@ public record GuardConfig(
         if (spike.isEmpty() && replay.isEmpty()) {
             throw s.error(SPIKE, what, fix);
         }
-        Limit none = new Limit(Double.MAX_VALUE, 0);
-        return new GuardConfig(0, 0, 1, List.of(), 1, 1, none, none, none, none, 1, 1, spike, replay);
+        return ofRun(spike, replay);
     }
 
     private static List<Level> levels(Section s, Fp8Policy policy) {

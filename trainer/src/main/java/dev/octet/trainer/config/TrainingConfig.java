@@ -25,6 +25,7 @@ import java.util.regex.Pattern;
  * @param ties which parameters that an export wrote twice are restored to one
  * @param evalEvery steps between two evaluations; 0 for one at the end only. There are none without evaluation data
  * @param fp8Health how often to measure what FP8 casts lose
+ * @param guard how the run watches itself, and what it does about what it sees
  */
 public record TrainingConfig(
         DataConfig data,
@@ -45,7 +46,8 @@ public record TrainingConfig(
         long evalEvery,
         NonFinitePolicy onNonFinite,
         DivergenceConfig divergence,
-        Fp8HealthConfig fp8Health) {
+        Fp8HealthConfig fp8Health,
+        GuardConfig guard) {
     private static final Map<String, NonFinitePolicy> POLICIES =
             Map.of("skip", NonFinitePolicy.SKIP, "stop", NonFinitePolicy.STOP);
 
@@ -84,6 +86,7 @@ public record TrainingConfig(
         }
         long steps = epochs.isPresent() ? 0 : s.requiredWhole("steps", 1, Long.MAX_VALUE);
         PrecisionConfig precision = s.section("precision").read(PrecisionConfig::read);
+        NonFinitePolicy onNonFinite = s.choice("on_non_finite", POLICIES, NonFinitePolicy.SKIP);
         TrainingConfig config = new TrainingConfig(
                 s.section("data").read(d -> DataConfig.read(d, folder)),
                 s.section("loss").read(l -> LossConfig.read(l, folder)),
@@ -103,9 +106,10 @@ public record TrainingConfig(
                 s.choice("ties", TIES, Ties.Restored.EMBEDDINGS),
                 s.section("checkpoint").read(CheckpointConfig::read),
                 s.whole("eval_every", 0, 0, Long.MAX_VALUE),
-                s.choice("on_non_finite", POLICIES, NonFinitePolicy.SKIP),
+                onNonFinite,
                 s.section("divergence").read(DivergenceConfig::read),
-                Fp8HealthConfig.read(s, precision));
+                Fp8HealthConfig.read(s, precision),
+                GuardConfig.read(s, precision, onNonFinite, folder));
         if (config.evalEvery > 0 && config.data.eval().isEmpty()) {
             throw s.error(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
@@ -144,6 +148,7 @@ public record TrainingConfig(
                 evalEvery,
                 onNonFinite,
                 divergence,
-                fp8Health);
+                fp8Health,
+                guard);
     }
 }

@@ -25,8 +25,12 @@ import org.jspecify.annotations.Nullable;
 public final class Guard {
     private static final String PRODUCT = "product.";
     private static final String SPIKE = "spike.";
+    private static final String AMAX = "amax.";
 
     private final GuardConfig config;
+
+    /** Amaxes of the last measurement, by slot, of operands whose product may become delayed again. */
+    private final Map<String, Float> amaxes = new TreeMap<>();
 
     /** In the order of the graph. */
     private final Map<GuardedProduct, ProductGuard> products = new LinkedHashMap<>();
@@ -61,8 +65,8 @@ public final class Guard {
         return config.watchesProducts() && config.replay().isEmpty() && !products.isEmpty() && due;
     }
 
-    /** Whether it looks at amaxes and scales of delayed scaling after every step. */
-    public boolean watchesAmaxes() {
+    /** Whether it looks at the scales of delayed scaling after every step. */
+    public boolean watchesScales() {
         return config.watchesProducts()
                 && config.replay().isEmpty()
                 && products.keySet().stream().anyMatch(GuardedProduct::isDelayed);
@@ -80,6 +84,17 @@ public final class Guard {
 
     private ProductGuard state(GuardedProduct product) {
         return Objects.requireNonNull(products.get(product), product.id());
+    }
+
+    /** Amaxes of the last measurement, by slot, as {@link #keepAmaxes} was given them. */
+    public Map<String, Float> amaxes() {
+        return Map.copyOf(amaxes);
+    }
+
+    /** Keeps the amaxes of a measurement in place of those before. */
+    public void keepAmaxes(Map<String, Float> measured) {
+        amaxes.clear();
+        amaxes.putAll(measured);
     }
 
     /** Products that are not computed as configured, with their levels. */
@@ -184,6 +199,7 @@ public final class Guard {
                 all.put(PRODUCT + p.id(), g.remembered());
             }
         });
+        amaxes.forEach((slot, amax) -> all.put(AMAX + slot, Float.toString(amax)));
         if (spikes != null) {
             spikes.remembered().forEach((key, value) -> all.put(SPIKE + key, value));
         }
@@ -203,6 +219,12 @@ public final class Guard {
                 fresh.recall(text);
             }
             return fresh;
+        });
+        amaxes.clear();
+        remembered.forEach((key, value) -> {
+            if (key.startsWith(AMAX)) {
+                amaxes.put(key.substring(AMAX.length()), Float.parseFloat(value));
+            }
         });
         if (spikes != null) {
             Map<String, String> own = new TreeMap<>();

@@ -2,7 +2,10 @@ package dev.octet.trainer.guard;
 
 import dev.octet.trainer.config.GuardConfig.Level;
 import dev.octet.trainer.config.GuardConfig.Trigger;
+import java.util.Collections;
 import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
 
 /** What a guard decided. It holds from the step after {@link #step()} on. */
 public sealed interface GuardDecision {
@@ -62,8 +65,20 @@ public sealed interface GuardDecision {
      * A product goes up.
      *
      * @param quiet quiet steps that it has had
+     * @param seeds amaxes that delayed scales start again from, by slot; those that another product keeps up to date are missing
      */
-    record Promoted(long step, GuardedProduct product, Level from, Level to, long quiet) implements LevelChange {
+    record Promoted(
+            long step, GuardedProduct product, Level from, Level to, long quiet, Map<String, Float> seeds)
+            implements LevelChange {
+        public Promoted {
+            seeds = Collections.unmodifiableMap(new TreeMap<>(seeds));
+        }
+
+        /** This with other seeds. */
+        public Promoted withSeeds(Map<String, Float> other) {
+            return new Promoted(step, product, from, to, quiet, other);
+        }
+
         @Override
         public String sentence() {
             return product.name() + " promoted from " + name(from, product) + " to " + name(to, product) + " after "

@@ -32,9 +32,6 @@ final class ProductGuard {
 
     private boolean wasPromoted;
 
-    /** Whether the level above was looked at since {@code quietFrom}. */
-    private boolean measured;
-
     private @Nullable Demoted last;
 
     ProductGuard(GuardConfig config, GuardedProduct product) {
@@ -82,15 +79,14 @@ final class ProductGuard {
             }
         }
         Level above = above().orElse(null);
+        boolean calm = false;
         for (ProductReading r : readings) {
-            if (r.level() == above && r.values().entrySet().stream().anyMatch(e -> isLoud(e.getKey(), e.getValue()))) {
-                quietFrom = step;
-                measured = false;
-            } else if (r.level() == above) {
-                measured = true;
+            if (r.level() == above) {
+                calm = r.values().entrySet().stream().noneMatch(e -> isLoud(e.getKey(), e.getValue()));
+                quietFrom = calm ? quietFrom : step;
             }
         }
-        return above != null && measured && step - quietFrom >= quiet ? Optional.of(promote(step)) : Optional.empty();
+        return calm && step - quietFrom >= quiet ? Optional.of(promote(step)) : Optional.empty();
     }
 
     /** The trigger that exceeds its demotion limit by the largest factor. */
@@ -124,7 +120,6 @@ final class ProductGuard {
         Level from = level();
         at++;
         quietFrom = step;
-        measured = false;
         Demoted demoted = new Demoted(
                 step, product, from, level(), trigger, seen, value, config.limit(trigger).demote(), quiet);
         last = demoted;
@@ -135,9 +130,8 @@ final class ProductGuard {
         Level from = level();
         at--;
         wasPromoted = true;
-        Promoted promoted = new Promoted(step, product, from, level(), step - quietFrom);
+        Promoted promoted = new Promoted(step, product, from, level(), step - quietFrom, Map.of());
         quietFrom = step;
-        measured = false;
         return promoted;
     }
 
@@ -164,9 +158,9 @@ final class ProductGuard {
         return at == 0 && !wasPromoted && quiet == config.quiet() && last == null;
     }
 
-    /** Its state as text: level, quiet steps needed and since when, whether it was promoted and measured, why it was demoted. */
+    /** Its state as text: level, quiet steps needed and since when, whether it was promoted, why it was demoted. */
     String remembered() {
-        String state = level().key() + " " + quiet + " " + quietFrom + " " + wasPromoted + " " + measured;
+        String state = level().key() + " " + quiet + " " + quietFrom + " " + wasPromoted;
         Demoted d = last;
         return d == null
                 ? state
@@ -177,7 +171,7 @@ final class ProductGuard {
     /** @throws NumberFormatException when the text is not what {@link #remembered} gives */
     void recall(String remembered) {
         String[] t = remembered.split(" ");
-        if (t.length != 5 && t.length != 13) {
+        if (t.length != 4 && t.length != 12) {
             throw new NumberFormatException(remembered);
         }
         at = levels.indexOf(level(t[0]));
@@ -187,19 +181,18 @@ final class ProductGuard {
         quiet = Long.parseLong(t[1]);
         quietFrom = Long.parseLong(t[2]);
         wasPromoted = Boolean.parseBoolean(t[3]);
-        measured = Boolean.parseBoolean(t[4]);
-        last = t.length == 5
+        last = t.length == 4
                 ? null
                 : new Demoted(
-                        Long.parseLong(t[5]),
+                        Long.parseLong(t[4]),
                         product,
+                        level(t[5]),
                         level(t[6]),
-                        level(t[7]),
-                        trigger(t[8]),
-                        Long.parseLong(t[9]),
+                        trigger(t[7]),
+                        Long.parseLong(t[8]),
+                        Double.parseDouble(t[9]),
                         Double.parseDouble(t[10]),
-                        Double.parseDouble(t[11]),
-                        Long.parseLong(t[12]));
+                        Long.parseLong(t[11]));
     }
 
     private static Level level(String key) {

@@ -89,6 +89,7 @@ public final class Fp8Health implements TrainingHook {
 
     @Override
     public void recall(Map<String, String> remembered) {
+        changed.clear();
         remembered.forEach((key, step) -> {
             if (key.startsWith(CHANGED)) {
                 changed.put(key.substring(CHANGED.length()), Long.parseLong(step));
@@ -96,12 +97,23 @@ public final class Fp8Health implements TrainingHook {
         });
     }
 
+    /** Steps since a delayed scale last changed, at a step from 1 on. */
+    public long scaleAge(long step, String slot) {
+        return step - changed.getOrDefault(slot, 0L);
+    }
+
+    @Override
+    public void rolledBack(long step) throws IOException {
+        tooSmall.clear();
+        lines.cutAfter(step);
+    }
+
     /** Adds scale ages and warnings to a step's measurements. Must be called once per measured step, in order. */
     public Fp8Report report(long step, List<Fp8Tensor> measured) {
         List<Fp8Tensor> tensors = new ArrayList<>();
         List<Fp8Warning> warnings = new ArrayList<>();
         for (Fp8Tensor m : measured) {
-            long age = m.historyLength() == 0 ? 0 : step - changed.getOrDefault(m.slot(), 0L);
+            long age = m.historyLength() == 0 ? 0 : scaleAge(step, m.slot());
             Fp8Tensor tensor = m.withScaleAge(age);
             tensors.add(tensor);
             warn(tensor, Fp8Warning.Kind.CLIPPED, tensor.clippedShare() > MOST_CLIPPED, warnings);

@@ -69,6 +69,11 @@ public final class MetricsFile implements TrainingHook {
     }
 
     @Override
+    public void rolledBack(long step) throws IOException {
+        lines.cutAfter(step);
+    }
+
+    @Override
     public void evaluated(EvaluationReport r) throws IOException {
         ObjectNode line = StepLines.line(r.step());
         StepLines.put(line, "eval_loss", r.loss());

@@ -109,6 +109,14 @@ public final class StepLines {
         out = Files.newBufferedWriter(file, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     }
 
+    /** Removes the lines of the steps after {@code step}, which the run repeats; does nothing before {@link #open}. */
+    void cutAfter(long step) throws IOException {
+        if (out != null) {
+            out.close();
+            open(step + 1);
+        }
+    }
+
     /** Keeps the lines of steps before {@code firstStep}; also drops a line that a killed process left incomplete. */
     private void cut(long firstStep) throws IOException {
         if (!Files.exists(file)) {

@@ -76,6 +76,29 @@ public final class TensorBoard implements TrainingHook {
     }
 
     @Override
+    public void rolledBack(long step) throws IOException {
+        EventFile before = file;
+        if (before != null) {
+            before.close();
+            // readers ignore the steps after it in earlier files
+            file = EventFile.create(folder, step + 1, Clock.systemUTC());
+        }
+    }
+
+    @Override
+    public void guardDecided(GuardReport r) throws IOException {
+        long step = r.decision().step();
+        if (file != null) {
+            file.text(step, "guard", r.decision().sentence());
+        }
+        write(
+                step,
+                Map.of(
+                        "guard/demoted", (double) r.demoted(),
+                        "guard/high_precision", (double) r.highPrecision()));
+    }
+
+    @Override
     public void evaluated(EvaluationReport r) throws IOException {
         Map<String, Double> values = new LinkedHashMap<>();
         values.put("eval/loss", r.loss());

@@ -10,7 +10,7 @@ import java.util.OptionalDouble;
  *
  * <p>A run calls, in this order: {@link #recall} (resumed runs only) and {@link #runStarted}; for each step {@link #beforeStep},
  * {@link #afterBackward} (with gradients), {@link #nonFiniteSeen}, {@link #lossScaleChanged}, {@link #amaxRecorded} and
- * {@link #scaleUpdated}, {@link #fp8Measured}, {@link #afterStep}, then {@link #evaluated}, {@link #remembered} and
+ * {@link #scaleUpdated}, {@link #fp8Measured}, {@link #afterStep}, {@link #rolledBack}, {@link #guardDecided}, then {@link #evaluated}, {@link #remembered} and
  * {@link #checkpointWritten}, each if there is something to report; finally {@link #runEnded}. Expensive reports are opt-in:
  * {@link #watchesGradients}, {@link #watchesScales}, {@link #watchesAmaxes}, {@link #watchesFp8}.
  */
@@ -45,6 +45,15 @@ public interface TrainingHook {
     /** After a step, applied or skipped. */
     default void afterStep(StepReport report) throws IOException {}
 
+    /**
+     * After the run went back to the state that it had after an earlier step; the steps behind it are repeated. {@link #recall} has been called,
+     * and {@link #guardDecided} is called with the reason.
+     */
+    default void rolledBack(long step) throws IOException {}
+
+    /** After a step, when the run's guard has decided something. */
+    default void guardDecided(GuardReport report) throws IOException {}
+
     /** After an evaluation. */
     default void evaluated(EvaluationReport report) throws IOException {}
 
@@ -60,7 +69,7 @@ public interface TrainingHook {
     }
 
     /**
-     * Before {@link #runStarted} of a resumed run: restores the state from {@link #remembered}.
+     * Before {@link #runStarted} of a resumed run, and when a run is rolled back: restores the state from {@link #remembered}.
      *
      * @throws NumberFormatException when a value is not a number: the checkpoint is then reported as damaged
      */

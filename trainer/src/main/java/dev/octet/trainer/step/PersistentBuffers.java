@@ -87,7 +87,7 @@ final class PersistentBuffers implements AutoCloseable {
         }
     }
 
-    /** Elements of the F32 states with matching names. */
+    /** Elements of the F32 states with matching names, including those that no program uses. */
     Map<String, float[]> floats(Predicate<String> names) {
         Map<String, Fetched> fetched = new TreeMap<>();
         for (Value v : values.values()) {
@@ -97,6 +97,11 @@ final class PersistentBuffers implements AutoCloseable {
         }
         Map<String, float[]> floats = new TreeMap<>();
         fetched.forEach((name, f) -> floats.put(name, f.bytes().toArray(Tensor.F32_LE)));
+        waiting.forEach((name, tensor) -> {
+            if (!offered.contains(name) && tensor.dtype() == DType.F32 && names.test(name)) {
+                floats.put(name, tensor.toFloats());
+            }
+        });
         return floats;
     }
 

@@ -1,0 +1,144 @@
+package dev.octet.trainer;
+
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.step.TrainingSession;
+import java.lang.foreign.Arena;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * What a run was after a step, in memory, to go back to: weights, moments, scales and numbers. It takes as much memory as these, and is part of
+ * checkpoints, so that a resumed run can go back as far.
+ */
+final class RunSnapshot implements AutoCloseable {
+    private static final String PREFIX = "guard.snapshot.";
+    private static final String STEP = PREFIX + "step";
+    private static final String NUMBER = PREFIX + "number.";
+    private static final String PARAMETER = PREFIX + "parameter:";
+    private static final String STATE = PREFIX + "state:";
+
+    private final Arena arena;
+    private final long step;
+    private final Map<String, Tensor> parameters;
+    private final Map<String, Tensor> state;
+    private final Map<String, String> numbers;
+
+    private RunSnapshot(
+            Arena arena,
+            long step,
+            Map<String, Tensor> parameters,
+            Map<String, Tensor> state,
+            Map<String, String> numbers) {
+        this.arena = arena;
+        this.step = step;
+        this.parameters = parameters;
+        this.state = state;
+        this.numbers = new TreeMap<>(numbers);
+    }
+
+    /**
+     * A snapshot of a session.
+     *
+     * @param numbers of the run, as a checkpoint has them
+     */
+    static RunSnapshot of(TrainingSession session, long step, Map<String, String> numbers) {
+        Arena arena = Arena.ofConfined();
+        return new RunSnapshot(arena, step, session.parameters(arena), session.state(arena), numbers);
+    }
+
+    long step() {
+        return step;
+    }
+
+    Map<String, Tensor> parameters() {
+        return parameters;
+    }
+
+    Map<String, Tensor> state() {
+        return state;
+    }
+
+    Map<String, String> numbers() {
+        return numbers;
+    }
+
+    /** Numbers that are different from now on although the rest is not: what the guard remembers of a rollback. */
+    void replaceNumbers(String prefix, Map<String, String> other) {
+        numbers.keySet().removeIf(key -> key.startsWith(prefix));
+        other.forEach((key, value) -> numbers.put(prefix + key, value));
+    }
+
+    /** Adds it to the numbers of a checkpoint, and to its state unless the checkpoint is of the same step and has all of that. */
+    void addTo(long checkpoint, Map<String, String> allNumbers, Map<String, Tensor> allState) {
+        allNumbers.put(STEP, Long.toString(step));
+        if (checkpoint != step) {
+            numbers.forEach((key, value) -> allNumbers.put(NUMBER + key, value));
+            parameters.forEach((name, tensor) -> allState.put(PARAMETER + name, tensor));
+            state.forEach((name, tensor) -> allState.put(STATE + name, tensor));
+        }
+    }
+
+    /** Whether a tensor among the state of a checkpoint belongs to a snapshot. */
+    static boolean holds(String name) {
+        return name.startsWith(PREFIX);
+    }
+
+    /** Whether a checkpoint has a snapshot. */
+    static boolean isIn(Map<String, String> allNumbers) {
+        return allNumbers.containsKey(STEP);
+    }
+
+    /**
+     * Reads it from a checkpoint.
+     *
+     * @param checkpoint step of the checkpoint
+     * @throws NumberFormatException when its step is not a number
+     */
+    static RunSnapshot from(
+            long checkpoint,
+            Map<String, String> allNumbers,
+            Map<String, Tensor> allParameters,
+            Map<String, Tensor> allState) {
+        long step = Long.parseLong(allNumbers.getOrDefault(STEP, ""));
+        Arena arena = Arena.ofConfined();
+        Map<String, String> numbers = new TreeMap<>();
+        Map<String, Tensor> parameters = new TreeMap<>();
+        Map<String, Tensor> state = new TreeMap<>();
+        boolean same = step == checkpoint;
+        if (same) {
+            allParameters.forEach((name, t) -> parameters.put(name, copy(name, t, arena)));
+        }
+        allState.forEach((name, t) -> {
+            if (same && !holds(name)) {
+                state.put(name, copy(name, t, arena));
+            } else if (name.startsWith(PARAMETER)) {
+                String own = name.substring(PARAMETER.length());
+                parameters.put(own, copy(own, t, arena));
+            } else if (name.startsWith(STATE)) {
+                String own = name.substring(STATE.length());
+                state.put(own, copy(own, t, arena));
+            }
+        });
+        allNumbers.forEach((key, value) -> {
+            if (same && !key.startsWith(PREFIX)) {
+                numbers.put(key, value);
+            } else if (key.startsWith(NUMBER)) {
+                numbers.put(key.substring(NUMBER.length()), value);
+            }
+        });
+        return new RunSnapshot(arena, step, parameters, state, numbers);
+    }
+
+    private static Tensor copy(String name, Tensor tensor, Arena arena) {
+        Tensor copy = Tensor.allocate(
+                arena, new TensorSpec(name, tensor.dtype(), tensor.shape()));
+        copy.bytes().copyFrom(tensor.bytes());
+        return copy;
+    }
+
+    @Override
+    public void close() {
+        arena.close();
+    }
+}
