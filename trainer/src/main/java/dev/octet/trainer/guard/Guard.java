@@ -163,6 +163,7 @@ public final class Guard {
     public List<GuardDecision> rollBack(Spike spike, long snapshot, Map<String, String> then) {
         SpikeGuard s = Objects.requireNonNull(spikes);
         int before = s.attempts();
+        SpikeGuard.Ends ends = s.ends();
         Map<GuardedProduct, ProductGuard> later = new LinkedHashMap<>();
         products.forEach((p, g) -> {
             ProductGuard copy = new ProductGuard(config, p);
@@ -171,7 +172,7 @@ public final class Guard {
         });
         recall(then);
         List<GuardDecision> decisions = new ArrayList<>();
-        RolledBack back = s.rollBack(snapshot, spike, before);
+        RolledBack back = s.rollBack(snapshot, spike, before, ends);
         decisions.add(back);
         products.forEach((p, g) -> decisions.addAll(g.keep(snapshot, Objects.requireNonNull(later.get(p)))));
         return decisions;

@@ -47,11 +47,6 @@ final class RobustBand {
         return (x[(x.length - 1) / 2] + x[x.length / 2]) / 2;
     }
 
-    /** Whether a number lies above the band; one that is not finite always does. */
-    boolean isAbove(double x) {
-        return multiple > 0 && (!Double.isFinite(x) || x > end());
-    }
-
     /** Adds the number of the next step. */
     void add(double x) {
         if (Double.isFinite(x)) {

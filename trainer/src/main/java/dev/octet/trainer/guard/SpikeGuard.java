@@ -15,6 +15,7 @@ final class SpikeGuard {
     private static final String ATTEMPTS = "attempts";
     private static final String SPIKE = "spike";
     private static final String SKIPPED = "skipped";
+    private static final String ENDS = "end.";
 
     private final SpikeConfig config;
     private final RobustBand loss;
@@ -24,7 +25,15 @@ final class SpikeGuard {
     /** The last step that was a spike; 0 for none. */
     private long lastSpike;
 
+    /** The ends of the bands at that spike: they hold for the steps that are repeated, too. */
+    private Ends ends = Ends.NONE;
+
     private SkippedBatches skipped = SkippedBatches.NONE;
+
+    /** Ends of both bands. */
+    record Ends(double loss, double norm) {
+        private static final Ends NONE = new Ends(Double.POSITIVE_INFINITY, Double.POSITIVE_INFINITY);
+    }
 
     SpikeGuard(SpikeConfig config) {
         this.config = config;
@@ -38,17 +47,23 @@ final class SpikeGuard {
      * @param overflowed whether the step was skipped by dynamic loss scaling, which finds its scale so
      */
     Optional<Spike> judge(long step, double stepLoss, double gradNorm, boolean overflowed) {
-        if (loss.isAbove(stepLoss)) {
-            return Optional.of(new Spike(step, "loss", stepLoss, loss.end()));
+        Ends now = step <= repeatsUntil() ? ends() : new Ends(loss.end(), norm.end());
+        if (config.loss() > 0 && !(stepLoss <= now.loss())) {
+            return Optional.of(new Spike(step, "loss", stepLoss, now.loss()));
         }
-        if (!overflowed && norm.isAbove(gradNorm)) {
-            return Optional.of(new Spike(step, "gradient norm", gradNorm, norm.end()));
+        if (config.gradNorm() > 0 && !overflowed && !(gradNorm <= now.norm())) {
+            return Optional.of(new Spike(step, "gradient norm", gradNorm, now.norm()));
         }
         loss.add(stepLoss);
         if (!overflowed) {
             norm.add(gradNorm);
         }
         return Optional.empty();
+    }
+
+    /** Where the bands end now, the steps that are repeated being no better than those before. */
+    Ends ends() {
+        return new Ends(Math.min(ends.loss(), loss.end()), Math.min(ends.norm(), norm.end()));
     }
 
     /** Whether to take a snapshot after a step without a spike: in time, and not before the last spike has been passed. */
@@ -59,6 +74,7 @@ final class SpikeGuard {
     /** After a snapshot: rollbacks to earlier ones no longer count. */
     void snapshotTaken() {
         attempts = 0;
+        ends = Ends.NONE;
     }
 
     boolean mayRetry() {
@@ -79,8 +95,10 @@ final class SpikeGuard {
      *
      * @param snapshot its step
      * @param before rollbacks to the snapshot so far
+     * @param atSpike ends of the bands at the spike
      */
-    RolledBack rollBack(long snapshot, Spike spike, int before) {
+    RolledBack rollBack(long snapshot, Spike spike, int before, Ends atSpike) {
+        ends = atSpike;
         long count = (long) config.skip() << Math.min(before, 40);
         long from = Math.max(snapshot + 1, spike.step() - Math.min(count, spike.step()) + 1);
         RolledBack decision = new RolledBack(snapshot, spike, before + 1, from);
@@ -106,6 +124,8 @@ final class SpikeGuard {
         all.put(ATTEMPTS, Integer.toString(attempts));
         all.put(SPIKE, Long.toString(lastSpike));
         all.put(SKIPPED, skipped.text());
+        all.put(ENDS + LOSS, Double.toString(ends.loss()));
+        all.put(ENDS + NORM, Double.toString(ends.norm()));
         return all;
     }
 
@@ -114,6 +134,11 @@ final class SpikeGuard {
         norm.recall(remembered.getOrDefault(NORM, ""));
         attempts = Integer.parseInt(remembered.getOrDefault(ATTEMPTS, "0"));
         lastSpike = Long.parseLong(remembered.getOrDefault(SPIKE, "0"));
+        ends = new Ends(end(remembered, LOSS), end(remembered, NORM));
         skipped = SkippedBatches.parse(remembered.getOrDefault(SKIPPED, ""));
+    }
+
+    private static double end(Map<String, String> remembered, String band) {
+        return Double.parseDouble(remembered.getOrDefault(ENDS + band, "Infinity"));
     }
 }
