@@ -58,12 +58,11 @@ final class GuardedRun {
         this.health = health;
         this.config = trainer.parts().config().guard();
         this.policy = trainer.fp8Policy().orElse(null);
-        if (policy != null && config.isOn()) {
-            trainer.fp8Layers().forEach(l -> layers.put(l.node(), l));
-        }
         List<GuardedProduct> products = new ArrayList<>();
-        for (Fp8Layer layer : layers.values()) {
-            for (Product product : Product.values()) {
+        for (Trainer.Fp8Products each : policy != null && config.isOn() ? trainer.fp8Products() : List.<Trainer.Fp8Products>of()) {
+            Fp8Layer layer = each.layer();
+            layers.put(layer.node(), layer);
+            for (Product product : each.products()) {
                 if (isGuarded(layer, product)) {
                     String scaling = isDelayed(layer, product) ? "delayed" : scalingOf(layer, product);
                     products.add(new GuardedProduct(layer.node(), layer.module(), product, scaling));

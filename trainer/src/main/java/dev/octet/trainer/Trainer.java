@@ -7,6 +7,7 @@ import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Product;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
@@ -30,6 +31,7 @@ import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.GraphSource;
+import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
 import dev.octet.trainer.step.TrainingSession;
@@ -237,14 +239,21 @@ public final class Trainer implements AutoCloseable {
         skipped = batchesToSkip;
     }
 
+    /** A Linear in FP8 as configured, and which of its products are computed: gradients that nothing wants are not. */
+    record Fp8Products(Fp8Layer layer, Set<Product> products) {}
+
     /**
-     * The Linears in FP8 of the programs of the first step, as configured.
+     * The Linears in FP8 of the programs of the first step.
      *
      * @throws IOException when data cannot be read
      */
-    List<Fp8Layer> fp8Layers() throws IOException {
+    List<Fp8Products> fp8Products() throws IOException {
         try (Arena arena = Arena.ofConfined()) {
-            return session.fp8(draw(batches, 0, arena)).layers();
+            MicroBatch first = draw(batches, 0, arena);
+            Map<String, Set<Product>> computed = ProductWatch.products(session.program(first));
+            return session.fp8(first).layers().stream()
+                    .map(l -> new Fp8Products(l, computed.getOrDefault(l.node(), Set.of())))
+                    .toList();
         }
     }
 

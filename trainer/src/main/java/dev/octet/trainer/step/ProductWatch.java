@@ -24,15 +24,18 @@ import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.OperandChange;
 import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.EnumMap;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
@@ -174,7 +177,7 @@ public final class ProductWatch {
         CpuTensor dy = Readings.of(upstream, running, arena);
         for (Watched each : watched) {
             Product product = each.product().product();
-            if (product != Product.FPROP) {
+            if (isComputed(product, step)) {
                 each.levels().forEach(level -> {
                     Key key = new Key(each.product(), level);
                     measure(each, key, LinearTensor.GRAD_OUTPUT, dy, form, step, running, arena);
@@ -182,6 +185,30 @@ public final class ProductWatch {
                 });
             }
         }
+    }
+
+    /** The products that a program computes, by the node of their Linear: without the gradients that nothing wants. */
+    public static Map<String, Set<Product>> products(Program program) {
+        Map<String, Set<Product>> products = new HashMap<>();
+        for (Step step : program.steps()) {
+            if (form(step) != null) {
+                Set<Product> of = products.computeIfAbsent(step.node(), _ -> EnumSet.noneOf(Product.class));
+                for (Product product : Product.values()) {
+                    if (isComputed(product, step)) {
+                        of.add(product);
+                    }
+                }
+            }
+        }
+        return products;
+    }
+
+    private static boolean isComputed(Product product, Step step) {
+        return switch (product) {
+            case FPROP -> !step.backward();
+            case DGRAD -> step.backward() && step.gradients().get(0) != null;
+            case WGRAD -> step.backward() && step.gradients().get(1) != null;
+        };
     }
 
     private static Value input(Step step, int i) {
