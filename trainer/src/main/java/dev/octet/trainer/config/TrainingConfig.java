@@ -1,13 +1,16 @@
 package dev.octet.trainer.config;
 
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
+import java.util.TreeMap;
 import java.util.regex.Pattern;
 
 /**
@@ -19,6 +22,7 @@ import java.util.regex.Pattern;
  * @param epochs how often the run reads its samples, above 0; empty where steps are given
  * @param seed for all random numbers
  * @param clipGradNorm largest allowed global gradient norm; empty for no clipping
+ * @param averaging averages of the weights that the run keeps, by name
  * @param precision the floating-point type that each operator computes in
  * @param freeze parameters that match one of these patterns (anywhere in the name) are not trained
  * @param trainOnly if not empty, only parameters that match one of these patterns are trained
@@ -37,6 +41,7 @@ public record TrainingConfig(
         OptimizerConfig optimizer,
         ScheduleConfig schedule,
         OptionalDouble clipGradNorm,
+        Map<String, WeightAveraging> averaging,
         PrecisionConfig precision,
         List<Pattern> freeze,
         List<Pattern> trainOnly,
@@ -46,6 +51,12 @@ public record TrainingConfig(
         NonFinitePolicy onNonFinite,
         DivergenceConfig divergence,
         Fp8HealthConfig fp8Health) {
+    public TrainingConfig {
+        averaging = Collections.unmodifiableMap(new TreeMap<>(averaging));
+        freeze = List.copyOf(freeze);
+        trainOnly = List.copyOf(trainOnly);
+    }
+
     private static final Map<String, NonFinitePolicy> POLICIES =
             Map.of("skip", NonFinitePolicy.SKIP, "stop", NonFinitePolicy.STOP);
 
@@ -97,6 +108,7 @@ public record TrainingConfig(
                 s.optionalNumber("clip_grad_norm", Double.MIN_VALUE, Double.MAX_VALUE)
                         .map(OptionalDouble::of)
                         .orElse(OptionalDouble.empty()),
+                s.section("averaging").read(AveragingConfig::read),
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
@@ -136,6 +148,7 @@ public record TrainingConfig(
                 optimizer,
                 schedule.forSteps(all),
                 clipGradNorm,
+                averaging,
                 precision,
                 freeze,
                 trainOnly,
