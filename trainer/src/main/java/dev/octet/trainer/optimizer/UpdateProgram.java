@@ -53,6 +53,9 @@ public record UpdateProgram(
         Value step,
         Map<String, Map<String, Value>> memory,
         Map<String, Value> squares) {
+    /** Name of the state that counts the updates so far, F32. */
+    public static final String STEP = "optimizer_step";
+
     private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
 
     public UpdateProgram {
@@ -95,7 +98,7 @@ public record UpdateProgram(
         private final Value norm = builder.state("gradient_norm", NUMBER, 0);
         private final Value factor = builder.state("gradient_factor", NUMBER, 1);
         private final Value nonFinite = builder.state("non_finite", NUMBER, 0);
-        private final Value step = builder.state("optimizer_step", NUMBER, 0);
+        private final Value step = builder.state(STEP, NUMBER, 0);
 
         Writer(Optimizer optimizer, Predicate<String> decays, List<WeightAveraging> averages) {
             this.averages = averages;

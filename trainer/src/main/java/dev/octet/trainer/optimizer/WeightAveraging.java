@@ -3,7 +3,6 @@ package dev.octet.trainer.optimizer;
 import dev.octet.formats.tensor.Tensor;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
 import java.util.TreeMap;
 
 /**
@@ -38,19 +37,17 @@ public record WeightAveraging(Kind kind, double decay, long start, long every) {
          *
          * @param parameters by name
          * @param state of the same checkpoint
-         * @return empty when the checkpoint has no average of this kind
+         * @return those without an average, frozen ones, as they are
          */
-        public Optional<Map<String, Tensor>> averaged(Map<String, Tensor> parameters, Map<String, Tensor> state) {
+        public Map<String, Tensor> averaged(Map<String, Tensor> parameters, Map<String, Tensor> state) {
             Map<String, Tensor> averaged = new TreeMap<>(parameters);
-            boolean any = false;
             for (String name : parameters.keySet()) {
                 Tensor average = state.get(state(name));
                 if (average != null) {
                     averaged.put(name, average.withName(name));
-                    any = true;
                 }
             }
-            return any ? Optional.of(averaged) : Optional.empty();
+            return averaged;
         }
     }
 
