@@ -45,10 +45,7 @@ public record Fp8Layer(
      * modules, as exporters give them, the node's with dots.
      */
     public String module() {
-        String suffix = ".weight";
-        return weight.endsWith(suffix)
-                ? weight.substring(0, weight.length() - suffix.length())
-                : node.replaceFirst("^/", "").replace('/', '.');
+        return LinearModule.name(node, weight);
     }
 
     /**
