@@ -135,7 +135,7 @@ final class DebugConfig {
             return new LayerSelection.Exact(s.texts(s.has(exactToo) ? exactToo : exact));
         }
         if (s.has(regex)) {
-            return new LayerSelection.Regex(s.patterns(regex).getFirst());
+            return new LayerSelection.Regex(s.patterns(regex).getFirst().pattern());
         }
         if (!kinds) {
             throw of.error(

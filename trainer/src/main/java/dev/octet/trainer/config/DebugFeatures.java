@@ -124,10 +124,16 @@ final class DebugFeatures {
         }
     }
 
-    /** Reads each tensor that {@code tensors} or {@code tensors_struct} names in the first of the sections. */
+    /**
+     * Reads each tensor that {@code tensors} or {@code tensors_struct} names in a section.
+     *
+     * @param sections where its other keys may be
+     */
     private static <T> List<T> eachTensor(
-            List<Section> sections, Map<String, ObservedTensor> valid, Function<TensorKeys, T> reader) {
-        Section s = sections.getFirst();
+            Section s,
+            List<Section> sections,
+            Map<String, ObservedTensor> valid,
+            Function<TensorKeys, T> reader) {
         requireOne(s, TENSORS, TENSORS_STRUCT);
         List<T> all = new ArrayList<>();
         Set<ObservedTensor> seen = EnumSet.noneOf(ObservedTensor.class);
@@ -190,7 +196,7 @@ final class DebugFeatures {
     }
 
     private static List<Feature> logTensorStats(Section s) {
-        return eachTensor(List.of(s), ALL_TENSORS, t -> {
+        return eachTensor(s, List.of(s), ALL_TENSORS, t -> {
             Section stats = t.with(STATS);
             requireStats(stats);
             // of the activation and the weight, products read the transpose, too
@@ -238,6 +244,7 @@ final class DebugFeatures {
     private static List<Feature> logFp8TensorStats(Section s) {
         Map<String, CastStatistic> valid = CastStatistic.byLabel();
         return eachTensor(
+                s,
                 List.of(s),
                 OPERANDS,
                 t -> new Feature.LogFp8TensorStats(t.tensor(), named(t.with(STATS), valid), t.gate()));
@@ -247,13 +254,14 @@ final class DebugFeatures {
         Map<String, CastStatistic.Measure> valid = CastStatistic.Measure.byLabel();
         valid.values().retainAll(EnumSet.of(CastStatistic.Measure.UNDERFLOWS, CastStatistic.Measure.MSE));
         return eachTensor(
+                s,
                 List.of(s),
                 OPERANDS,
                 t -> new Feature.LogNvfp4TensorStats(t.tensor(), named(t.with(STATS), valid), t.gate()));
     }
 
     private static List<Feature> dumpTensors(Section s) {
-        return eachTensor(List.of(s), ALL_TENSORS, t -> {
+        return eachTensor(s, List.of(s), ALL_TENSORS, t -> {
             boolean high = flag(t, "high_precision_tensor");
             boolean quantised = flag(t, "quantized_tensor");
             if (!high && !quantised) {
@@ -333,24 +341,22 @@ final class DebugFeatures {
             Map<String, ObservedTensor> valid,
             Function<TensorKeys, Feature> reader) {
         boolean own = sections.getFirst().has(TENSORS) || sections.getFirst().has(TENSORS_STRUCT);
-        List<Section> from = own ? sections : List.of(sections.getLast());
-        List<Feature> all = eachTensor(from, valid, t -> {
+        Section from = own ? sections.getFirst() : sections.getLast();
+        List<Feature> all = eachTensor(from, sections, valid, t -> {
                     Feature read = reader.apply(t); // also of a tensor of other products: its keys are known then
                     return t.tensor().belongsTo(product) ? Stream.of(read) : Stream.<Feature>empty();
                 }).stream()
                 .flatMap(read -> read)
                 .toList();
         if (all.isEmpty()) {
-            throw from.getFirst()
-                    .error(
-                            TENSORS,
-                            "none of the tensors belongs to "
-                                    + product.name().toLowerCase(Locale.ROOT),
-                            "valid: "
-                                    + valid.values().stream()
-                                            .filter(t -> t.belongsTo(product))
-                                            .map(ObservedTensor::label)
-                                            .collect(Collectors.joining(", ")));
+            throw from.error(
+                    TENSORS,
+                    "none of the tensors belongs to " + product.name().toLowerCase(Locale.ROOT),
+                    "valid: "
+                            + valid.values().stream()
+                                    .filter(t -> t.belongsTo(product))
+                                    .map(ObservedTensor::label)
+                                    .collect(Collectors.joining(", ")));
         }
         return all;
     }

@@ -113,7 +113,7 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
                 }
             }
         } else if (selected.isEmpty()) {
-            String name = section.layers() instanceof LayerSelection.Regex r ? r.pattern().pattern() : "";
+            String name = section.layers() instanceof LayerSelection.Regex r ? r.pattern() : "";
             throw missing("the section selects none of the " + modules.size() + " layers", name, section.layers(), section, modules);
         }
     }

@@ -18,11 +18,15 @@ public sealed interface LayerSelection {
         }
     }
 
-    /** Layers with a match anywhere in their name. */
-    record Regex(Pattern pattern) implements LayerSelection {
+    /**
+     * Layers with a match anywhere in their name.
+     *
+     * @param pattern a regular expression; as text, so that two sections can be compared
+     */
+    record Regex(String pattern) implements LayerSelection {
         @Override
         public boolean selects(String name) {
-            return pattern.matcher(name).find();
+            return Pattern.compile(pattern).matcher(name).find();
         }
     }
 

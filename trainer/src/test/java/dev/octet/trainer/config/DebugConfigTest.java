@@ -110,7 +110,7 @@ class DebugConfigTest {
                 List.of(new Feature.DisableQuantization(Set.of(Product.DGRAD, Product.WGRAD))),
                 settings.sections().get(1).features());
         assertEquals(1, settings.notes().size());
-        assertTrue(settings.notes().getFirst().contains("te.yaml, line 31"), settings.notes().toString());
+        assertTrue(settings.notes().getFirst().contains("te.yaml, line 28"), settings.notes().toString());
         assertTrue(settings.notes().getFirst().contains("DisableFP8GEMM is DisableQuantizationGEMM by its earlier name"));
     }
 
