@@ -40,7 +40,10 @@ public final class GroupSearch<T> {
     private Set<T> suspects = Set.of();
     private boolean spread;
 
-    private GroupSearch(Trial<T> trial) {
+    private final int most;
+
+    private GroupSearch(int most, Trial<T> trial) {
+        this.most = most;
         this.trial = trial;
     }
 
@@ -48,10 +51,11 @@ public final class GroupSearch<T> {
      * Searches. That all suspects together are sick is taken for granted.
      *
      * @param groups disjoint, tried in this order; members of a group in the order in which they are halved
+     * @param most when there are more culprits than this, the fault is spread
      * @throws IOException when data of a trial cannot be read
      */
-    public static <T> Findings<T> search(List<List<T>> groups, Trial<T> trial) throws IOException {
-        return new GroupSearch<>(trial).run(groups);
+    public static <T> Findings<T> search(List<List<T>> groups, int most, Trial<T> trial) throws IOException {
+        return new GroupSearch<>(most, trial).run(groups);
     }
 
     private Findings<T> run(List<List<T>> groups) throws IOException {
@@ -62,10 +66,17 @@ public final class GroupSearch<T> {
         boolean complete = true;
         try {
             while (!spread && isSick(without(all, cured))) {
-                round(groups, without(all, cured));
+                suspects = without(all, cured);
+                if (culprits.size() == most) {
+                    spread = true;
+                } else {
+                    round(groups, suspects);
+                }
             }
-            giveBack(all);
-            suspects = spread ? suspects : Set.of();
+            if (!spread) {
+                giveBack(all);
+                suspects = Set.of();
+            }
         } catch (BudgetSpentException e) {
             complete = false;
         }
@@ -82,7 +93,6 @@ public final class GroupSearch<T> {
     }
 
     private void round(List<List<T>> groups, Set<T> rest) throws BudgetSpentException, IOException {
-        suspects = rest;
         List<T> group = sickGroup(groups, rest);
         suspects = new LinkedHashSet<>(group);
         while (group.size() > 1) {

@@ -1,14 +1,18 @@
 package dev.octet.trainer.replay;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -57,7 +61,7 @@ final class Replays {
                 StepResult result = session.step(
                         batches(i, variant, arena), excerpt.rates().get(i), g -> read(g, seen), false);
                 losses.add(result.loss());
-                norms.add(result.gradientNorm());
+                norms.add(result.gradNorm());
                 gradients.add(seen);
                 if (nonFinite.isEmpty() && result.skipped()) {
                     nonFinite = "step " + (excerpt.firstStep() + i) + ": " + where(result);
@@ -65,7 +69,7 @@ final class Replays {
             }
             Map<String, Tensor> after = session.parameterViews(arena);
             for (String name : gradients.getFirst().keySet()) {
-                updates.put(name, update(after.get(name), excerpt.parameters().get(name)));
+                updates.put(name, update(requireNonNull(after.get(name)), requireNonNull(excerpt.parameters().get(name))));
             }
         }
         Trace trace = new Trace(gradients, updates);
@@ -76,7 +80,7 @@ final class Replays {
     }
 
     private static String where(StepResult result) {
-        return result.where().isEmpty() ? result.bad() : result.bad() + ", first in " + result.where();
+        return result.where().isEmpty() ? result.nonFinite() : result.nonFinite() + ", first in " + result.where();
     }
 
     private TrainingSession session(PrecisionPolicy policy) {
@@ -111,6 +115,13 @@ final class Replays {
             });
         }
         return scales;
+    }
+
+    /** Layers that a policy computes in FP8, in the graph's order. */
+    List<Fp8Layer> layers(PrecisionPolicy policy) {
+        try (TrainingSession session = session(policy)) {
+            return session.fp8(excerpt.batches().getFirst().getFirst()).layers();
+        }
     }
 
     private List<MicroBatch> batches(int step, Variant variant, Arena arena) {
@@ -163,7 +174,7 @@ final class Replays {
     /** Distance between compared elements: a prime, so that columns of a matrix are met evenly. */
     static int stride(long elements) {
         int stride = Math.toIntExact(Math.ceilDiv(Math.max(1, elements), MAX_ELEMENTS));
-        while (stride > 1 && !java.math.BigInteger.valueOf(stride).isProbablePrime(50)) {
+        while (stride > 1 && !BigInteger.valueOf(stride).isProbablePrime(50)) {
             stride++;
         }
         return stride;

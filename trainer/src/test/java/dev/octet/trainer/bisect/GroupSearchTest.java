@@ -64,7 +64,7 @@ class GroupSearchTest {
     void one_culprit_is_found_in_the_logarithm_of_the_layers_and_four_trials(int layers) throws IOException {
         for (int culprit = 0; culprit < PRODUCTS * layers; culprit++) {
             Oracle oracle = new Oracle(List.of(Set.of(culprit)));
-            Findings<Integer> found = GroupSearch.search(groups(layers), oracle);
+            Findings<Integer> found = GroupSearch.search(groups(layers), 10, oracle);
             assertEquals(List.of(Set.of(culprit)), found.culprits());
             assertEquals(Set.of(culprit), found.cured());
             assertTrue(found.complete());
@@ -76,7 +76,7 @@ class GroupSearchTest {
     @Test
     void several_culprits_are_all_found_and_what_is_left_is_healthy() throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(3), Set.of(17), Set.of(40)));
-        Findings<Integer> found = GroupSearch.search(groups(16), oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, oracle);
         assertEquals(Set.of(Set.of(3), Set.of(17), Set.of(40)), Set.copyOf(found.culprits()));
         assertEquals(Set.of(3, 17, 40), found.cured());
         assertTrue(oracle.asked.size() <= 3 * (log2(16) + 4), "trials: " + oracle.asked.size());
@@ -85,7 +85,7 @@ class GroupSearchTest {
     @Test
     void suspects_that_are_sick_only_together_are_one_culprit_and_one_of_them_is_cured() throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(5, 38)));
-        Findings<Integer> found = GroupSearch.search(groups(16), oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, oracle);
         assertTrue(found.complete());
         assertEquals(List.of(Set.of(5, 38)), found.culprits());
         assertEquals(1, found.cured().size());
@@ -96,7 +96,7 @@ class GroupSearchTest {
     @Test
     void a_pair_besides_a_single_culprit_is_named_as_a_pair() throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(0), Set.of(5, 38)));
-        Findings<Integer> found = GroupSearch.search(groups(16), oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, oracle);
         assertTrue(found.complete());
         assertEquals(Set.of(Set.of(0), Set.of(5, 38)), Set.copyOf(found.culprits()));
         assertEquals(2, found.cured().size());
@@ -106,7 +106,7 @@ class GroupSearchTest {
     @Test
     void two_disjoint_pairs_are_both_broken() throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(2, 30), Set.of(9, 21)));
-        Findings<Integer> found = GroupSearch.search(groups(12), oracle);
+        Findings<Integer> found = GroupSearch.search(groups(12), 10, oracle);
         assertTrue(found.complete());
         assertEquals(Set.of(Set.of(2, 30), Set.of(9, 21)), Set.copyOf(found.culprits()));
         assertEquals(2, found.cured().size());
@@ -116,17 +116,28 @@ class GroupSearchTest {
     void a_fault_of_very_many_together_is_spread_and_nobody_is_accused() throws IOException {
         Set<Integer> most = IntStream.range(0, 40).boxed().collect(Collectors.toSet());
         Trial<Integer> trial = s -> s.stream().filter(most::contains).count() >= 25;
-        Findings<Integer> found = GroupSearch.search(groups(16), trial);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, trial);
         assertTrue(found.spread());
         assertFalse(found.complete());
         assertEquals(List.of(), found.culprits());
+    }
+
+    @Test
+    void more_culprits_than_wanted_are_a_spread_fault_and_those_found_are_kept() throws IOException {
+        List<Set<Integer>> all = IntStream.range(16, 32).mapToObj(Set::of).toList();
+        Oracle oracle = new Oracle(all);
+        Findings<Integer> found = GroupSearch.search(groups(16), 3, oracle);
+        assertTrue(found.spread());
+        assertEquals(3, found.culprits().size());
+        assertTrue(all.containsAll(found.culprits()));
+        assertTrue(oracle.asked.size() <= 3 * (log2(16) + 4), "trials: " + oracle.asked.size());
     }
 
     @ParameterizedTest
     @ValueSource(ints = {0, 1, 2, 3, 4, 5, 6, 7, 8})
     void a_spent_budget_ends_with_the_smallest_set_known_to_hold_the_culprit(int budget) throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(21)), budget);
-        Findings<Integer> found = GroupSearch.search(groups(16), oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, oracle);
         boolean enough = budget >= 8; // fprop, dgrad, four halves, the one that is left, all but it
         assertEquals(enough, found.complete());
         if (budget < 7) {
@@ -153,7 +164,7 @@ class GroupSearchTest {
                 }
                 culprits.add(members);
             }
-            Findings<Integer> found = GroupSearch.search(groups(layers), new Oracle(culprits));
+            Findings<Integer> found = GroupSearch.search(groups(layers), 10, new Oracle(culprits));
             assertTrue(found.complete());
             for (Set<Integer> c : culprits) {
                 assertTrue(c.stream().anyMatch(found.cured()::contains), culprits + ": " + found);
