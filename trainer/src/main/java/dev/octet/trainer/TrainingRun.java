@@ -118,6 +118,7 @@ final class TrainingRun implements RunControl {
     private static Map<String, String> settings(Trainer trainer) throws IOException {
         Map<String, String> settings = new TreeMap<>(Settings.of(trainer.parts().config()));
         trainer.parts().inputs().forEach((name, digest) -> settings.put("sha256." + name, digest));
+        settings.putAll(trainer.debugChanges());
         trainer.dataDigests().forEach((name, digest) -> settings.put("sha256." + name, digest));
         Optional<Path> replay = trainer.parts().config().guard().replay();
         if (replay.isPresent()) {
@@ -145,6 +146,7 @@ final class TrainingRun implements RunControl {
                 || key.startsWith("fp8_health.")
                 || key.equals(REPLAY)
                 || key.equals("guard.spike.retries")
+                || key.startsWith("debug.") // what of it changes numbers is under debug_changes
                 || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT)
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
     }

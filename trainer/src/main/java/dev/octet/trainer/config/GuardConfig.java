@@ -1,6 +1,8 @@
 package dev.octet.trainer.config;
 
 import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.observe.Feature;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import dev.octet.trainer.yaml.Section;
@@ -216,6 +218,22 @@ public record GuardConfig(
                 s.number("scale_drift", USUAL_SCALE_DRIFT, 1, Double.MAX_VALUE),
                 spike,
                 replay);
+    }
+
+    /**
+     * Refuses debug features that say how products are scaled or rounded, while the guard would change that. A product that debug takes out of
+     * FP8 leaves nothing to the guard.
+     */
+    void requireFree(Section run, DebugSettings debug) {
+        boolean fixed = debug.sections().stream()
+                .flatMap(d -> d.features().stream())
+                .anyMatch(f -> f instanceof Feature.PerTensorScaling || f instanceof Feature.FakeQuant);
+        if (fixed && (watchesProducts() || replay.isPresent())) {
+            throw run.error(
+                    KEY,
+                    "debug fixes how products are computed, with PerTensorScaling or FakeQuant, and guard would change that",
+                    "leave out these features, or guard");
+        }
     }
 
     /** A guard of the whole run alone: nothing is cast, so there is no product to demote. */

@@ -1,13 +1,17 @@
 package dev.octet.trainer.config;
 
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.optimizer.WeightAveraging;
+import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
+import java.util.TreeMap;
 import java.util.regex.Pattern;
 
 /**
@@ -19,6 +23,7 @@ import java.util.regex.Pattern;
  * @param epochs how often the run reads its samples, above 0; empty where steps are given
  * @param seed for all random numbers
  * @param clipGradNorm largest allowed global gradient norm; empty for no clipping
+ * @param averaging averages of the weights that the run keeps, by name
  * @param precision the floating-point type that each operator computes in
  * @param freeze parameters that match one of these patterns (anywhere in the name) are not trained
  * @param trainOnly if not empty, only parameters that match one of these patterns are trained
@@ -26,6 +31,7 @@ import java.util.regex.Pattern;
  * @param evalEvery steps between two evaluations; 0 for one at the end only. There are none without evaluation data
  * @param fp8Health how often to measure what FP8 casts lose
  * @param guard how the run watches itself, and what it does about what it sees
+ * @param debug what is looked at and changed layer by layer, in Transformer Engine's terms
  */
 public record TrainingConfig(
         DataConfig data,
@@ -38,6 +44,7 @@ public record TrainingConfig(
         OptimizerConfig optimizer,
         ScheduleConfig schedule,
         OptionalDouble clipGradNorm,
+        Map<String, WeightAveraging> averaging,
         PrecisionConfig precision,
         List<Pattern> freeze,
         List<Pattern> trainOnly,
@@ -47,7 +54,14 @@ public record TrainingConfig(
         NonFinitePolicy onNonFinite,
         DivergenceConfig divergence,
         Fp8HealthConfig fp8Health,
-        GuardConfig guard) {
+        GuardConfig guard,
+        DebugSettings debug) {
+    public TrainingConfig {
+        averaging = Collections.unmodifiableMap(new TreeMap<>(averaging));
+        freeze = List.copyOf(freeze);
+        trainOnly = List.copyOf(trainOnly);
+    }
+
     private static final Map<String, NonFinitePolicy> POLICIES =
             Map.of("skip", NonFinitePolicy.SKIP, "stop", NonFinitePolicy.STOP);
 
@@ -100,6 +114,7 @@ public record TrainingConfig(
                 s.optionalNumber("clip_grad_norm", Double.MIN_VALUE, Double.MAX_VALUE)
                         .map(OptionalDouble::of)
                         .orElse(OptionalDouble.empty()),
+                s.section("averaging").read(AveragingConfig::read),
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
@@ -109,7 +124,9 @@ public record TrainingConfig(
                 onNonFinite,
                 s.section("divergence").read(DivergenceConfig::read),
                 Fp8HealthConfig.read(s, precision),
-                GuardConfig.read(s, precision, onNonFinite, folder));
+                GuardConfig.read(s, precision, onNonFinite, folder),
+                DebugConfig.read(s, folder));
+        config.guard.requireFree(s, config.debug);
         if (config.evalEvery > 0 && config.data.eval().isEmpty()) {
             throw s.error(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
@@ -140,6 +157,7 @@ public record TrainingConfig(
                 optimizer,
                 schedule.forSteps(all),
                 clipGradNorm,
+                averaging,
                 precision,
                 freeze,
                 trainOnly,
@@ -149,6 +167,7 @@ public record TrainingConfig(
                 onNonFinite,
                 divergence,
                 fp8Health,
-                guard);
+                guard,
+                debug);
     }
 }

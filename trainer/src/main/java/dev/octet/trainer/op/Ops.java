@@ -21,6 +21,7 @@ import dev.octet.trainer.op.elements.GatherElements;
 import dev.octet.trainer.op.elements.Scatter;
 import dev.octet.trainer.op.expand.Expand;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
+import dev.octet.trainer.op.fp8.FakeQuantize;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
@@ -49,6 +50,8 @@ import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.LossCheck;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
+import dev.octet.trainer.op.update.UpdateRms;
+import dev.octet.trainer.op.update.WeightAverage;
 import dev.octet.trainer.op.view.View;
 import dev.octet.trainer.op.where.Where;
 import java.util.HashMap;
@@ -103,7 +106,10 @@ public final class Ops {
             // --- made by programs: casts, quantisers, updates
             Accumulate.ENTRY,
             AdamStep.ENTRY,
+            UpdateRms.ENTRY,
+            WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,
+            FakeQuantize.ENTRY,
             FiniteGradients.ENTRY,
             Fp8Linear.ENTRY,
             LossCheck.ENTRY,
