@@ -3,9 +3,11 @@ package dev.octet.cli;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.guard.GuardDecision;
 import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Fp8Warning;
+import dev.octet.trainer.hook.GuardReport;
 import dev.octet.trainer.hook.NonFinite;
 import dev.octet.trainer.hook.Pace;
 import dev.octet.trainer.hook.RunControl;
@@ -69,6 +71,10 @@ final class TrainPage implements TrainingHook {
     private double bestPerplexity = Double.NaN;
     private long memoryBytes;
     private @Nullable Fp8Report fp8;
+    private @Nullable GuardReport guard;
+    private long demotions;
+    private long promotions;
+    private long rollbacks;
     private boolean hasCheckpoint;
 
     /** What {@code --json} prints at the end. */
@@ -498,6 +504,27 @@ final class TrainPage implements TrainingHook {
     }
 
     @Override
+    public void guardDecided(GuardReport report) {
+        guard = report;
+        switch (report.decision()) {
+            case GuardDecision.Demoted _ -> demotions++;
+            case GuardDecision.Promoted _ -> promotions++;
+            case GuardDecision.RolledBack _ -> rollbacks++;
+            case GuardDecision.GaveUp _ -> {}
+        }
+        // said even when progress is not wanted
+        live.above("step " + report.decision().step() + ": guard: "
+                + report.decision().sentence());
+    }
+
+    /** What the guard of the run did in this session. */
+    private String guarded(GuardReport last) {
+        return counted(demotions, "demotion") + ", " + counted(promotions, "promotion") + ", "
+                + counted(rollbacks, "rollback") + "; " + (last.products() - last.highPrecision()) + " of "
+                + last.products() + " products in FP8";
+    }
+
+    @Override
     public void evaluated(EvaluationReport r) {
         bestEval = least(bestEval, r.loss());
         bestPerplexity = least(bestPerplexity, r.perplexity().orElse(Double.NaN));
@@ -585,6 +612,9 @@ final class TrainPage implements TrainingHook {
                                 t.evaluationSeconds(),
                                 t.checkpointSeconds()))
                 .row("buffers", Quantity.bytes(memoryBytes));
+        if (guard != null) {
+            table.row("guard", guarded(guard));
+        }
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         screen.out().print(table.text(0));

@@ -14,6 +14,7 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.Fp8Health;
+import dev.octet.trainer.hook.GuardFile;
 import dev.octet.trainer.hook.MetricsFile;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.TensorBoard;
@@ -52,6 +53,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             RunManifest.NAME,
             MetricsFile.NAME,
             Fp8Health.NAME,
+            GuardFile.NAME,
             CheckpointFolder.NAME,
             TensorBoard.FOLDER,
             ".octet-lock");
