@@ -137,6 +137,11 @@ API int cuMemsetD32Async(Address at, unsigned x, size_t n, void* s) {
     });
 }
 
+API int cuDeviceGetPCIBusId(char* id, int n, int) { return snprintf(id, n, "0000:17:00.0"), 0; }
+API int nvmlInit_v2() { return 0; }
+API int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** d) { return *d = (void*)0x91, strcmp(id, "0000:17:00.0") ? 2 : 0; }
+API int nvmlDeviceGetClockInfo(void* d, int kind, unsigned* mhz) { return *mhz = 1980, d != (void*)0x91 || kind != 1; }
+
 API int cuEventCreate(void** e, unsigned) { return *e = malloc(1), 0; }
 API int cuEventDestroy_v2(void* e) { return free(e), 0; }
 API int cuEventRecord(void*, void*) { CONTEXT; return 0; }
@@ -155,7 +160,8 @@ API int cuModuleGetFunction(void** f, void*, const char* name) {
     if (strcmp(name, "mix") && strcmp(name, "lose")) return NOT_FOUND;
     return *f = strdup(name), 0;
 }
-static int shared_bytes = 48 << 10;
+// Of the 48 KiB that a launch has without opt-in, its kernels' static arrays take 12.
+static int shared_bytes = (48 - 12) << 10;
 API int cuFuncSetAttribute(void*, int a, int v) {
     if (a != 8) return INVALID;
     return shared_bytes = v, 0;
@@ -234,8 +240,8 @@ API int cublasLtMatmulPreferenceCreate(void** p) { return *p = malloc(1), 0; }
 API int cublasLtMatmulPreferenceDestroy(void* p) { return free(p), 0; }
 API int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
 API int cublasLtMatmulPreferenceGetAttribute(void*, int, void*, size_t, size_t*) { return 15; }
-API int cublasLtMatmulAlgoGetHeuristic(void*, Product*, Layout* a, Layout*, Layout*, Layout*, void*, int wanted, Result* r, int* n) {
-    if (a->rows == 13) return 15;
+API int cublasLtMatmulAlgoGetHeuristic(void*, Product*, Layout* a, Layout* b, Layout*, Layout*, void*, int wanted, Result* r, int* n) {
+    if (a->rows == 13 || (b->type >= 28 && b->cols == 13)) return 15;
     *n = wanted < 3 ? wanted : 3;
     for (int i = 0; i < *n; i++) memset(&r[i], 0, sizeof(Result)), r[i].algorithm[0] = 0xA1 + i;
     printf("asked for algorithms %d\n", ++asked);
