@@ -2,6 +2,8 @@ package dev.octet.bench.gpu;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.Overflow;
 import dev.octet.trainer.device.cuda.Gpu;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -13,12 +15,9 @@ final class Noise {
     /** Noise that is repeated. */
     private static final int PIECE = 1 << 22;
 
-    /** All of an FP8 code but its exponent's highest bit: magnitudes below 2 in E4M3 and E5M2, neither infinity nor NaN. */
-    private static final int BELOW_TWO = 0xBF;
-
     private Noise() {}
 
-    /** Address of normal numbers in BF16, or of any codes of magnitudes below 2 in FP8. */
+    /** Address of normal numbers in BF16, or cast to FP8 with scale 1, as the peers' are. */
     static long of(Gpu gpu, DType type, long elements) {
         long bytes = elements * type.bits() / 8;
         long address = gpu.allocate(bytes, "noise");
@@ -30,7 +29,8 @@ final class Noise {
                     int bits = Float.floatToRawIntBits((float) random.nextGaussian());
                     piece.set(Tensor.I16_LE, 2 * i, (short) (bits >>> 16));
                 } else {
-                    piece.set(ValueLayout.JAVA_BYTE, i, (byte) (random.nextInt() & BELOW_TWO));
+                    float x = (float) random.nextGaussian();
+                    piece.set(ValueLayout.JAVA_BYTE, i, (byte) format(type).encode(x, Overflow.SATURATE));
                 }
             }
             for (long at = 0; at < bytes; at += PIECE) {
@@ -38,6 +38,10 @@ final class Noise {
             }
         }
         return address;
+    }
+
+    private static Float8Format format(DType type) {
+        return type == DType.F8_E5M2 ? Float8Format.E5M2 : Float8Format.E4M3FN;
     }
 
     /** Address of the F32 1. */
