@@ -21,6 +21,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 JAVA = os.environ.get("OCTET_GPU_JAVA", "java")
 CLASSES = os.environ.get("OCTET_GPU_CLASSES", "")
+OPTIONS = os.environ.get("OCTET_GPU_OPTIONS", "").split()
 UNAVAILABLE = 5
 NOT_STARTED = -1
 SHORTEST = 15  # seconds without which no measurement is worth its start
@@ -102,7 +103,7 @@ class Bench:
 
     def octet(self, *arguments):
         command = [JAVA, "--add-modules", "jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED",
-                   "--sun-misc-unsafe-memory-access=allow", "-Xmx8g", "-cp", CLASSES, "dev.octet.bench.gpu.GpuBench"]
+                   "--sun-misc-unsafe-memory-access=allow", "-Xmx8g", *OPTIONS, "-cp", CLASSES, "dev.octet.bench.gpu.GpuBench"]
         return self.run(command + [str(a) for a in arguments])
 
     def torch(self, *arguments):
