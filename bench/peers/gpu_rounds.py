@@ -41,7 +41,8 @@ def smi(fields):
                               text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [v.strip() for v in done.stdout.splitlines()[0].split(",")] if done.returncode == 0 and done.stdout.strip() else []
+    values = [v.strip() for v in done.stdout.splitlines()[0].split(",")] if done.returncode == 0 and done.stdout.strip() else []
+    return values if len(values) == fields.count(",") + 1 else []
 
 
 class Watch(threading.Thread):

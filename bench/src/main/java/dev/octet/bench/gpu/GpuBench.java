@@ -22,6 +22,7 @@ import java.util.function.Supplier;
  * One measurement of GPU 0, or on the GPU it is given, as one JSON line:
  *
  * <pre>
+ * facts                                       what there is of GPUs and CUDA; needs none
  * limits                                      copies and large products
  * products ROWSxINxOUT...                     the three FP8 products of Linears
  * cast ROWSxCOLS                              codes, transpose and amax in one launch
