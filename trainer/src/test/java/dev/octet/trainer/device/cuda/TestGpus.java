@@ -88,6 +88,17 @@ public final class TestGpus {
         };
     }
 
+    /** A GPU that says it has so many multiprocessors. */
+    public static Gpu withMultiprocessors(Gpu gpu, int count) {
+        return new ForwardingGpu(gpu) {
+            @Override
+            public GpuInfo info() {
+                GpuInfo i = gpu.info();
+                return new GpuInfo(i.ordinal(), i.name(), i.capability(), count, i.totalBytes(), i.versions());
+            }
+        };
+    }
+
     /** A GPU that counts the products of codes that it prepares. */
     public static Gpu countingCodes(Gpu gpu, AtomicInteger count) {
         return new ForwardingGpu(gpu) {
