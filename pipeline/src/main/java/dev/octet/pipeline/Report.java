@@ -78,7 +78,7 @@ public final class Report {
      * @param step the last that it did; 0 before the first
      * @param steps how many it is meant to do
      * @param loss of the last step; null when not known or not finite
-     * @param smoothLoss moving average of the loss
+     * @param smoothLoss mean of the last losses
      * @param bestEvalLoss of all evaluations; null without any
      * @param skipped steps whose gradients were not applied
      * @param notFinite steps whose loss was not finite

@@ -11,6 +11,8 @@ const KINDS = {
     FP8: ['FP8 warning', '--warn'],
     GUARD: ['guard', '--run3'],
 };
+/** Later ones are drawn above. */
+const ORDER = Object.keys(KINDS);
 const count = (n, word) => n.toLocaleString('en') + ' ' + word + (n === 1 ? '' : 's');
 const runColour = i => colour('--run' + (i % 6 + 1));
 const seriesIsEmpty = s => !s || !s.min.some(known);
@@ -55,7 +57,7 @@ function summary() {
     const run = runs[0];
     const all = [['Steps', run.step.toLocaleString('en'), run.steps > 0 ? 'of ' + run.steps.toLocaleString('en') + ', ' + state(run) : state(run)]];
     const smooth = lastOf(run.smooth);
-    all.push(['Loss', number(smooth), 'mean of about ' + count(run.smoothSpan, 'step') + '; last step ' + number(run.lastLoss)]);
+    all.push(['Loss', number(smooth), 'mean of about the last ' + count(run.smoothSpan, 'step') + '; last step ' + number(run.lastLoss)]);
     const evaluated = run.evaluations.eval_loss;
     if (!seriesIsEmpty(evaluated)) {
         const best = leastOf(evaluated);
@@ -66,7 +68,7 @@ function summary() {
         all.push(['Perplexity', number(lastOf(run.evaluations.eval_perplexity)), 'of the last evaluation']);
     }
     const speed = median(run.curves.speed);
-    if (known(speed)) all.push([run.speedUnit + ' a second', Math.round(speed).toLocaleString('en'), 'median']);
+    if (known(speed)) all.push([run.speedUnit[0].toUpperCase() + run.speedUnit.slice(1) + ' a second', Math.round(speed).toLocaleString('en'), 'median']);
     if (!seriesIsEmpty(run.curves.fp8_clipped)) {
         all.push(['FP8 clipped', share(lastOf(run.curves.fp8_clipped)), 'underflowed ' + share(lastOf(run.curves.fp8_underflowed))]);
     }
@@ -120,8 +122,10 @@ function marks(events) {
             const {left, right, top, bottom} = chart.chartArea;
             const c = chart.ctx;
             c.save();
-            let taken = new Set();
-            events.forEach(e => {
+            const taken = new Set();
+            const counts = {};
+            events.forEach(e => { counts[e.kind] = (counts[e.kind] || 0) + 1; });
+            [...events].sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind)).forEach(e => {
                 const x = chart.scales.x.getPixelForValue(e.step);
                 const key = e.kind + Math.round(x / 3);
                 if (x < left - 1 || x > right + 1 || taken.has(key)) return;
@@ -130,7 +134,7 @@ function marks(events) {
                 const checkpoint = e.kind === 'CHECKPOINT';
                 const y = checkpoint ? bottom : top;
                 const d = checkpoint ? -6 : 7;
-                if (!checkpoint) {
+                if (!checkpoint && counts[e.kind] <= 40) {
                     c.globalAlpha = 0.35;
                     c.fillRect(x - 0.5, top, 1, bottom - top);
                     c.globalAlpha = 1;
@@ -187,6 +191,7 @@ function line(label, points, stroke, more) {
         borderWidth: 1.5,
         pointRadius: finite.length === 1 ? 3 : 0,
         pointHitRadius: 6,
+        clip: 6,
     }, more);
 }
 
@@ -256,7 +261,7 @@ function loss() {
     }
     const spans = [...new Set(runs.map(r => r.smoothSpan))].map(n => n.toLocaleString('en')).join(' and ');
     const widths = Math.max(...runs.map(r => r.curves.loss ? r.curves.loss.width : 1));
-    byId('loss-hint').textContent = 'Smoothed over about ' + spans + ' steps.'
+    byId('loss-hint').textContent = 'Smoothed over about ' + spans + ' steps to each side.'
         + (widths > 1 ? ' The thin line goes through the smallest and the largest loss of every ' + widths + ' steps.' : '');
     ['loss-raw', 'loss-log', 'loss-marks'].forEach(id => { byId(id).onchange = drawLoss; });
     if (several) byId('loss-raw').checked = false;
@@ -293,7 +298,7 @@ function drawCurves() {
         const values = b.of.filter(Boolean).flatMap(s => s.min.concat(s.max)).filter(known);
         const log = b.how.log && values.every(v => v > 0) && Math.max(...values) > 20 * Math.min(...values);
         const ticks = {color: colour('--soft'), maxTicksLimit: 5};
-        if (b.how.share) ticks.callback = v => share(v);
+        if (b.how.share) ticks.callback = v => percent(v);
         else if (b.key === 'lr') ticks.callback = v => v === 0 ? '0' : v.toExponential(1);
         else ticks.callback = v => log && !Number.isInteger(Math.log10(v)) ? '' : Math.abs(v) >= 10000 || (v !== 0 && Math.abs(v) < 0.001)
             ? v.toExponential(0) : v.toLocaleString('en');
@@ -305,7 +310,8 @@ function drawCurves() {
 
 const unpack = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
 /** The share that a level stands for; see Fp8Map. */
-const shareOf = level => level < 2 ? 0 : 10 ** (7 * ((level - 2) / 253 - 1));
+const decade = level => 7 * ((level - 2) / 253 - 1);
+const shareOf = level => level < 2 ? 0 : 10 ** decade(level);
 let allRows = false;
 
 /** The layers of a run: the largest level of their tensors in each column. */
@@ -335,7 +341,7 @@ function fp8() {
         option.value = runs.indexOf(r);
         return option;
     }));
-    if (measured.length === 1) hide('fp8-run-label');
+    if (!several) hide('fp8-run-label');
     byId('fp8-more').onclick = () => { allRows = !allRows; drawFp8(); };
     ['fp8-run', 'fp8-kind', 'fp8-order'].forEach(id => { if (byId(id)) byId(id).onchange = drawFp8; });
     drawFp8();
@@ -387,6 +393,16 @@ function heatMap(box, label, fp8, rows, ink, layers) {
     c.scale(ratio, ratio);
     c.font = font;
     const cell = (width - left) / fp8.columns.length;
+    let least = 255;
+    let most = 0;
+    rows.forEach(r => r.levels.forEach(level => {
+        if (level > 1) {
+            least = Math.min(least, level);
+            most = Math.max(most, level);
+        }
+    }));
+    const high = most === 0 ? 0 : Math.min(0, Math.ceil(decade(most) - 1e-9));
+    const low = Math.min(most === 0 ? 0 : Math.floor(decade(least) + 1e-9), high - 2);
     const none = colour('--page');
     const full = colour(ink);
     rows.forEach((r, y) => {
@@ -400,7 +416,7 @@ function heatMap(box, label, fp8, rows, ink, layers) {
             c.fillStyle = none;
             c.fillRect(left + x * cell, y * row + 1, Math.ceil(cell), row - 1);
             if (level > 1) {
-                c.globalAlpha = 0.06 + 0.94 * (level - 2) / 253;
+                c.globalAlpha = 0.08 + 0.92 * Math.max(0, (decade(level) - low) / (high - low)) ** 1.5;
                 c.fillStyle = full;
                 c.fillRect(left + x * cell, y * row + 1, Math.ceil(cell), row - 1);
             }
@@ -409,9 +425,10 @@ function heatMap(box, label, fp8, rows, ink, layers) {
     });
     c.fillStyle = colour('--soft');
     c.textBaseline = 'top';
+    const first = i => Math.max(1, fp8.columns[i]);
     const end = i => fp8.columns[i] + fp8.width - 1;
     c.textAlign = 'left';
-    c.fillText('step ' + fp8.columns[0].toLocaleString('en'), left, rows.length * row + 6);
+    c.fillText('step ' + first(0).toLocaleString('en'), left, rows.length * row + 6);
     if (fp8.columns.length > 1) {
         c.textAlign = 'right';
         c.fillText(Math.min(end(fp8.columns.length - 1), lastStep()).toLocaleString('en'), width, rows.length * row + 6);
@@ -424,18 +441,18 @@ function heatMap(box, label, fp8, rows, ink, layers) {
         const level = rows[y] && x >= 0 ? rows[y].levels[x] : undefined;
         tip.hidden = level === undefined;
         if (tip.hidden) return;
-        const steps = fp8.width > 1 ? 'steps ' + fp8.columns[x].toLocaleString('en') + ' to ' + end(x).toLocaleString('en')
-            : 'step ' + fp8.columns[x].toLocaleString('en');
+        const steps = fp8.width > 1 ? 'steps ' + first(x).toLocaleString('en') + ' to ' + end(x).toLocaleString('en')
+            : 'step ' + first(x).toLocaleString('en');
         tip.textContent = rows[y].name + ', ' + steps + ': '
-            + (level === 0 ? 'not measured' : level === 1 ? 'none' : 'about ' + (level === 2 ? 'or below 0.00001 %' : percent(shareOf(level))));
+            + (level === 0 ? 'not measured' : level === 1 ? 'none' : 'about ' + percent(shareOf(level)));
         tip.style.left = Math.max(0, Math.min(event.offsetX + 10, width - tip.offsetWidth)) + 'px';
         tip.style.top = (event.offsetY + 18) + 'px';
     };
     canvas.onmouseleave = () => { tip.hidden = true; };
     const legend = element('p', undefined, 'ramp');
     const bar = element('span', undefined, 'bar');
-    bar.style.background = 'linear-gradient(to right, color-mix(in srgb, var(' + ink + ') 6%, var(--page)), var(' + ink + '))';
-    legend.append('0.00001 %', bar, '100 %, logarithmic');
+    bar.style.background = 'linear-gradient(to right, color-mix(in srgb, var(' + ink + ') 8%, var(--page)), color-mix(in srgb, var(' + ink + ') 40%, var(--page)) 50%, var(' + ink + '))';
+    legend.append(percent(10 ** low), bar, percent(10 ** high) + ', logarithmic');
     box.append(canvas, tip, legend);
 }
 

@@ -19,8 +19,8 @@ import org.jspecify.annotations.Nullable;
  * @param steps how many it is meant to do; 0 when the folder does not say
  * @param step the last that it did; 0 before the first
  * @param lastLoss of that step; null when not known or not finite
- * @param smoothSpan steps that {@code smooth} looks back on
- * @param smooth moving average of the loss
+ * @param smoothSpan steps to each side that {@code smooth} is a mean of
+ * @param smooth mean of the losses around each step
  * @param speedUnit {@code tokens} or {@code samples} a second
  * @param curves by key of {@code metrics.jsonl}, those that every run has
  * @param evaluations by key, those that begin with {@code eval_}

@@ -61,6 +61,9 @@ public final class RunLog {
             "eval_seconds");
 
     private static final String HISTORY_LENGTH = "precision.policy.settings.recipe.amax_history_length";
+    /** Steps to each side that the smoothed loss takes in, at least. */
+    private static final long SHORTEST_SPAN = 10;
+
     private static final int CURVE_BINS = 800;
     private static final int MORE_BINS = 250;
     private static final int MOST_MORE = 40;
@@ -327,7 +330,7 @@ public final class RunLog {
         Reading r = reading;
         RunSummary summary = r.summary;
         StepBins loss = r.curves.getOrDefault(LOSS, new StepBins(2));
-        long span = Math.max(20, loss.count() / 100);
+        long span = Math.max(SHORTEST_SPAN, loss.count() / 100);
         Map<String, String> settings = new TreeMap<>();
         r.manifest.path("settings").properties().forEach(e -> settings.put(e.getKey(), text(e.getValue().asText())));
         boolean complete = summary.steps() > 0 && r.step >= summary.steps();
@@ -378,7 +381,10 @@ public final class RunLog {
             notes.add("The run has done no step yet.");
         }
         if (r.withoutStep > 0) {
-            notes.add(r.withoutStep + " lines of its files name no step; they are left out.");
+            notes.add(
+                    r.withoutStep == 1
+                            ? "One line of its files names no step; it is left out."
+                            : r.withoutStep + " lines of its files name no step; they are left out.");
         }
         if (r.fp8.ignored() > 0) {
             notes.add(Fp8Health.NAME + " names more tensors than can be kept; " + r.fp8.ignored() + " lines are left out.");

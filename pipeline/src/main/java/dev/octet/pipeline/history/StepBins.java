@@ -2,7 +2,6 @@ package dev.octet.pipeline.history;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
@@ -88,26 +87,52 @@ final class StepBins {
     }
 
     /**
-     * The exponential moving average, corrected for its beginning.
+     * The mean around each bin, whose weights fall exponentially to both sides: it does not lag behind.
      *
-     * @param span steps that it looks back on
+     * @param span steps within which a weight falls to 1/e
      */
     Series smooth(long span) {
+        List<Long> indices = List.copyOf(bins.keySet());
+        List<Bin> all = List.copyOf(bins.values());
+        Mean[] before = means(indices, all, span);
+        Mean[] after = means(indices.reversed(), all.reversed(), span);
         List<Long> steps = new ArrayList<>();
         List<@Nullable Double> values = new ArrayList<>();
-        double sum = 0;
-        double weight = 0;
-        for (Map.Entry<Long, Bin> entry : bins.entrySet()) {
-            Bin bin = entry.getValue();
-            if (bin.count > 0) {
-                double keep = Math.exp(-(double) bin.count / span);
-                sum = keep * sum + (1 - keep) * (bin.sum / bin.count);
-                weight = keep * weight + (1 - keep);
-            }
-            steps.add(entry.getKey() * width);
-            values.add(bin.count == 0 ? null : sum / weight);
+        for (int i = 0; i < all.size(); i++) {
+            Bin own = all.get(i);
+            steps.add(indices.get(i) * width);
+            values.add(
+                    own.count == 0
+                            ? null
+                            : before[i].with(after[all.size() - 1 - i]).without(own));
         }
         return Series.of(width, steps, values, values);
+    }
+
+    /** Values and their weights. */
+    private record Mean(double sum, double weight) {
+        Mean with(Mean other) {
+            return new Mean(sum + other.sum, weight + other.weight);
+        }
+
+        /** A bin that was counted twice counts once. */
+        double without(Bin bin) {
+            return (sum - bin.sum) / (weight - bin.count);
+        }
+    }
+
+    /** Of each bin and those before it. */
+    private Mean[] means(List<Long> indices, List<Bin> all, long span) {
+        Mean[] means = new Mean[all.size()];
+        Mean mean = new Mean(0, 0);
+        for (int i = 0; i < means.length; i++) {
+            double distance = i == 0 ? 0 : (double) Math.abs(indices.get(i) - indices.get(i - 1)) * width;
+            double keep = Math.exp(-distance / span);
+            Bin bin = all.get(i);
+            mean = new Mean(keep * mean.sum + bin.sum, keep * mean.weight + bin.count);
+            means[i] = mean;
+        }
+        return means;
     }
 
     /** The values so far, not finite ones left out. */
