@@ -13,14 +13,10 @@ const KINDS = {
 };
 /** Later ones are drawn above. */
 const ORDER = Object.keys(KINDS);
-const count = (n, word) => n.toLocaleString('en') + ' ' + word + (n === 1 ? '' : 's');
 const runColour = i => colour('--run' + (i % 6 + 1));
-const seriesIsEmpty = s => !s || !s.min.some(known);
 const lastOf = s => seriesIsEmpty(s) ? undefined : s.min.filter(known).at(-1);
 const leastOf = s => seriesIsEmpty(s) ? undefined : s.min.filter(known).reduce((a, b) => Math.min(a, b));
-const highOf = s => s.max.length > 0 ? s.max : s.min;
 const state = run => ({RUNNING: 'running', COMPLETE: 'complete', STOPPED: 'stopped'})[run.state];
-const number = x => !known(x) ? '–' : x !== 0 && Math.abs(x) < 0.001 ? x.toExponential(2) : x.toPrecision(4);
 
 /** The middle value of a curve, which slow steps at its start do not change. */
 function median(s) {
@@ -49,7 +45,7 @@ function head() {
         byId('line').textContent = [run.model, run.precision, run.device, run.octet && 'Octet ' + run.octet,
             run.started && 'started ' + run.started].filter(Boolean).join(' · ');
     }
-    if (data.refreshSeconds > 0) byId('line').append(' · the page loads itself again every ' + count(data.refreshSeconds, 'second'));
+    if (data.refreshSeconds > 0) byId('line').append(' · the page loads itself again every ' + counted(data.refreshSeconds, 'second'));
 }
 
 function summary() {
@@ -57,7 +53,7 @@ function summary() {
     const run = runs[0];
     const all = [['Steps', run.step.toLocaleString('en'), run.steps > 0 ? 'of ' + run.steps.toLocaleString('en') + ', ' + state(run) : state(run)]];
     const smooth = lastOf(run.smooth);
-    all.push(['Loss', number(smooth), 'mean of about the last ' + count(run.smoothSpan, 'step') + '; last step ' + number(run.lastLoss)]);
+    all.push(['Loss', number(smooth), 'mean of about the last ' + counted(run.smoothSpan, 'step') + '; last step ' + number(run.lastLoss)]);
     const evaluated = run.evaluations.eval_loss;
     if (!seriesIsEmpty(evaluated)) {
         const best = leastOf(evaluated);
@@ -74,7 +70,7 @@ function summary() {
     }
     if (run.skipped + run.notFinite > 0) {
         all.push(['Steps lost', (run.skipped || run.notFinite).toLocaleString('en'),
-            run.notFinite > 0 ? count(run.notFinite, 'loss').replace('losss', 'losses') + ' not finite' : 'skipped']);
+            run.notFinite > 0 ? counted(run.notFinite, 'loss').replace('losss', 'losses') + ' not finite' : 'skipped']);
     }
     facts(all);
 }
@@ -97,22 +93,6 @@ function runTable() {
             known(median(r.curves.speed)) ? Math.round(median(r.curves.speed)).toLocaleString('en') + ' ' + r.speedUnit + '/s' : '–',
             r.precision, [breakable(r.model), 'path']]));
 }
-
-/** Points of a curve; a bin has its smallest and its largest value, in the middle of its steps. */
-function points(s) {
-    if (!s) return [];
-    const high = highOf(s);
-    const all = [];
-    s.steps.forEach((first, i) => {
-        const x = first + (s.width - 1) / 2;
-        all.push({x, y: s.min[i]});
-        if (high[i] !== s.min[i]) all.push({x, y: high[i]});
-    });
-    return all;
-}
-
-/** One value for each bin. */
-const middle = s => !s ? [] : s.steps.map((first, i) => ({x: first + (s.width - 1) / 2, y: s.min[i]}));
 
 /** Small triangles at the top of a chart where something happened. */
 function marks(events) {
@@ -150,50 +130,7 @@ function marks(events) {
     };
 }
 
-function lineChart(box, label, datasets, yAxis, more) {
-    draw(box, label, Object.assign({
-        type: 'line',
-        data: {datasets},
-        options: {
-            animation: false,
-            maintainAspectRatio: false,
-            parsing: false,
-            normalized: true,
-            interaction: {mode: 'nearest', axis: 'x', intersect: false},
-            scales: {
-                x: axis('step', {type: 'linear', max: lastStep(), ticks: {color: colour('--soft'), maxTicksLimit: 10, precision: 0,
-                    callback: v => v.toLocaleString('en')}}),
-                y: yAxis,
-            },
-            plugins: {
-                legend: {display: false},
-                tooltip: {
-                    filter: item => !item.dataset.silent,
-                    callbacks: {
-                        title: items => items.length === 0 ? '' : 'step ' + Math.round(items[0].parsed.x).toLocaleString('en'),
-                        label: item => item.dataset.label + ': ' + (item.dataset.asShare ? share(item.parsed.y) : number(item.parsed.y)),
-                    },
-                },
-            },
-        },
-    }, more));
-}
-
 const lastStep = () => Math.max(1, ...runs.map(r => r.step));
-
-function line(label, points, stroke, more) {
-    const finite = points.filter(p => known(p.y));
-    return Object.assign({
-        label,
-        data: points.map(p => ({x: p.x, y: known(p.y) ? p.y : NaN})),
-        borderColor: stroke,
-        backgroundColor: stroke,
-        borderWidth: 1.5,
-        pointRadius: finite.length === 1 ? 3 : 0,
-        pointHitRadius: 6,
-        clip: 6,
-    }, more);
-}
 
 function drawLoss() {
     const box = byId('loss-chart');
@@ -214,8 +151,8 @@ function drawLoss() {
     });
     const options = {};
     if (log) options.type = 'logarithmic';
-    lineChart(box, 'Curves of the loss over the steps', datasets, axis('loss', options),
-        {plugins: byId('loss-marks').checked ? [marks(runs.flatMap(r => r.events))] : []});
+    lineChart(box, 'Curves of the loss over the steps', {datasets, y: axis('loss', options), last: lastStep(),
+        plugins: byId('loss-marks').checked ? [marks(runs.flatMap(r => r.events))] : []});
     legend(raw);
 }
 
@@ -302,9 +239,12 @@ function drawCurves() {
         else if (b.key === 'lr') ticks.callback = v => v === 0 ? '0' : v.toExponential(1);
         else ticks.callback = v => log && !Number.isInteger(Math.log10(v)) ? '' : Math.abs(v) >= 10000 || (v !== 0 && Math.abs(v) < 0.001)
             ? v.toExponential(0) : v.toLocaleString('en');
-        lineChart(b.box, b.title + ' over the steps',
-            b.of.map((s, i) => line(several ? runs[i].name : b.title, points(s), runColour(i), {asShare: b.how.share})),
-            axis('', Object.assign({ticks}, log ? {type: 'logarithmic'} : b.how.share || b.key === 'lr' || b.key === 'speed' ? {beginAtZero: true} : {})));
+        lineChart(b.box, b.title + ' over the steps', {
+            datasets: b.of.map((s, i) => line(several ? runs[i].name : b.title, points(s), runColour(i), {asShare: b.how.share})),
+            y: axis('', Object.assign({ticks}, log ? {type: 'logarithmic'}
+                : b.how.share || b.key === 'lr' || b.key === 'speed' ? {beginAtZero: true} : {})),
+            last: lastStep(),
+        });
     });
 }
 
@@ -361,7 +301,7 @@ function drawFp8() {
     };
     heatMap(byId('clipped-map'), 'Heat map of clipped shares by layer and step', run.fp8, rows('clipped', 'mostClipped'), '--warn', layers);
     heatMap(byId('underflowed-map'), 'Heat map of underflowed shares by layer and step', run.fp8, rows('underflowed', 'mostUnderflowed'), '--accent', layers);
-    byId('fp8-left').textContent = run.fp8.left > 0 ? count(run.fp8.left, 'tensor') + ' with smaller shares are not shown.' : '';
+    byId('fp8-left').textContent = run.fp8.left > 0 ? counted(run.fp8.left, 'tensor') + ' with smaller shares are not shown.' : '';
     table(byId('fp8-table'), [['Layer'], ['Operand'], ['Format'], ['Clipped at most', true], ['Underflowed at most', true]],
         run.fp8.rows.filter(r => !kind || r.kind === kind).sort((a, b) => b.mostClipped - a.mostClipped || b.mostUnderflowed - a.mostUnderflowed)
             .slice(0, 300).map(r => [[breakable(r.layer), 'path'], r.kind, r.format, share(r.mostClipped), share(r.mostUnderflowed)]));
@@ -470,7 +410,7 @@ function drawScales() {
         const caption = element('figcaption');
         caption.append(breakable(s.layer + '.' + s.kind));
         caption.append(element('span', [several && s.run.name, s.format, 'clipped at most ' + share(s.mostClipped), 'underflowed '
-            + share(s.mostUnderflowed), s.oldest > 0 && 'scale up to ' + count(s.oldest, 'step') + ' old'].filter(Boolean).join(', ')));
+            + share(s.mostUnderflowed), s.oldest > 0 && 'scale up to ' + counted(s.oldest, 'step') + ' old'].filter(Boolean).join(', ')));
         const box = element('div', undefined, 'chart');
         figure.append(caption, box);
         return {figure, box, s};
@@ -481,10 +421,12 @@ function drawScales() {
         const datasets = [line('amax', points(s.amax), colour('--accent'))];
         if (!seriesIsEmpty(s.room)) datasets.push(line('room of the scale', points(s.room), colour('--warn'), {stepped: true}));
         if (values.length === 0) return box.replaceChildren(element('p', 'no finite values', 'hint'));
-        lineChart(box, 'Largest magnitude of ' + s.layer + ' and room of its scale over the steps', datasets,
-            axis('', {type: 'logarithmic', ticks: {color: colour('--soft'), maxTicksLimit: 6, callback: (v, i, ticks) =>
+        lineChart(box, 'Largest magnitude of ' + s.layer + ' and room of its scale over the steps', {
+            datasets,
+            y: axis('', {type: 'logarithmic', ticks: {color: colour('--soft'), maxTicksLimit: 6, callback: (v, i, ticks) =>
                 ticks.length <= 6 || Number.isInteger(Math.log10(v)) || i === 0 || i === ticks.length - 1 ? short(v) : ''}}),
-            {});
+            last: lastStep(),
+        });
         const chart = [...charts].find(x => box.contains(x.canvas));
         chart.options.plugins.legend = {display: true, position: 'bottom', labels: {color: colour('--soft'), boxWidth: 12}};
         chart.update();
@@ -527,7 +469,7 @@ function more() {
     byId('more-key').replaceChildren(...keys.map(k => element('option', k)));
     byId('more-key').onchange = drawMore;
     const left = runs.reduce((sum, r) => sum + r.moreLeft, 0);
-    if (left > 0) byId('more-left').textContent = count(left, 'further key') + ' of metrics.jsonl not shown.';
+    if (left > 0) byId('more-left').textContent = counted(left, 'further key') + ' of metrics.jsonl not shown.';
     drawMore();
 }
 
@@ -535,8 +477,11 @@ function drawMore() {
     if (!byId('more')) return;
     const key = byId('more-key').value;
     byId('more-chart').style.height = '260px';
-    lineChart(byId('more-chart'), key + ' over the steps',
-        runs.map((r, i) => line(several ? r.name : key, points(r.more[key]), runColour(i))), axis(''));
+    lineChart(byId('more-chart'), key + ' over the steps', {
+        datasets: runs.map((r, i) => line(several ? r.name : key, points(r.more[key]), runColour(i))),
+        y: axis(''),
+        last: lastStep(),
+    });
 }
 
 function settings() {
