@@ -524,4 +524,37 @@ addEventListener('resize', () => {
     if (innerWidth !== width) drawFp8();
     width = innerWidth;
 });
-if (data.refreshSeconds > 0) setTimeout(() => location.reload(), 1000 * data.refreshSeconds);
+
+/** Loads the page again, with what was chosen on it. */
+function reload() {
+    const chosen = {};
+    document.querySelectorAll('input[id], select[id]').forEach(e => { chosen[e.id] = e.type === 'checkbox' ? e.checked : e.value; });
+    try {
+        sessionStorage.setItem(location.pathname, JSON.stringify(chosen));
+    } catch (e) {
+        // a browser that keeps nothing for files shows the page as it is at first
+    }
+    location.reload();
+}
+
+function chooseAgain() {
+    let chosen = {};
+    try {
+        chosen = JSON.parse(sessionStorage.getItem(location.pathname)) || {};
+    } catch (e) {
+        return;
+    }
+    Object.entries(chosen).forEach(([id, value]) => {
+        const e = byId(id);
+        if (!e || value === (e.type === 'checkbox' ? e.checked : e.value)) return;
+        if (e.type === 'checkbox') e.checked = value;
+        else if (e.tagName !== 'SELECT' || [...e.options].some(o => o.value === value)) e.value = value;
+        const again = e.onchange || e.oninput;
+        if (again) again();
+    });
+}
+
+if (data.refreshSeconds > 0) {
+    chooseAgain();
+    setTimeout(reload, 1000 * data.refreshSeconds);
+}

@@ -30,6 +30,20 @@ public record Series(
         max = Collections.unmodifiableList(new ArrayList<>(max));
     }
 
+    /**
+     * A curve of at most so many bins.
+     *
+     * @param steps of the values
+     * @param values one for each step; the line breaks where one is not finite
+     */
+    public static Series thinned(List<Long> steps, List<Double> values, int most) {
+        StepBins bins = new StepBins(most);
+        for (int i = 0; i < steps.size(); i++) {
+            bins.add(steps.get(i), values.get(i));
+        }
+        return bins.series();
+    }
+
     /** With numbers of five digits. */
     static Series of(long width, List<Long> steps, List<@Nullable Double> min, List<@Nullable Double> max) {
         List<@Nullable Double> low = rounded(min);
