@@ -147,7 +147,7 @@ function drawLoss() {
             datasets.push(line(prefix + 'evaluation', middle(run.evaluations.eval_loss), several ? own : colour('--warn'),
                 {borderDash: [5, 4], pointRadius: run.evaluations.eval_loss.steps.length > 60 ? 0 : 3.5, pointStyle: 'rectRot', order: 0}));
         }
-        if (raw) datasets.push(line(prefix + 'step', points(run.curves.loss), own + '66', {borderWidth: 1, order: 2}));
+        if (raw) datasets.push(line(prefix + 'step', points(run.curves.loss), own + '88', {borderWidth: 1, order: 2}));
     });
     const options = {};
     if (log) options.type = 'logarithmic';
