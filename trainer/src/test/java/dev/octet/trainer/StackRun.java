@@ -20,6 +20,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.function.BiConsumer;
+import java.util.function.BinaryOperator;
 
 /**
  * A classifier of residual blocks as in a transformer without attention: {@code h += down(gelu(up(norm(h))))}. Large enough for statistics of
@@ -44,6 +45,7 @@ final class StackRun {
     private final int blocks;
     private BiConsumer<String, float[]> weights = (name, w) -> {};
     private BiConsumer<Long, float[]> rows = (row, x) -> {};
+    private BinaryOperator<Long> labels = (row, label) -> label;
     private String yaml = CONFIG;
 
     private StackRun(int blocks) {
@@ -63,6 +65,12 @@ final class StackRun {
     /** Damages data: called with each sample's number and features. */
     StackRun rows(BiConsumer<Long, float[]> damage) {
         rows = damage;
+        return this;
+    }
+
+    /** Damages labels: from a sample's number and label to the label it gets. */
+    StackRun labels(BinaryOperator<Long> damage) {
+        labels = damage;
         return this;
     }
 
@@ -203,7 +211,7 @@ final class StackRun {
             long[] labels = new long[wanted.length];
             for (int i = 0; i < wanted.length; i++) {
                 System.arraycopy(x[(int) wanted[i]], 0, all, i * IN, IN);
-                labels[i] = wanted[i] % CLASSES;
+                labels[i] = StackRun.this.labels.apply(wanted[i], wanted[i] % CLASSES);
             }
             return Map.of(
                     "x", Tensor.ofFloats(arena, "x", Shape.of(wanted.length, IN), all),
