@@ -168,7 +168,7 @@ public final class Examination {
         reference = known;
         add(new Experiment(
                 "reference: " + policy.base().name(), Against.REFERENCE, known, Deviation.NONE, reused(plain, plain)));
-        if (!known.isFinite()) {
+        if (!known.finite()) {
             verdict = Verdict.REFERENCE_NOT_FINITE;
             return;
         }
@@ -281,7 +281,7 @@ public final class Examination {
         used.add(variant.key());
         used.add(with.key());
         String key = key(variant, with);
-        Optional<Replay> known = options.log().find(key);
+        Optional<Replay> known = options.log().find(key).filter(r -> r.isOf(of.steps()));
         if (known.isPresent()) {
             reused.add(key);
             return known.get();

@@ -119,7 +119,7 @@ public record NoiseFloor(
     /** How far a replay is from its reference. */
     Deviation deviation(Replay replay, Replay reference) {
         Farthest farthest = new Farthest();
-        if (!replay.isFinite()) {
+        if (!replay.finite()) {
             farthest.see(Double.POSITIVE_INFINITY, replay.nonFinite());
         }
         double loss = 0;
