@@ -87,6 +87,10 @@ public final class Examination {
     private final Map<String, Map<ProductOperand, OperandChange>> cure = new TreeMap<>();
     private @Nullable Experiment proof;
     private int toFind;
+
+    /** How sick the run was found to be. */
+    private double accused = 1;
+
     private boolean complete = true;
 
     private Examination(Excerpt excerpt, Fp8Policy policy, List<Fp8Layer> layers, ExaminationOptions options) {
@@ -175,6 +179,7 @@ public final class Examination {
         Comparison rounding = rounding(plain, known);
         Experiment configured = experiment(variants.configured(), "FP8 as configured", rounding);
         suspects = variants.all();
+        accused = configured.deviation().excess();
         note(Set.copyOf(suspects), configured);
         if (!configured.deviation().isSick()) {
             suspects = List.of();
@@ -184,7 +189,7 @@ public final class Examination {
             verdict = Verdict.FEATURE;
         } else {
             boolean fakeIsHealthy = variants.multipliesCodes()
-                    && !experiment(variants.fake(), FAKE, rounding).deviation().isSick();
+                    && cures(experiment(variants.fake(), FAKE, rounding));
             search(rounding, configured.deviation().excess(), fakeIsHealthy);
         }
     }
@@ -229,6 +234,7 @@ public final class Examination {
 
     private void searchProducts(Comparison products, double excess) throws BudgetSpentException, IOException {
         suspects = variants.all();
+        accused = excess;
         Findings<LayerProduct> found = GroupSearch.search(
                 variants.suspects(),
                 excess,
@@ -260,7 +266,7 @@ public final class Examination {
                         "products of codes with " + variants.words(changes),
                         new Comparison(products.against(), products.of(), fake, known, products.floor()));
                 products.of().forget(fake);
-                if (!e.deviation().isSick()) {
+                if (cures(e)) {
                     accept(cured, e);
                 }
             }
@@ -332,7 +338,7 @@ public final class Examination {
     private boolean findFeature(Comparison rounding) throws BudgetSpentException, IOException {
         for (Map.Entry<String, Variant> e : variants.withoutFeatures().entrySet()) {
             Experiment without = experiment(e.getValue(), "without " + e.getKey(), rounding);
-            if (!without.deviation().isSick()) {
+            if (cures(without)) {
                 feature = e.getKey();
                 proof = without;
                 return true;
@@ -446,10 +452,14 @@ public final class Examination {
         return cures(changed, rounding);
     }
 
+    private boolean cures(Experiment e) {
+        return e.deviation().excess() <= GroupSearch.healthy(accused);
+    }
+
     private boolean cures(List<Culprit> changed, Comparison rounding) throws BudgetSpentException, IOException {
         Map<String, Map<ProductOperand, OperandChange>> changes = changes(changed);
         Experiment e = experiment(variants.changed(changes), "FP8 with " + variants.words(changes), rounding);
-        if (e.deviation().isSick()) {
+        if (!cures(e)) {
             return false;
         }
         accept(changed, e);
