@@ -13,15 +13,19 @@ import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
+import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.ObservationReport;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.observe.TensorReport;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -125,7 +129,7 @@ class DebugRunTest {
         assertEquals(3, watch.reports.size());
         Map<String, float[]> expected = weights(SmallRun.with(lines), 3);
         Map<String, float[]> found = new TreeMap<>();
-        try (var file = new dev.octet.trainer.checkpoint.CheckpointFolder(folder).openNewest()) {
+        try (var file = new CheckpointFolder(folder).openNewest()) {
             file.state().parameters().forEach((name, t) -> found.put(name, t.toFloats()));
         }
         assertEquals(expected.keySet(), found.keySet());
@@ -195,7 +199,7 @@ class DebugRunTest {
                     }
 
                     @Override
-                    public void afterBackward(long step, dev.octet.trainer.hook.Gradients all) {
+                    public void afterBackward(long step, Gradients all) {
                         all.names().forEach(n -> gradients.put(n, all.read(n)));
                     }
                 })));
@@ -323,10 +327,11 @@ class DebugRunTest {
             assertEquals(List.of(16L, 8L), List.of(high.shape().dim(0), high.shape().dim(1)));
             assertEquals(DType.F8_E4M3FN, codes.dtype());
             float[] x = high.toFloats();
-            float[] q = codes.toFloats();
+            byte[] q = codes.bytes().toArray(ValueLayout.JAVA_BYTE);
             float s = scale.toFloats()[0];
             for (int i = 0; i < x.length; i++) {
-                assertEquals(x[i], q[i] * s, Math.abs(x[i]) / 16 + s * 0x1p-9, "element " + i);
+                float value = Float8Format.E4M3FN.decode(q[i] & 0xFF) * s;
+                assertEquals(x[i], value, Math.abs(x[i]) / 16 + s * 0x1p-9, "element " + i);
             }
         }
         try (ModelFile file = ModelFile.open(iteration.resolve("second_output.safetensors"))) {
