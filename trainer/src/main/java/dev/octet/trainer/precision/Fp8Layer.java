@@ -53,7 +53,7 @@ public record Fp8Layer(
     }
 
     /** Whether an operand of a product is quantised. */
-    boolean isQuantized(Product product) {
+    public boolean isQuantized(Product product) {
         return operand(product, product.left()) != null || operand(product, product.right()) != null;
     }
 
