@@ -80,7 +80,9 @@ import org.jspecify.annotations.Nullable;
  * and whether or not the run was interrupted. Not thread-safe.
  */
 public final class Trainer implements AutoCloseable {
-    private static final String LOCK = ".octet-lock";
+    /** File in the folder of a run that the process which trains holds a lock on, see {@link FolderLock#isHeld}. */
+    public static final String LOCK = ".octet-lock";
+
     private static final String TOKENS = "input_ids";
     private static final int SHOWN_TIES = 4;
     private static final int SHOWN_SAMPLES = 64;
@@ -190,7 +192,8 @@ public final class Trainer implements AutoCloseable {
                 config.precision().scaling(),
                 config.optimizer().optimizer(),
                 config.optimizer().noDecay(),
-                config.clipGradNorm().orElse(Double.POSITIVE_INFINITY));
+                config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
+                List.copyOf(config.averaging().values()));
     }
 
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */

@@ -9,6 +9,7 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.trainer.RunManifest;
+import dev.octet.trainer.Trainer;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
@@ -61,7 +62,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             TensorDumps.NAME,
             CheckpointFolder.NAME,
             TensorBoard.FOLDER,
-            ".octet-lock");
+            Trainer.LOCK);
 
     /** What a run has in its folder, files and folders by name. */
     public static final List<String> ENTRIES =

@@ -94,7 +94,8 @@ final class Replays {
                 s.scaling(),
                 s.optimizer(),
                 s.noDecay(),
-                s.maxNorm());
+                s.maxNorm(),
+                List.of()); // averages of the weights change nothing in a replay
         TrainingSession session = new TrainingSession(changed, excerpt.device());
         session.restore(excerpt.parameters(), excerpt.state(), excerpt.scale());
         return session;
