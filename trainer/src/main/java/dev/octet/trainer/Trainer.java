@@ -119,8 +119,7 @@ public final class Trainer implements AutoCloseable {
         this.schedule = config.schedule().schedule(config.steps());
         this.debug = DebugPlan.of(
                 config.debug(), LinearModule.of(model.graph().graph()));
-        this.debugChanges = DebugChanges.of(
-                debug, config.precision().policy(), model.graph().graph());
+        this.debugChanges = config.changesFor(model.graph().graph());
         this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
             this.teacher = parts.teacher()
