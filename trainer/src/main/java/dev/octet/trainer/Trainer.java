@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnavailableException;
@@ -510,7 +511,7 @@ public final class Trainer implements AutoCloseable {
                 weights,
                 from == null ? Map.of() : from.state(),
                 from == null ? parts.config().precision().scaling().initial() : ScaleText.read(from.numbers()),
-                identity(first));
+                identity(first, steps));
     }
 
     /** Rejects weights of another model, by names and shapes. */
@@ -528,11 +529,12 @@ public final class Trainer implements AutoCloseable {
         });
     }
 
-    private String identity(long first) {
+    private String identity(long first, int steps) {
         Map<String, String> all = new TreeMap<>(Settings.of(parts.config()));
         all.putAll(dataDigests());
         parts.inputs().forEach((name, digest) -> all.put("inputs." + name, digest));
-        all.put("first_step", String.valueOf(first));
+        all.put("octet", OctetVersion.current());
+        all.put("replayed", first + " to " + (first + steps - 1));
         all.put("device", device.name());
         return Sha256.of(all.toString().getBytes(StandardCharsets.UTF_8));
     }

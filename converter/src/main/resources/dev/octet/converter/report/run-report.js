@@ -42,7 +42,7 @@ function head() {
     } else {
         const run = runs[0];
         byId('verdict').textContent = run.name + ': ' + said(run);
-        byId('line').textContent = [run.model, run.precision, run.device, run.octet && 'Octet ' + run.octet,
+        byId('line').textContent = [fileName(run.model), run.precision, run.device, run.octet && 'Octet ' + run.octet,
             run.started && 'started ' + run.started].filter(Boolean).join(' · ');
     }
     if (data.refreshSeconds > 0) byId('line').append(' · the page loads itself again every ' + counted(data.refreshSeconds, 'second'));
@@ -75,6 +75,15 @@ function summary() {
     facts(all);
 }
 
+const fileName = path => path.split(/[\\/]/).filter(Boolean).at(-1) || path;
+
+/** The name of a model; where it lay, as a tooltip. */
+function modelCell(run) {
+    const name = element('span', fileName(run.model));
+    name.title = run.model;
+    return [name, 'name'];
+}
+
 /** A name with the colour of its run. */
 function named(run) {
     const name = element('span', undefined, 'run-name');
@@ -91,7 +100,7 @@ function runTable() {
         runs.map(r => [named(r), state(r), r.step.toLocaleString('en') + (r.steps > 0 ? ' of ' + r.steps.toLocaleString('en') : ''),
             number(lastOf(r.smooth)), number(lastOf(r.evaluations.eval_loss)), number(leastOf(r.evaluations.eval_loss)),
             known(median(r.curves.speed)) ? Math.round(median(r.curves.speed)).toLocaleString('en') + ' ' + r.speedUnit + '/s' : '–',
-            r.precision, [breakable(r.model), 'path']]));
+            r.precision, modelCell(r)]));
 }
 
 /** Small triangles at the top of a chart where something happened. */
@@ -147,7 +156,7 @@ function drawLoss() {
             datasets.push(line(prefix + 'evaluation', middle(run.evaluations.eval_loss), several ? own : colour('--warn'),
                 {borderDash: [5, 4], pointRadius: run.evaluations.eval_loss.steps.length > 60 ? 0 : 3.5, pointStyle: 'rectRot', order: 0}));
         }
-        if (raw) datasets.push(line(prefix + 'step', points(run.curves.loss), own + '66', {borderWidth: 1, order: 2}));
+        if (raw) datasets.push(line(prefix + 'step', points(run.curves.loss), own + '88', {borderWidth: 1, order: 2}));
     });
     const options = {};
     if (log) options.type = 'logarithmic';
@@ -237,12 +246,13 @@ function drawCurves() {
         const ticks = {color: colour('--soft'), maxTicksLimit: 5};
         if (b.how.share) ticks.callback = v => percent(v);
         else if (b.key === 'lr') ticks.callback = v => v === 0 ? '0' : v.toExponential(1);
-        else ticks.callback = v => log && !Number.isInteger(Math.log10(v)) ? '' : Math.abs(v) >= 10000 || (v !== 0 && Math.abs(v) < 0.001)
+        else ticks.callback = v => log && !Number.isInteger(Math.log10(v)) ? '' : Math.abs(v) >= 100000 || (v !== 0 && Math.abs(v) < 0.001)
             ? v.toExponential(0) : v.toLocaleString('en');
         lineChart(b.box, b.title + ' over the steps', {
             datasets: b.of.map((s, i) => line(several ? runs[i].name : b.title, points(s), runColour(i), {asShare: b.how.share})),
             y: axis('', Object.assign({ticks}, log ? {type: 'logarithmic'}
                 : b.how.share || b.key === 'lr' || b.key === 'speed' ? {beginAtZero: true} : {})),
+            first: 0,
             last: lastStep(),
         });
     });
@@ -425,6 +435,7 @@ function drawScales() {
             datasets,
             y: axis('', {type: 'logarithmic', ticks: {color: colour('--soft'), maxTicksLimit: 6, callback: (v, i, ticks) =>
                 ticks.length <= 6 || Number.isInteger(Math.log10(v)) || i === 0 || i === ticks.length - 1 ? short(v) : ''}}),
+            first: 0,
             last: lastStep(),
         });
         const chart = [...charts].find(x => box.contains(x.canvas));

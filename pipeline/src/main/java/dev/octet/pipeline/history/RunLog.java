@@ -61,9 +61,6 @@ public final class RunLog {
             "eval_seconds");
 
     private static final String HISTORY_LENGTH = "precision.policy.settings.recipe.amax_history_length";
-    /** Steps to each side that the smoothed loss takes in, at least. */
-    private static final long SHORTEST_SPAN = 10;
-
     private static final int CURVE_BINS = 800;
     private static final int MORE_BINS = 250;
     private static final int MOST_MORE = 40;
@@ -330,7 +327,7 @@ public final class RunLog {
         Reading r = reading;
         RunSummary summary = r.summary;
         StepBins loss = r.curves.getOrDefault(LOSS, new StepBins(2));
-        long span = Math.max(SHORTEST_SPAN, loss.count() / 100);
+        long span = span(loss.count());
         Map<String, String> settings = new TreeMap<>();
         r.manifest.path("settings").properties().forEach(e -> settings.put(e.getKey(), text(e.getValue().asText())));
         boolean complete = summary.steps() > 0 && r.step >= summary.steps();
@@ -364,6 +361,11 @@ public final class RunLog {
                 r.fp8.map(),
                 r.fp8.scales(WORST_TENSORS),
                 notes(r));
+    }
+
+    /** A hundredth of a long run, ten steps, or a thirtieth of a short run. */
+    private static long span(long steps) {
+        return Math.max(Math.clamp(steps / 30, 1, 10), steps / 100);
     }
 
     private List<RunEvent> events(Reading r) throws IOException {
