@@ -14,11 +14,14 @@ import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.MetricsFile;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.TensorBoard;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.hook.TransformerEngineLog;
+import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -53,6 +56,10 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             RunManifest.NAME,
             MetricsFile.NAME,
             Fp8Health.NAME,
+            DebugFile.NAME,
+            TransformerEngineLog.FOLDERS.getFirst(),
+            TransformerEngineLog.FOLDERS.getLast(),
+            TensorDumps.NAME,
             CheckpointFolder.NAME,
             TensorBoard.FOLDER,
             Trainer.LOCK);
