@@ -287,6 +287,17 @@ class RunLogTest {
     }
 
     @Test
+    void statistics_that_a_run_was_asked_for_are_curves_of_their_own() throws IOException {
+        add(
+                "debug.jsonl",
+                "{\"step\":1,\"iteration\":0,\"layer\":\"h.0\",\"tensor\":\"activation\",\"stats\":{\"max\":3.5,\"std\":null}}",
+                "{\"step\":3,\"iteration\":2,\"layer\":\"h.0\",\"tensor\":\"activation\",\"stats\":{\"max\":4.5}}");
+        Map<String, Series> more = history().more();
+        assertEquals(List.of("h.0 activation max"), List.copyOf(more.keySet()));
+        assertEquals(List.of(3.5, 4.5), more.get("h.0 activation max").min());
+    }
+
+    @Test
     void a_run_without_any_step_has_no_curves() throws IOException {
         RunHistory history = history();
         assertEquals(Map.of(), history.curves());
