@@ -218,10 +218,14 @@ function points(s) {
     if (!s) return [];
     const high = highOf(s);
     const all = [];
+    let before = -Infinity;
     s.steps.forEach((first, i) => {
         const x = first + (s.width - 1) / 2;
-        all.push({x, y: s.min[i]});
-        if (high[i] !== s.min[i]) all.push({x, y: high[i]});
+        const middle = (s.min[i] + high[i]) / 2;
+        // in the direction that the curve goes, so that a smooth one has no teeth
+        const values = high[i] === s.min[i] ? [high[i]] : middle < before ? [high[i], s.min[i]] : [s.min[i], high[i]];
+        values.forEach(y => all.push({x, y}));
+        before = middle;
     });
     return all;
 }

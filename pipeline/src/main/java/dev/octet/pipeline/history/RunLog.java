@@ -191,13 +191,20 @@ public final class RunLog {
                 events.add(RunEvent.of(
                         at,
                         RunEvent.Kind.LOSS_SCALE,
-                        String.format(Locale.ROOT, "loss scale %.4g, was %.4g", scale, lossScale)));
+                        "loss scale " + plain(scale) + ", was " + plain(lossScale)));
             }
             lossScale = scale;
             double tokens = number(line.path("tokens"));
             counted |= tokens > 0;
             double speed = (counted ? tokens : number(line.path("samples"))) / number(line.path("seconds"));
             curves.computeIfAbsent(SPEED, k -> new StepBins(CURVE_BINS)).add(at, speed);
+        }
+
+        /** Scales are powers of two as a rule. */
+        private static String plain(double scale) {
+            return scale == Math.rint(scale) && Math.abs(scale) < 1e15
+                    ? String.valueOf((long) scale)
+                    : String.valueOf(scale);
         }
 
         void fp8(JsonNode line) {
@@ -435,7 +442,7 @@ public final class RunLog {
     private List<RunEvent> events(Reading r) throws IOException {
         List<RunEvent> events = new ArrayList<>(r.events.all());
         for (long step : new CheckpointFolder(folder).steps()) {
-            events.add(RunEvent.of(step, RunEvent.Kind.CHECKPOINT, "checkpoint"));
+            events.add(RunEvent.of(step, RunEvent.Kind.CHECKPOINT, CheckpointFolder.NAME + "/step-" + step));
         }
         events.sort((a, b) -> Long.compare(a.step(), b.step()));
         return events;

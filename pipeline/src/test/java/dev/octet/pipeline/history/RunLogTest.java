@@ -151,7 +151,7 @@ class RunLogTest {
         RunHistory history = history();
         assertEquals(1, history.skipped());
         assertEquals(1, texts(history, RunEvent.Kind.SKIPPED).size());
-        assertEquals(List.of("loss scale 0.5000, was 1.000"), texts(history, RunEvent.Kind.LOSS_SCALE));
+        assertEquals(List.of("loss scale 0.5, was 1"), texts(history, RunEvent.Kind.LOSS_SCALE));
     }
 
     @Test
