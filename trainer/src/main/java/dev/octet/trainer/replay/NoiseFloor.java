@@ -31,7 +31,7 @@ public record NoiseFloor(
         List<Map<String, Double>> gradients,
         Map<String, Double> updates) {
     /** A distance may be so many times the floor. */
-    static final double TOLERANCE = 2.5;
+    static final double TOLERANCE = 3;
 
     /** The largest relative error that rounding explains. */
     static final double MOST_ROUNDING = 0.2;
