@@ -85,11 +85,11 @@ final class TrainingRun implements RunControl {
         this.options = options;
         this.checkpoints = new CheckpointFolder(folder);
         this.settings = settings(trainer);
-        hooks.add(new MetricsFile(folder.resolve("metrics.jsonl")));
-        hooks.add(new TensorBoard(folder.resolve("tensorboard"), Settings.of(config)));
+        hooks.add(new MetricsFile(folder.resolve(MetricsFile.NAME)));
+        hooks.add(new TensorBoard(folder.resolve(TensorBoard.FOLDER), Settings.of(config)));
         hooks.add(new DivergenceStop(config.divergence()));
         hooks.add(new CheckpointCadence(config.checkpoint()));
-        fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve("fp8_health.jsonl"));
+        fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve(Fp8Health.NAME));
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }

@@ -277,14 +277,14 @@ class BuiltInHooksTest {
         lines.add(2, "{\"step\":2,\"eval_loss\":99}");
         lines.add("{\"step\":7,\"loss\":\"NaN\"}");
         lines.add("{\"step\":8,\"lo");
-        Path metrics = Files.write(folder.resolve("metrics.jsonl"), lines);
+        Files.write(folder.resolve(MetricsFile.NAME), lines);
         RunningLoss resumed = new RunningLoss();
-        resumed.addEarlier(metrics, 5);
+        resumed.addEarlier(folder, 5);
         resumed.add(10.0 / 5);
         resumed.add(10.0 / 6);
         assertEquals(whole.value(), resumed.value(), 1e-12);
         RunningLoss none = new RunningLoss();
-        none.addEarlier(folder.resolve("none.jsonl"), 5);
+        none.addEarlier(folder.resolve("none"), 5);
         assertTrue(Double.isNaN(none.value()));
     }
 
