@@ -40,6 +40,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalLong;
 import java.util.Set;
@@ -201,6 +202,16 @@ public final class Trainer implements AutoCloseable {
 
     TrainingSession session() {
         return session;
+    }
+
+    /** The configured policy where the run computes in FP8; empty where it does not, or where the device cannot. */
+    public Optional<Fp8Policy> fp8Policy() {
+        return policyFor(device) instanceof Fp8Policy fp8 ? Optional.of(fp8) : Optional.empty();
+    }
+
+    /** Computes by another policy from the next step on; see {@link TrainingSession#usePolicy}. */
+    public void usePolicy(PrecisionPolicy policy) {
+        session.usePolicy(policy);
     }
 
     /** Learning rate of a step; steps count from 1. */

@@ -46,7 +46,11 @@ public final class Settings {
                                 .map(e -> e instanceof Pattern p ? p.pattern() : String.valueOf(e))
                                 .toList()
                                 .toString());
+            case Map<?, ?> map -> map.forEach((key, v) -> add(settings, path + "." + key, v));
             case PrecisionPolicy p when !(p instanceof Record) -> settings.put(path, p.name());
+            case Record r
+            when r.getClass().getRecordComponents().length == 0 ->
+                settings.put(path, snakeCase(r.getClass().getSimpleName()).substring(1));
             case Record r -> addComponents(settings, path, r);
             default -> settings.put(path, value.toString());
         }
