@@ -1,5 +1,9 @@
 package dev.octet.pipeline.doctor;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import dev.octet.trainer.hook.MetricsFile;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -27,6 +31,8 @@ public record Course(List<Point> points) {
         }
     }
 
+    private static final String LOSS = "loss";
+
     public Course {
         points = List.copyOf(points);
     }
@@ -47,6 +53,26 @@ public record Course(List<Point> points) {
         return new Course(List.copyOf(last.values()));
     }
 
+    /**
+     * The losses that a run wrote; none where it wrote none.
+     *
+     * @param run its folder
+     * @throws IOException when its file cannot be read
+     */
+    public static Course read(Path run) throws IOException {
+        List<Point> written = new ArrayList<>();
+        MetricsFile.read(run, line -> {
+            if (line.has(LOSS)) {
+                written.add(new Point(line.path("step").asLong(), number(line.path(LOSS)), number(line.path("grad_norm"))));
+            }
+        });
+        return ofWritten(written);
+    }
+
+    private static double number(JsonNode value) {
+        return value.isNumber() ? value.asDouble() : Double.NaN;
+    }
+
     /** How many steps. */
     public int size() {
         return points.size();
@@ -65,7 +91,7 @@ public record Course(List<Point> points) {
     }
 
     /** The steps that another course has, too. */
-    Course sharedWith(Course other) {
+    public Course sharedWith(Course other) {
         Map<Long, Point> there = other.byStep();
         return new Course(
                 points.stream().filter(p -> there.containsKey(p.step())).toList());
