@@ -8,8 +8,9 @@ import java.util.Optional;
 /**
  * What two curves say: that of a run in FP8 and that of a baseline on the same batches.
  *
- * <p>The gap of a step is the loss of the run over that of the baseline, minus 1. It is smoothed by a running median over a twentieth of the
- * steps (3 to 25). The run departs from the baseline where the smoothed gap stays above the threshold until the end.
+ * <p>The gap of a step is by how much the loss of the run is above that of the baseline, as a share of the latter, or of a tenth of what the
+ * baseline began with where that is more: a loss of 0.02 in place of 0.01 is no mismatch after one of 5. It is smoothed by a running median
+ * over a twentieth of the steps (3 to 25). The run departs from the baseline where the smoothed gap stays above the threshold until the end.
  *
  * @param symptom what it comes down to
  * @param onset the step from which on something is wrong; 0 when nothing is
@@ -41,6 +42,9 @@ public record Triage(
     private static final int NARROWEST = 3;
     private static final int WIDEST = 25;
     private static final double SCATTERS = 3;
+
+    /** A loss below this share of the first ones counts as that share. */
+    private static final double SMALL = 0.1;
 
     /** What share of the threshold a growing gap begins at. */
     private static final double BEGINNING = 1.0 / 3;
@@ -86,14 +90,22 @@ public record Triage(
         return Spike.in(run).stream().findFirst();
     }
 
-    /** The run over the baseline, minus 1; infinite where only the run is not finite. */
+    /** The gap of each step; infinite where only the run is not finite. */
     private static double[] gaps(Course ours, Course theirs) {
         double[] gaps = new double[ours.size()];
+        double least = SMALL
+                * Course.median(theirs.points().stream()
+                        .limit(LEAST_STEPS)
+                        .mapToDouble(Course.Point::loss)
+                        .filter(Double::isFinite)
+                        .map(Math::abs)
+                        .toArray());
+        double smallest = least > 0 ? least : Double.MIN_NORMAL;
         for (int i = 0; i < gaps.length; i++) {
             double a = ours.points().get(i).loss();
             double b = theirs.points().get(i).loss();
             gaps[i] = Double.isFinite(a)
-                    ? Double.isFinite(b) ? (a - b) / Math.max(Math.abs(b), Double.MIN_NORMAL) : 0
+                    ? Double.isFinite(b) ? (a - b) / Math.max(Math.abs(b), smallest) : 0
                     : Double.isFinite(b) ? Double.POSITIVE_INFINITY : 0;
         }
         return gaps;
