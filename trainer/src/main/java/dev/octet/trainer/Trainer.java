@@ -4,6 +4,7 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.FolderLock;
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -11,7 +12,9 @@ import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.MicroBatch;
@@ -27,6 +30,10 @@ import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.replay.Diagnosis;
+import dev.octet.trainer.replay.Examination;
+import dev.octet.trainer.replay.ExaminationOptions;
+import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
@@ -34,6 +41,7 @@ import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -44,6 +52,7 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Consumer;
 import java.util.regex.Pattern;
@@ -434,6 +443,82 @@ public final class Trainer implements AutoCloseable {
     /** Copies of the current weights. */
     public Map<String, Tensor> parameters(Arena arena) {
         return session.parameters(arena);
+    }
+
+    /**
+     * Looks for what FP8 breaks: replays steps of the run under changed precision. The trainer's own weights stay as they are.
+     *
+     * @param from a checkpoint of the run, whose next steps are replayed; null for the first steps of a new one
+     * @throws InvalidDataException when there is less data than one batch, or the checkpoint is of another model
+     * @throws dev.octet.formats.error.UnsupportedModelException when an operator cannot be trained
+     * @throws IOException when data cannot be read, or the log of the replays cannot be written
+     */
+    public Diagnosis examine(@Nullable TrainingState from, ExaminationOptions options) throws IOException {
+        try (Arena arena = Arena.ofShared()) {
+            return Examination.of(excerpt(from, options.steps(), arena), options);
+        }
+    }
+
+    /**
+     * Steps of the run as {@link #examine} replays them.
+     *
+     * @param from as there
+     * @param steps how many
+     * @param arena owns samples and copies of the weights
+     * @throws InvalidDataException as there
+     * @throws IOException when data cannot be read
+     */
+    public Excerpt excerpt(@Nullable TrainingState from, int steps, Arena arena) throws IOException {
+        int accumulation = parts.config().gradientAccumulation();
+        long first = from == null ? 1 : from.step() + 1;
+        List<List<MicroBatch>> drawn = new ArrayList<>();
+        List<Double> rates = new ArrayList<>();
+        for (long step = first; step < first + steps; step++) {
+            List<MicroBatch> of = new ArrayList<>();
+            for (int i = 0; i < accumulation; i++) {
+                of.add(draw(batches, (step - 1) * accumulation + i, arena));
+            }
+            drawn.add(of);
+            // a replay may reach beyond the end of the run
+            rates.add(learningRate(Math.min(step, parts.config().steps())));
+        }
+        session.prepare(drawn.getFirst().getFirst());
+        Map<String, Tensor> weights = from == null ? session.parameters(arena) : from.parameters();
+        requireSameModel(weights);
+        return new Excerpt(
+                setup(parts.config(), policyFor(device), model, Parameters.of(model.graph().graph()), trained),
+                device,
+                first,
+                drawn,
+                rates,
+                weights,
+                from == null ? Map.of() : from.state(),
+                from == null ? parts.config().precision().scaling().initial() : ScaleText.read(from.numbers()),
+                identity(first));
+    }
+
+    /** Rejects weights of another model, by names and shapes. */
+    private void requireSameModel(Map<String, Tensor> weights) {
+        session.parameterShapes().forEach((name, shape) -> {
+            Tensor weight = weights.get(name);
+            if (weight == null || !weight.shape().equals(shape)) {
+                throw new InvalidDataException(
+                        weight == null
+                                ? "the checkpoint has no '" + name + "', which the model has as " + shape
+                                : "the checkpoint has '" + name + "' as " + weight.shape() + ", the model as " + shape,
+                        "weights of the checkpoint",
+                        "give the model that the run trained");
+            }
+        });
+    }
+
+    private String identity(long first) {
+        Map<String, String> all = new TreeMap<>(Settings.of(parts.config()));
+        all.putAll(dataDigests());
+        parts.inputs().forEach((name, digest) -> all.put("inputs." + name, digest));
+        all.put("first_step", String.valueOf(first));
+        all.put("device", device.name());
+        return Sha256.of(all.toString().getBytes(StandardCharsets.UTF_8));
     }
 
     /**

@@ -31,15 +31,14 @@ public record Fp8Layer(
     }
 
     /** How an operand is quantised; null when the product takes it as it is. */
-    @Nullable
-    OperandSpec operand(Product product, LinearTensor tensor) {
+    public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
         OperandSpec spec = recipe.operand(product, tensor);
         OperandChange change = changes.get(new ProductOperand(product, tensor));
         return change == null ? spec : change.of(spec);
     }
 
     /** Whether an operand of a product is quantised. */
-    boolean isQuantized(Product product) {
+    public boolean isQuantized(Product product) {
         return operand(product, product.left()) != null || operand(product, product.right()) != null;
     }
 
