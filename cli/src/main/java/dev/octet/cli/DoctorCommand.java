@@ -1,6 +1,9 @@
 package dev.octet.cli;
 
 import dev.octet.pipeline.Doctor;
+import dev.octet.pipeline.doctor.Cure;
+import dev.octet.pipeline.doctor.TaskScores;
+import dev.octet.pipeline.doctor.Triage;
 import dev.octet.pipeline.run.RunFolder;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -12,6 +15,7 @@ import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.commons.cli.Option;
+import org.jspecify.annotations.Nullable;
 
 /** {@code octet doctor RUN}: what ails a run in FP8, and the smallest cure. */
 final class DoctorCommand implements Command {
@@ -151,25 +155,121 @@ final class DoctorCommand implements Command {
     }
 
     private static String page(Doctor.Result result) {
-        StringBuilder page = new StringBuilder(new Table()
-                .row("examined", result.subject())
-                .row("found", result.symptom().text())
-                .row("verdict", result.verdict())
-                .row("time", Quantity.seconds(result.seconds()) + ", " + result.replays() + " replays")
-                .text(0));
-        if (!result.evidence().isEmpty()) {
-            Table table = new Table().heading("evidence", "found", "distance");
-            result.evidence()
-                    .forEach(e -> table.row(
-                            e.tried(),
-                            e.found(),
-                            Double.isNaN(e.distance()) ? "" : String.format(Locale.ROOT, "%.3g", e.distance())));
-            page.append('\n').append(table.text(0));
+        Table head = new Table().row("examined", result.subject()).row("found", result.symptom().text());
+        Doctor.Replays replays = result.replays();
+        if (replays != null) {
+            head.row("replayed", "steps " + replays.firstStep() + " to " + replays.lastStep() + ", " + replays.layers()
+                    + " Linears in FP8");
         }
+        head.row(
+                "time",
+                Quantity.seconds(result.seconds()) + ", " + result.replaysRun()
+                        + (result.replaysRun() == 1 ? " replay" : " replays"));
+        StringBuilder page = new StringBuilder(head.text(0)).append('\n').append(result.verdict()).append(".\n");
+        appendCurves(page, result);
+        appendReplays(page, replays);
+        appendExport(page, result);
+        appendCure(page, result);
         if (!result.advice().isEmpty()) {
             page.append('\n');
             result.advice().forEach(a -> page.append("advice: ").append(Printable.of(a)).append('\n'));
         }
         return page.toString();
+    }
+
+    private static void appendCurves(StringBuilder page, Doctor.Result result) {
+        Triage triage = result.triage();
+        if (triage == null) {
+            return;
+        }
+        Table table = new Table()
+                .row("compared", triage.steps() + " steps with " + result.curves().get(1).name())
+                .row("gap at the end", percent(triage.gap()) + ", noise explains " + percent(triage.threshold()));
+        triage.spikes()
+                .forEach(s -> table.row(
+                        "spike",
+                        "steps " + s.first() + " to " + s.last() + ", loss " + number(s.peak()) + " over "
+                                + number(s.before()) + (s.recovers() ? ", recovers" : ", does not recover")));
+        Doctor.Restore restore = result.restore();
+        if (restore != null) {
+            table.row(
+                    "restored",
+                    "step " + restore.fromStep() + " continued for " + restore.steps() + " steps without FP8: gap "
+                            + percent(restore.gapBefore()) + " before, " + percent(restore.gapAfter()) + " after: "
+                            + (restore.returns() ? "returns" : "does not return"));
+        }
+        page.append('\n').append(table.text(0));
+    }
+
+    private static void appendReplays(StringBuilder page, Doctor.@Nullable Replays replays) {
+        if (replays == null) {
+            return;
+        }
+        Table table = new Table().heading("replay", "distance", "cosine", "farthest off");
+        replays.trials()
+                .forEach(t -> table.row(
+                        t.what() + (t.reused() ? " (kept)" : ""),
+                        Table.cell(number(t.excess()) + "x", t.sick() ? Tone.BAD : Tone.GOOD),
+                        String.format(Locale.ROOT, "%.4f", t.cosine()),
+                        t.by()));
+        page.append('\n').append(table.text(0));
+        page.append("distance: from the reference, over what noise explains; above 1x is sick\n");
+    }
+
+    private static void appendExport(StringBuilder page, Doctor.Result result) {
+        TaskScores tasks = result.tasks();
+        if (tasks != null) {
+            Table table = new Table().heading("task", "baseline", "run", "");
+            tasks.tasks()
+                    .forEach(t -> table.row(
+                            t.name(),
+                            number(t.baseline()),
+                            number(t.run()),
+                            t.bad() ? Table.cell("worse", Tone.BAD) : ""));
+            page.append('\n').append(table.text(0));
+        }
+        Doctor.ExportFindings exported = result.exported();
+        if (exported == null) {
+            return;
+        }
+        Table table = new Table()
+                .row("exported", exported.exported() + ", " + exported.layout())
+                .row("worst weight", exported.worstTensor() + ", " + number(exported.sqnrDbMin()) + " dB from the run's")
+                .row(
+                        "outputs",
+                        number(exported.proof().worst()) + " of their norm from the trainer's, at most "
+                                + number(exported.proof().gate()));
+        exported.errors()
+                .forEach(e -> table.row(
+                        "rule " + e.rule(),
+                        e.what() + ": " + e.places().getFirst()
+                                + (e.count() > 1 ? " and " + (e.count() - 1) + " more" : "")));
+        page.append('\n').append(table.text(0));
+    }
+
+    private static void appendCure(StringBuilder page, Doctor.Result result) {
+        Cure cure = result.cure();
+        Doctor.Replays replays = result.replays();
+        if (cure == null || replays == null) {
+            return;
+        }
+        page.append('\n').append(TextStyle.heading("cure"));
+        if (replays.proof() != null) {
+            page.append(", proved by a replay: ").append(number(replays.proof().excess())).append('x');
+        }
+        page.append('\n');
+        if (result.written().isEmpty()) {
+            page.append(cure.precision());
+        } else {
+            result.written().forEach(f -> page.append("  ").append(Printable.of(f)).append('\n'));
+        }
+    }
+
+    private static String percent(double share) {
+        return Double.isFinite(share) ? String.format(Locale.ROOT, "%.2g %%", 100 * share) : "not finite";
+    }
+
+    private static String number(double x) {
+        return Double.isFinite(x) ? String.format(Locale.ROOT, "%.3g", x) : "not finite";
     }
 }

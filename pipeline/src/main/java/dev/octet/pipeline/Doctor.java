@@ -1,21 +1,16 @@
 package dev.octet.pipeline;
 
-import dev.octet.formats.error.InvalidDataException;
-import dev.octet.pipeline.doctor.Advice;
 import dev.octet.pipeline.doctor.Course;
-import dev.octet.pipeline.doctor.Spike;
+import dev.octet.pipeline.doctor.Cure;
+import dev.octet.pipeline.doctor.ReplayJournal;
 import dev.octet.pipeline.doctor.Symptom;
 import dev.octet.pipeline.doctor.TaskScores;
 import dev.octet.pipeline.doctor.Triage;
-import dev.octet.pipeline.run.RunFolder;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.Optional;
-import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,7 +26,7 @@ import org.jspecify.annotations.Nullable;
 public final class Doctor {
     /** What it writes in its folder: the journal of finished replays, and the cure in the words of three tools. */
     public static final List<String> WRITTEN =
-            List.of("journal.jsonl", "precision.yaml", "te-debug.yaml", "torchao-filter.txt");
+            List.of(ReplayJournal.NAME, "precision.yaml", "te-debug.yaml", "torchao_filter.py");
 
     private Doctor() {}
 
@@ -165,13 +160,103 @@ public final class Doctor {
     }
 
     /**
-     * A line of the evidence.
+     * A curve.
      *
-     * @param tried what was compared or replayed
-     * @param found what came of it, in a few words
-     * @param distance how far from the baseline; NaN where nothing was measured
+     * @param name whose: {@code run}, {@code baseline}, or the stretch that was replayed
      */
-    public record Evidence(String tried, String found, double distance) {}
+    public record Curve(String name, Course course) {}
+
+    /**
+     * A replay.
+     *
+     * @param what was changed
+     * @param excess how far from the reference, in units of what noise explains; above 1 is sick; infinite where something is not finite
+     * @param by what is farthest off
+     * @param loss largest difference of a loss
+     * @param cosine smallest cosine of a gradient with the reference's
+     * @param update smallest cosine of an update with the reference's
+     * @param sick whether noise does not explain it
+     * @param reused whether it was taken from the journal
+     * @param seconds that it took
+     */
+    public record Trial(
+            String what,
+            double excess,
+            String by,
+            double loss,
+            double cosine,
+            double update,
+            boolean sick,
+            boolean reused,
+            double seconds) {}
+
+    /**
+     * What is known of one product of one layer.
+     *
+     * @param excess of the smallest set of products that it was tried in, see {@link Trial}; NaN where it was in none
+     * @param together size of that set; 1 where it was tried alone
+     */
+    public record Cell(String module, String product, double excess, int together) {}
+
+    /**
+     * What is guilty.
+     *
+     * @param products as {@code model.layers.0.mlp.up_proj dgrad}; several that show the fault only together, or one product of many layers
+     * @param operands of them that are guilty: {@code grad_output}
+     * @param remedy {@code current scaling} or {@code high precision}
+     */
+    public record Guilty(List<String> products, List<String> operands, String remedy) {
+        public Guilty {
+            products = List.copyOf(products);
+            operands = List.copyOf(operands);
+        }
+    }
+
+    /**
+     * Short replays of a run under changed precision.
+     *
+     * @param firstStep that was replayed
+     * @param lastStep that was replayed
+     * @param layers Linears in FP8
+     * @param verdict as {@code STALE_SCALES}
+     * @param sentence what it means
+     * @param trials in their order
+     * @param cells layer by product, for a heat map
+     * @param guilty empty where nothing is, or it was not found
+     * @param suspects products among which a guilty one is, where not all was found
+     * @param proof the replay with the cure; null without one
+     * @param toFind replays until the guilty products were known
+     */
+    public record Replays(
+            long firstStep,
+            long lastStep,
+            int layers,
+            String verdict,
+            String sentence,
+            List<Trial> trials,
+            List<Cell> cells,
+            List<Guilty> guilty,
+            List<String> suspects,
+            @Nullable Trial proof,
+            int toFind) {
+        public Replays {
+            trials = List.copyOf(trials);
+            cells = List.copyOf(cells);
+            guilty = List.copyOf(guilty);
+            suspects = List.copyOf(suspects);
+        }
+    }
+
+    /**
+     * The restore experiment: the last checkpoint of the run, continued in the base type.
+     *
+     * @param fromStep of the checkpoint
+     * @param steps continued
+     * @param gapBefore of the run, over the baseline at the checkpoint
+     * @param gapAfter of the continuation, over the baseline at its end
+     * @param returns whether the continuation comes back to the baseline
+     */
+    public record Restore(long fromStep, int steps, double gapBefore, double gapAfter, boolean returns) {}
 
     /**
      * A broken rule of {@code octet verify}.
@@ -214,10 +299,15 @@ public final class Doctor {
      * @param verdict in one sentence
      * @param complete whether the budget was enough
      * @param triage of the curves; null without
+     * @param curves that were compared
+     * @param restore null where it was not tried
+     * @param replays null where none were needed
      * @param tasks null without scores
      * @param exported null where nothing exported was looked at
+     * @param cure proved by a replay; null without
      * @param advice what to do, each a sentence
-     * @param replays that ran for this answer, without those taken from the journal
+     * @param written files with the cure
+     * @param replaysRun for this answer, without those taken from the journal
      */
     public record Result(
             String subject,
@@ -225,20 +315,25 @@ public final class Doctor {
             String verdict,
             boolean complete,
             @Nullable Triage triage,
+            List<Curve> curves,
+            @Nullable Restore restore,
+            @Nullable Replays replays,
             @Nullable TaskScores tasks,
             @Nullable ExportFindings exported,
-            List<Evidence> evidence,
+            @Nullable Cure cure,
             List<String> advice,
-            int replays,
+            List<String> written,
+            int replaysRun,
             double seconds) {
         public Result {
-            evidence = List.copyOf(evidence);
+            curves = List.copyOf(curves);
             advice = List.copyOf(advice);
+            written = List.copyOf(written);
         }
 
         /** Whether nothing was found. */
         public boolean healthy() {
-            return symptom == Symptom.NONE;
+            return symptom == Symptom.NONE && complete;
         }
     }
 
@@ -250,213 +345,8 @@ public final class Doctor {
      * @throws IOException when reading or writing fails
      */
     public static Result run(Request request, Job job) throws IOException {
-        return switch (request.subject()) {
-            case Subject.Run run -> new Examination(request, run, job).result();
-            case Subject.Untrained _ -> throw job.invalid("not yet", "give a run");
-        };
-    }
-
-    /** One run, looked at. */
-    private static final class Examination {
-        private final Request request;
-        private final Subject.Run subject;
-        private final Job job;
-        private final Stopwatch watch = new Stopwatch();
-        private final List<Evidence> evidence = new ArrayList<>();
-        private final List<String> advice = new ArrayList<>();
-        private final RunFolder run;
-        private final Course course;
-        private @Nullable TaskScores tasks;
-        private @Nullable ExportFindings exported;
-
-        Examination(Request request, Subject.Run subject, Job job) throws IOException {
-            this.request = request;
-            this.subject = subject;
-            this.job = job;
-            this.run = RunFolder.open(subject.folder(), subject.model());
-            if (!run.config().precision().isFp8()) {
-                throw new InvalidDataException(
-                        "the run does not compute in FP8: precision.mode is "
-                                + run.config().precision().mode(),
-                        run.folder().toString(),
-                        "give a run with precision: {mode: fp8}; this one can be its --baseline");
-            }
-            this.course = Course.read(run.folder());
-            if (course.size() < Triage.LEAST_STEPS) {
-                throw new InvalidDataException(
-                        "the run has " + course.size() + " steps, and a curve says nothing before "
-                                + Triage.LEAST_STEPS,
-                        run.folder().resolve("metrics.jsonl").toString(),
-                        "train on with octet train --resume; or examine the model before its first step: octet doctor "
-                                + "MODEL --config " + RunFolder.config(run.folder()));
-            }
-        }
-
-        Result result() throws IOException {
-            if (request.tasks().isPresent()) {
-                tasks = TaskScores.read(request.tasks().get());
-            }
-            Triage triage = null;
-            if (request.baseline().isPresent()) {
-                triage = Triage.of(course, baseline(request.baseline().get()));
-            }
-            Symptom symptom = triage == null ? Symptom.NONE : triage.symptom();
-            boolean exportSuspected = request.exported().isPresent() || (tasks != null && tasks.isExport());
-            if (symptom.fault() == Symptom.Fault.NONE && exportSuspected) {
-                return downstream(triage);
-            }
-            if (symptom.fault() == Symptom.Fault.TRAINING) {
-                advice.addAll(Advice.onSpikes(run.config(), course, 0));
-            }
-            return result(symptom, verdict(symptom, triage), triage);
-        }
-
-        /** The curve of a run on the same batches. */
-        private Course baseline(Path folder) throws IOException {
-            RunFolder other = RunFolder.open(folder, Optional.empty());
-            if (other.config().precision().isFp8()) {
-                throw new InvalidDataException(
-                        "the baseline computes in FP8 itself",
-                        folder.toString(),
-                        "give a run of the same configuration with precision: {mode: bf16}");
-            }
-            List<String> differing = RunFolder.differences(run.folder(), folder);
-            if (!differing.isEmpty()) {
-                throw new InvalidDataException(
-                        "the baseline is another run: "
-                                + differing.stream().limit(5).collect(Collectors.joining("; ")),
-                        folder.toString(),
-                        "give a run of the same data and configuration, precision alone being another");
-            }
-            Course theirs = Course.read(folder);
-            long shared = course.sharedWith(theirs).size();
-            if (shared < Triage.LEAST_STEPS) {
-                throw new InvalidDataException(
-                        "the baseline has " + shared + " steps in common with the run, and at least "
-                                + Triage.LEAST_STEPS + " are needed",
-                        folder.toString(),
-                        "train the baseline further");
-            }
-            return theirs;
-        }
-
-        /** Class (c): the export, or how it is evaluated. */
-        private Result downstream(@Nullable Triage triage) throws IOException {
-            if (request.exported().isEmpty()) {
-                advice.add("give what was exported with --exported, to see whether it computes what the trainer does");
-                return result(
-                        Symptom.DOWNSTREAM,
-                        "the losses are equal and all tasks are bad: the export or the evaluation, not the training",
-                        triage);
-            }
-            ExportFindings findings = ExportCheck.of(
-                    request.exported().get(),
-                    subject.folder(),
-                    subject.model(),
-                    subject.step(),
-                    Prove.Options.defaults().withDevice(request.device()),
-                    job);
-            exported = findings;
-            evidence.add(new Evidence(
-                    "outputs of the exported model against the trainer's",
-                    findings.proof().passed() ? "the same" : "other outputs",
-                    findings.proof().worst()));
-            findings.errors()
-                    .forEach(e -> evidence.add(
-                            new Evidence("octet verify: " + e.rule(), e.what() + ", " + e.count() + " times", Double.NaN)));
-            if (findings.passed()) {
-                advice.add("the exported model computes what the trainer does: look at how it is evaluated (tokenizer,"
-                        + " special tokens, prompts, number type of the server)");
-                return tasks == null || tasks.bad().isEmpty()
-                        ? result(Symptom.NONE, "healthy: the exported model computes what the trainer does", triage)
-                        : result(
-                                Symptom.DOWNSTREAM,
-                                "the evaluation, not the training and not the export: the exported model computes what"
-                                        + " the trainer does",
-                                triage);
-            }
-            findings.errors().forEach(e -> advice.add(e.fix()));
-            String why = findings.errors().isEmpty()
-                    ? "its worst weight is " + findings.worstTensor()
-                    : findings.errors().getFirst().what() + " in "
-                            + findings.errors().getFirst().places().getFirst()
-                            + (findings.errors().getFirst().count() > 1
-                                    ? " and " + (findings.errors().getFirst().count() - 1) + " more"
-                                    : "");
-            return result(
-                    Symptom.DOWNSTREAM,
-                    String.format(
-                            Locale.ROOT,
-                            "the export is wrong, not the training: %s (outputs differ from the trainer's by %.2g times"
-                                    + " their norm)",
-                            why,
-                            findings.proof().worst()),
-                    triage);
-        }
-
-        private String verdict(Symptom symptom, @Nullable Triage triage) {
-            if (triage == null) {
-                return "nothing was compared";
-            }
-            String base = "the baseline";
-            return switch (symptom) {
-                case NONE ->
-                    String.format(
-                            Locale.ROOT,
-                            "healthy: over %d steps the loss stays within %.2g %% of %s's",
-                            triage.steps(),
-                            100 * Math.max(Math.abs(triage.gap()), 0.01),
-                            base);
-                case SHARED_SPIKE ->
-                    "not FP8's fault: " + spike(triage.spikes().getFirst()) + " is in " + base
-                            + " too, and both recover";
-                case SHARED_DIVERGENCE ->
-                    "not FP8's fault: from step " + triage.onset() + " on the loss rises in " + base
-                            + " too, and neither recovers";
-                case OWN_SPIKE ->
-                    "FP8: " + spike(triage.spikes().getFirst()) + " is not in " + base;
-                case EARLY_MISMATCH ->
-                    String.format(
-                            Locale.ROOT,
-                            "FP8: from the first steps on the loss is above %s's, in the end by %.2g %%",
-                            base,
-                            100 * triage.gap());
-                case LATE_DIVERGENCE ->
-                    String.format(
-                            Locale.ROOT,
-                            "FP8: from step %d on the loss rises above %s's, in the end by %.2g %%",
-                            triage.onset(),
-                            base,
-                            100 * triage.gap());
-                case NOT_FINITE -> "FP8: from step " + triage.onset() + " on the loss is not finite, and " + base + "'s is";
-                case DOWNSTREAM -> "the losses are equal and scores of tasks are not";
-            };
-        }
-
-        private static String spike(Spike spike) {
-            return String.format(
-                    Locale.ROOT,
-                    "the spike at %s (loss %s over %.3g)",
-                    spike.first() == spike.last()
-                            ? "step " + spike.first()
-                            : "steps " + spike.first() + " to " + spike.last(),
-                    Double.isFinite(spike.peak()) ? String.format(Locale.ROOT, "%.3g", spike.peak()) : "not finite",
-                    spike.before());
-        }
-
-        private Result result(Symptom symptom, String verdict, @Nullable Triage triage) {
-            return new Result(
-                    request.subject().name(),
-                    symptom,
-                    verdict,
-                    true,
-                    triage,
-                    tasks,
-                    exported,
-                    evidence,
-                    advice,
-                    0,
-                    watch.seconds());
+        try (DoctorCase examined = DoctorCase.open(request, job)) {
+            return examined.result();
         }
     }
 }

@@ -16,6 +16,8 @@ public enum Symptom {
     LATE_DIVERGENCE("late divergence", Fault.PRECISION),
     /** Class (b): losses that are not finite, where those of the baseline are. */
     NOT_FINITE("not finite", Fault.PRECISION),
+    /** Class (b) before the loss shows it: replays of the run are farther from the base type than rounding explains. */
+    REPLAYS("gradients off, loss not yet", Fault.PRECISION),
     /** Class (c): losses are equal and scores of tasks are not. */
     DOWNSTREAM("equal loss, other scores", Fault.EXPORT);
 

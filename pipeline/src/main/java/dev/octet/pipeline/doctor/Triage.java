@@ -90,6 +90,17 @@ public record Triage(
         return Spike.in(run).stream().findFirst();
     }
 
+    /** The smoothed gap of a run at a step, or the nearest one before it that both have; NaN before all. */
+    public static double gapAt(Course run, Course baseline, long step) {
+        Course ours = run.sharedWith(baseline).between(1, step);
+        Course theirs = baseline.sharedWith(ours);
+        if (ours.size() < LEAST_STEPS) {
+            return Double.NaN;
+        }
+        double[] smooth = smoothed(gaps(ours, theirs));
+        return smooth[smooth.length - 1];
+    }
+
     /** The gap of each step; infinite where only the run is not finite. */
     private static double[] gaps(Course ours, Course theirs) {
         double[] gaps = new double[ours.size()];
@@ -173,7 +184,7 @@ public record Triage(
                 case NOT_FINITE -> Math.min(firstNotFinite(), departure());
                 case OWN_SPIKE -> own().getFirst().first();
                 case SHARED_SPIKE, SHARED_DIVERGENCE -> spikes.getFirst().first();
-                case NONE, DOWNSTREAM -> 0;
+                case NONE, REPLAYS, DOWNSTREAM -> 0;
             };
         }
 

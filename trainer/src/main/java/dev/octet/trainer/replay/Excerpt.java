@@ -4,6 +4,8 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.util.Collections;
 import java.util.List;
@@ -53,5 +55,22 @@ public record Excerpt(
     /** This with another state to begin from. */
     Excerpt withState(Map<String, Tensor> newState) {
         return new Excerpt(setup, device, firstStep, batches, rates, parameters, newState, scale, identity);
+    }
+
+    /** A session before the first step, in the precision of a policy. The caller closes it. */
+    TrainingSession session(PrecisionPolicy policy) {
+        TrainingSetup changed = new TrainingSetup(
+                setup.source(),
+                setup.parameters(),
+                setup.trained(),
+                setup.loss(),
+                policy,
+                setup.scaling(),
+                setup.optimizer(),
+                setup.noDecay(),
+                setup.maxNorm());
+        TrainingSession session = new TrainingSession(changed, device);
+        session.restore(parameters, state, scale);
+        return session;
     }
 }
