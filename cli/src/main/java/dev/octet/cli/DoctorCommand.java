@@ -205,13 +205,12 @@ final class DoctorCommand implements Command {
         if (replays == null) {
             return;
         }
-        Table table = new Table().heading("replay", "distance", "cosine", "farthest off");
+        Table table = new Table().heading("replay", "distance", "cosine");
         replays.trials()
                 .forEach(t -> table.row(
                         t.what() + (t.reused() ? " (kept)" : ""),
                         Table.cell(number(t.excess()) + "x", t.sick() ? Tone.BAD : Tone.GOOD),
-                        String.format(Locale.ROOT, "%.4f", t.cosine()),
-                        t.by()));
+                        String.format(Locale.ROOT, "%.4f", t.cosine())));
         page.append('\n').append(table.text(0));
         page.append("distance: from the reference, over what noise explains; above 1x is sick\n");
     }

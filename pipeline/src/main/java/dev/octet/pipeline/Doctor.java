@@ -296,6 +296,7 @@ public final class Doctor {
      *
      * @param subject the run or model
      * @param symptom what the curves, scores and replays come down to
+     * @param healthy whether nothing was found, with a budget that was enough
      * @param verdict in one sentence
      * @param complete whether the budget was enough
      * @param triage of the curves; null without
@@ -312,6 +313,7 @@ public final class Doctor {
     public record Result(
             String subject,
             Symptom symptom,
+            boolean healthy,
             String verdict,
             boolean complete,
             @Nullable Triage triage,
@@ -329,11 +331,6 @@ public final class Doctor {
             curves = List.copyOf(curves);
             advice = List.copyOf(advice);
             written = List.copyOf(written);
-        }
-
-        /** Whether nothing was found. */
-        public boolean healthy() {
-            return symptom == Symptom.NONE && complete;
         }
     }
 

@@ -180,9 +180,8 @@ final class DoctorCase implements AutoCloseable {
             compare(of, "baseline", baseline(of, request.baseline().get()));
         }
         Symptom symptom = symptom();
-        boolean exportSuspected =
-                request.exported().isPresent() || (tasks != null && tasks.isExport());
-        if (symptom.fault() != Symptom.Fault.PRECISION && exportSuspected) {
+        boolean tasksSuspect = tasks != null && tasks.blamesExport() && symptom.fault() != Symptom.Fault.PRECISION;
+        if (request.exported().isPresent() || tasksSuspect) {
             Optional<Doctor.Result> downstream = downstream(of);
             if (downstream.isPresent()) {
                 return downstream.get();
@@ -346,7 +345,7 @@ final class DoctorCase implements AutoCloseable {
         Optional<Course> base = continued(from, (int) (end - from));
         if (base.isPresent()) {
             compare(of, policy().base().name() + " from step " + (from + 1), base.get());
-            if (of.course().isNeverFinite() && base.get().isNeverFinite()) {
+            if (of.course().neverFinite() && base.get().neverFinite()) {
                 throw new InvalidDataException(
                         "the loss is not finite from the first step on, in " + policy().base().name() + " neither",
                         of.folder().resolve(MetricsFile.NAME).toString(),
@@ -578,12 +577,12 @@ final class DoctorCase implements AutoCloseable {
                     Symptom.DOWNSTREAM,
                     String.format(
                             Locale.ROOT,
-                            "the export is wrong, not the training: %s (its outputs differ from the trainer's by %.2g"
-                                    + " times their norm)",
+                            "the export is wrong%s: %s (its outputs differ from the trainer's by %.2g times their norm)",
+                            symptom().fault() == Symptom.Fault.PRECISION ? "" : ", not the training",
                             why(findings),
                             findings.proof().worst())));
         }
-        if (tasks == null || !tasks.isExport()) {
+        if (tasks == null || !tasks.blamesExport() || symptom().fault() == Symptom.Fault.PRECISION) {
             return Optional.empty();
         }
         advice.add("look at how it is evaluated: tokenizer, special tokens, prompts, number type of the server, and the"
@@ -666,6 +665,7 @@ final class DoctorCase implements AutoCloseable {
         return new Doctor.Result(
                 request.subject().name(),
                 symptom,
+                symptom == Symptom.NONE && complete,
                 verdict,
                 complete,
                 triage,

@@ -26,7 +26,7 @@ public record Course(List<Point> points) {
      */
     public record Point(long step, double loss, double gradNorm) {
         /** Whether the loss was a number. */
-        public boolean isFinite() {
+        public boolean finite() {
             return Double.isFinite(loss);
         }
     }
@@ -79,8 +79,8 @@ public record Course(List<Point> points) {
     }
 
     /** Whether no step had a loss that is a number. */
-    public boolean isNeverFinite() {
-        return points.stream().noneMatch(Point::isFinite);
+    public boolean neverFinite() {
+        return points.stream().noneMatch(Point::finite);
     }
 
     /** The steps from one to another, both included. */

@@ -91,7 +91,7 @@ public record TaskScores(List<Task> tasks) {
     }
 
     /** Whether nearly all tasks are worse: what was exported, or how it is evaluated, and not single abilities that training lost. */
-    public boolean isExport() {
+    public boolean blamesExport() {
         int bad = bad().size();
         return bad > 0 && (bad == tasks.size() || (bad > FEW && 2 * bad > tasks.size()));
     }

@@ -10,7 +10,7 @@ import java.util.Optional;
  *
  * <p>The gap of a step is by how much the loss of the run is above that of the baseline, as a share of the latter, or of a tenth of what the
  * baseline began with where that is more: a loss of 0.02 in place of 0.01 is no mismatch after one of 5. It is smoothed by a running median
- * over a twentieth of the steps (3 to 25). The run departs from the baseline where the smoothed gap stays above the threshold until the end.
+ * over a twentieth of the steps (5 to 25). The run departs from the baseline where the smoothed gap stays above the threshold until the end.
  *
  * @param symptom what it comes down to
  * @param onset the step from which on something is wrong; 0 when nothing is
@@ -39,7 +39,7 @@ public record Triage(
 
     private static final double EARLY_SHARE = 0.05;
     private static final int SMOOTHED_PARTS = 20;
-    private static final int NARROWEST = 3;
+    private static final int NARROWEST = 5;
     private static final int WIDEST = 25;
     private static final double SCATTERS = 3;
 
@@ -164,8 +164,8 @@ public record Triage(
         }
 
         Symptom symptom() {
-            if (smooth[smooth.length - 1] > threshold) {
-                return !ours.points().getLast().isFinite()
+            if (smooth[smooth.length - 1] > threshold && lasts()) {
+                return !ours.points().getLast().finite()
                         ? Symptom.NOT_FINITE
                         : isEarly(departure()) ? Symptom.EARLY_MISMATCH : Symptom.LATE_DIVERGENCE;
             }
@@ -188,6 +188,15 @@ public record Triage(
             };
         }
 
+        /** Whether the gap at the end has been above the threshold for longer than the smoothing alone makes it. */
+        private boolean lasts() {
+            int above = 0;
+            while (above < smooth.length && smooth[smooth.length - 1 - above] > threshold) {
+                above++;
+            }
+            return above > NARROWEST || !ours.points().getLast().finite();
+        }
+
         /** Spikes that the baseline has not. */
         private List<Spike> own() {
             List<Spike> own = new ArrayList<>(spikes);
@@ -197,7 +206,7 @@ public record Triage(
 
         private long firstNotFinite() {
             return ours.points().stream()
-                    .filter(p -> !p.isFinite())
+                    .filter(p -> !p.finite())
                     .mapToLong(Course.Point::step)
                     .findFirst()
                     .orElse(0);

@@ -36,11 +36,11 @@ class TaskScoresTest {
 
     @Test
     void all_tasks_bad_is_the_export_and_two_are_not() throws IOException {
-        assertFalse(ten(0).isExport());
-        assertFalse(ten(1).isExport());
-        assertFalse(ten(2).isExport());
-        assertTrue(ten(9).isExport());
-        assertTrue(ten(10).isExport());
+        assertFalse(ten(0).blamesExport());
+        assertFalse(ten(1).blamesExport());
+        assertFalse(ten(2).blamesExport());
+        assertTrue(ten(9).blamesExport());
+        assertTrue(ten(10).blamesExport());
         assertEquals(2, ten(2).bad().size());
     }
 
