@@ -172,7 +172,7 @@ class DoctorCommandTest {
         String verdict = answer.path("verdict").asText();
         assertTrue(verdict.startsWith("the export is wrong, not the training: scales ") && verdict.contains("reciprocals"), verdict);
         assertTrue(answer.path("advice").toString().contains("store the reciprocal"), line.out());
-        assertTrue(answer.path("exported").path("proof").path("worst").asDouble() > 0.5, line.out());
+        assertTrue(answer.path("exported").path("proof").path("worst").asDouble() > 0.2, line.out());
     }
 
     /** Every scale of a weight as its reciprocal. */
