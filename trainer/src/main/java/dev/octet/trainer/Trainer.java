@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnavailableException;
@@ -26,9 +27,12 @@ import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
+import dev.octet.trainer.observe.DebugChanges;
+import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Policy;
+import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.replay.Diagnosis;
 import dev.octet.trainer.replay.Examination;
@@ -84,6 +88,8 @@ public final class Trainer implements AutoCloseable {
     private final GraphSource model;
     private final List<Tie> ties;
     private final Set<String> trained;
+    private final DebugPlan debug;
+    private final DebugChanges debugChanges;
     private final TrainingSession session;
     private final @Nullable Teacher teacher;
     private final MicroBatches batches;
@@ -107,6 +113,10 @@ public final class Trainer implements AutoCloseable {
         this.evalBatches =
                 parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
         this.schedule = config.schedule().schedule(config.steps());
+        this.debug = DebugPlan.of(
+                config.debug(), LinearModule.of(model.graph().graph()));
+        this.debugChanges = DebugChanges.of(
+                debug, config.precision().policy(), model.graph().graph());
         this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
             this.teacher = parts.teacher()
@@ -183,7 +193,7 @@ public final class Trainer implements AutoCloseable {
 
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
     private PrecisionPolicy policyFor(Device on) {
-        PrecisionPolicy policy = parts.config().precision().policy();
+        PrecisionPolicy policy = debugChanges.policy();
         if (!(policy instanceof Fp8Policy fp8) || on.multipliesFp8() || !fp8.multipliesCodes()) {
             return policy;
         }
@@ -279,7 +289,9 @@ public final class Trainer implements AutoCloseable {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
-        if (!policyFor(device).equals(parts.config().precision().policy())) {
+        notes.addAll(debug.notes());
+        notes.addAll(debugChanges.notes());
+        if (!policyFor(device).equals(debugChanges.policy())) {
             notes.add("precision.on_unsupported: " + device.name()
                     + " does not multiply FP8, so all Linears compute in the base type");
         }
@@ -494,7 +506,7 @@ public final class Trainer implements AutoCloseable {
                 weights,
                 from == null ? Map.of() : from.state(),
                 from == null ? parts.config().precision().scaling().initial() : ScaleText.read(from.numbers()),
-                identity(first));
+                identity(first, steps));
     }
 
     /** Rejects weights of another model, by names and shapes. */
@@ -512,11 +524,12 @@ public final class Trainer implements AutoCloseable {
         });
     }
 
-    private String identity(long first) {
+    private String identity(long first, int steps) {
         Map<String, String> all = new TreeMap<>(Settings.of(parts.config()));
         all.putAll(dataDigests());
         parts.inputs().forEach((name, digest) -> all.put("inputs." + name, digest));
-        all.put("first_step", String.valueOf(first));
+        all.put("octet", OctetVersion.current());
+        all.put("replayed", first + " to " + (first + steps - 1));
         all.put("device", device.name());
         return Sha256.of(all.toString().getBytes(StandardCharsets.UTF_8));
     }
@@ -558,6 +571,11 @@ public final class Trainer implements AutoCloseable {
         if (teacher != null) {
             teacher.close();
         }
+    }
+
+    /** What {@code debug:} changes in the run's numbers, as settings. */
+    Map<String, String> debugChanges() {
+        return debugChanges.settings();
     }
 
     /** Digests of the run's data, as settings. */

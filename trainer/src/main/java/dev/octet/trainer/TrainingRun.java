@@ -100,6 +100,7 @@ final class TrainingRun implements RunControl {
     private static Map<String, String> settings(Trainer trainer) {
         Map<String, String> settings = new TreeMap<>(Settings.of(trainer.parts().config()));
         trainer.parts().inputs().forEach((name, digest) -> settings.put("sha256." + name, digest));
+        settings.putAll(trainer.debugChanges());
         trainer.dataDigests().forEach((name, digest) -> settings.put("sha256." + name, digest));
         return settings;
     }
@@ -121,6 +122,7 @@ final class TrainingRun implements RunControl {
                 || key.startsWith("checkpoint.")
                 || key.startsWith("divergence.")
                 || key.startsWith("fp8_health.")
+                || key.startsWith("debug.") // what of it changes numbers is under debug_changes
                 || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT)
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
     }

@@ -2,6 +2,7 @@ package dev.octet.trainer;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.device.Device;
@@ -14,6 +15,7 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.binary.BinaryFunction;
 import dev.octet.trainer.op.binary.Pair;
 import dev.octet.trainer.op.fp8.Fp8Linear;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.view.View;
 import dev.octet.trainer.program.Phase;
@@ -28,6 +30,7 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
@@ -84,9 +87,6 @@ final class PlantedDevice implements Device {
         device.close();
     }
 
-    /** Where a product of codes reads the scale of an operand, in a step of a program. */
-    record ScaleRead(int step, int input) {}
-
     /** Adds steps to a program. */
     static final class Edit {
         private final Program program;
@@ -108,7 +108,7 @@ final class PlantedDevice implements Device {
         }
 
         Value constant(float x) {
-            OperandType one = new OperandType(dev.octet.formats.tensor.DType.F32, Shape.of(1));
+            OperandType one = new OperandType(DType.F32, Shape.of(1));
             Value v = value("constant", one, ValueRole.CONSTANT);
             constants.put(v, Tensor.ofFloats(Arena.ofAuto(), v.name(), Shape.of(1), x));
             return v;
@@ -130,7 +130,7 @@ final class PlantedDevice implements Device {
                             List.of(result),
                             List.of(),
                             List.of(),
-                            java.util.Set.of()));
+                            Set.of()));
             return result;
         }
 
@@ -230,6 +230,29 @@ final class PlantedDevice implements Device {
                     Value wrong = edit.insert(i + 2, BinaryFunction.Mul.of(both), scale, one);
                     edit.replaceInput(i + 3, Fp8Linear.X_SCALE, wrong);
                     i += 3;
+                }
+            }
+            return edit.done();
+        };
+    }
+
+    /** A quantiser that reads F32, as behind a fused normalisation, reads it too large by a factor. */
+    static UnaryOperator<Program> wrongFusedNorm(String node, float factor) {
+        return program -> {
+            Edit edit = new Edit(program);
+            for (int i = 0; i < edit.steps().size(); i++) {
+                Step s = edit.steps().get(i);
+                Value x = s.inputs().isEmpty() ? null : s.inputs().getFirst();
+                if (s.op() instanceof QuantizeFp8Delayed
+                        && s.phase() == Phase.FORWARD
+                        && s.node().equals(node)
+                        && x != null
+                        && x.type().dtype() == DType.F32) {
+                    Value constant = edit.constant(factor);
+                    Pair pair = new Pair(x.type(), constant.type(), x.type());
+                    Value wrong = edit.insert(i, BinaryFunction.Mul.of(pair), x, constant);
+                    edit.replaceInput(i + 1, 0, wrong);
+                    i++;
                 }
             }
             return edit.done();

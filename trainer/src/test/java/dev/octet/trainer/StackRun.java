@@ -15,11 +15,13 @@ import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.step.GraphSource;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.function.BiConsumer;
+import java.util.function.BinaryOperator;
 
 /**
  * A classifier of residual blocks as in a transformer without attention: {@code h += down(gelu(up(norm(h))))}. Large enough for statistics of
@@ -32,6 +34,9 @@ final class StackRun {
     static final int BATCH = 32;
     static final int SAMPLES = 256;
 
+    /** Width of {@link #wide}: blocks of 128 x 128 lie in a grid. */
+    private static final int WIDE = 256;
+
     static final String CONFIG = """
             data: {train: made, shuffle: false}
             loss: {type: cross-entropy}
@@ -42,16 +47,29 @@ final class StackRun {
             """;
 
     private final int blocks;
+    private final int width;
     private BiConsumer<String, float[]> weights = (name, w) -> {};
     private BiConsumer<Long, float[]> rows = (row, x) -> {};
+    private BinaryOperator<Long> labels = (row, label) -> label;
     private String yaml = CONFIG;
 
-    private StackRun(int blocks) {
+    private StackRun(int blocks, int width) {
         this.blocks = blocks;
+        this.width = width;
     }
 
     static StackRun of(int blocks) {
-        return new StackRun(blocks);
+        return new StackRun(blocks, WIDTH);
+    }
+
+    static StackRun wide(int blocks) {
+        return new StackRun(blocks, WIDE);
+    }
+
+    /** Takes micro-batches of another size. */
+    StackRun batch(int size) {
+        yaml = yaml.replace("batch_size: 32", "batch_size: " + size);
+        return this;
     }
 
     /** Damages weights: called with each weight's name and elements. */
@@ -63,6 +81,12 @@ final class StackRun {
     /** Damages data: called with each sample's number and features. */
     StackRun rows(BiConsumer<Long, float[]> damage) {
         rows = damage;
+        return this;
+    }
+
+    /** Damages labels: from a sample's number and label to the label it gets. */
+    StackRun labels(BinaryOperator<Long> damage) {
+        labels = damage;
         return this;
     }
 
@@ -103,19 +127,19 @@ final class StackRun {
         SplittableRandom random = new SplittableRandom(11);
         List<Tensor> all = new ArrayList<>();
         List<Node> nodes = new ArrayList<>();
-        linear(nodes, all, random, "in", "x", "h0", WIDTH, IN);
+        linear(nodes, all, random, "in", "x", "h0", width, IN);
         String h = "h0";
         for (int i = 0; i < blocks; i++) {
             String b = "blocks." + i;
             norm(nodes, all, b + ".norm", h, b + ".n");
-            linear(nodes, all, random, b + ".up", b + ".n", b + ".u", 2 * WIDTH, WIDTH);
+            linear(nodes, all, random, b + ".up", b + ".n", b + ".u", 2 * width, width);
             nodes.add(Node.of(b + ".act", "Gelu", List.of(b + ".u"), List.of(b + ".a")));
-            linear(nodes, all, random, b + ".down", b + ".a", b + ".d", WIDTH, 2 * WIDTH);
+            linear(nodes, all, random, b + ".down", b + ".a", b + ".d", width, 2 * width);
             nodes.add(Node.of(b + ".add", "Add", List.of(h, b + ".d"), List.of("h" + (i + 1))));
             h = "h" + (i + 1);
         }
         norm(nodes, all, "norm", h, "n");
-        linear(nodes, all, random, "head", "n", "logits", CLASSES, WIDTH);
+        linear(nodes, all, random, "head", "n", "logits", CLASSES, width);
         Graph graph = Graph.of(
                 "stack",
                 nodes,
@@ -146,10 +170,10 @@ final class StackRun {
     }
 
     private void norm(List<Node> nodes, List<Tensor> all, String name, String x, String y) {
-        float[] ones = new float[WIDTH];
-        java.util.Arrays.fill(ones, 1);
-        add(all, name + ".weight", ones, WIDTH);
-        add(all, name + ".bias", new float[WIDTH], WIDTH);
+        float[] ones = new float[width];
+        Arrays.fill(ones, 1);
+        add(all, name + ".weight", ones, width);
+        add(all, name + ".bias", new float[width], width);
         nodes.add(Node.of(
                 name,
                 "LayerNormalization",
@@ -203,7 +227,7 @@ final class StackRun {
             long[] labels = new long[wanted.length];
             for (int i = 0; i < wanted.length; i++) {
                 System.arraycopy(x[(int) wanted[i]], 0, all, i * IN, IN);
-                labels[i] = wanted[i] % CLASSES;
+                labels[i] = StackRun.this.labels.apply(wanted[i], wanted[i] % CLASSES);
             }
             return Map.of(
                     "x", Tensor.ofFloats(arena, "x", Shape.of(wanted.length, IN), all),

@@ -17,6 +17,7 @@ import org.jspecify.annotations.Nullable;
  * @param inputOwner id of the first Linear that quantises the same x in the same way: the state of the input's scale is kept under its name
  * @param changes operands that are not quantised as the recipe says
  * @param fakeQuantize whether all products are computed in the narrow type from what the codes stand for
+ * @param fakeResults how results of products are quantised and widened again
  */
 public record Fp8Layer(
         String node,
@@ -25,9 +26,23 @@ public record Fp8Layer(
         String inputOwner,
         TrainingRecipe recipe,
         Map<ProductOperand, OperandChange> changes,
-        boolean fakeQuantize) {
+        boolean fakeQuantize,
+        Map<Product, OperandSpec> fakeResults) {
     public Fp8Layer {
         changes = Map.copyOf(changes);
+        fakeResults = Map.copyOf(fakeResults);
+    }
+
+    /** A layer whose products' results stay as they are. */
+    public Fp8Layer(
+            String node,
+            String input,
+            String weight,
+            String inputOwner,
+            TrainingRecipe recipe,
+            Map<ProductOperand, OperandChange> changes,
+            boolean fakeQuantize) {
+        this(node, input, weight, inputOwner, recipe, changes, fakeQuantize, Map.of());
     }
 
     /** How an operand is quantised; null when the product takes it as it is. */
@@ -49,7 +64,7 @@ public record Fp8Layer(
     }
 
     Fp8Layer withInputOwner(String owner) {
-        return new Fp8Layer(node, input, weight, owner, recipe, changes, fakeQuantize);
+        return new Fp8Layer(node, input, weight, owner, recipe, changes, fakeQuantize, fakeResults);
     }
 
     /**
@@ -57,10 +72,7 @@ public record Fp8Layer(
      * modules, as exporters give them, the node's with dots.
      */
     public String module() {
-        String suffix = ".weight";
-        return weight.endsWith(suffix)
-                ? weight.substring(0, weight.length() - suffix.length())
-                : node.replaceFirst("^/", "").replace('/', '.');
+        return LinearModule.name(node, weight);
     }
 
     /**

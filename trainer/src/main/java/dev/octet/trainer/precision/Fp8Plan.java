@@ -119,7 +119,7 @@ final class Fp8Plan {
         // an input is quantised once for all that want it in the same way; whose it is does not depend on changes
         List<Object> way = List.of(layer.input(), layer.recipe());
         String owner = owners.computeIfAbsent(way, k -> node.id());
-        if (Arrays.stream(Product.values()).anyMatch(layer::isQuantized)) {
+        if (Arrays.stream(Product.values()).anyMatch(layer::isQuantized) || !layer.fakeResults().isEmpty()) {
             layers.put(node.id(), layer.withInputOwner(owner));
         } else {
             String none = "recipe " + layer.recipe().name() + " quantises none of its products";
@@ -170,7 +170,15 @@ final class Fp8Plan {
             }
         }
         changes.putAll(settings.changes().getOrDefault(node.id(), Map.of()));
-        return new Fp8Layer(node.id(), node.input(0), node.input(1), node.id(), recipe, changes, fake);
+        return new Fp8Layer(
+                node.id(),
+                node.input(0),
+                node.input(1),
+                node.id(),
+                recipe,
+                changes,
+                fake,
+                settings.fakeResults().getOrDefault(node.id(), Map.of()));
     }
 
     /** Layers, and why others are none. */

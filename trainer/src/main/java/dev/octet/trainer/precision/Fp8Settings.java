@@ -1,5 +1,6 @@
 package dev.octet.trainer.precision;
 
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe;
@@ -25,6 +26,8 @@ import org.jspecify.annotations.Nullable;
  * @param operands single operands that are not quantised as the recipe says, in all layers without an override
  * @param overrides for layers by name; the first that matches counts
  * @param changes on top of all that, by the id of a Linear's node: what a search or a guard found out
+ * @param fakeResults results of products that are quantised as given and widened again, by the id of a Linear's node; scaled by
+ *     {@link OperandSpec.Scaling.Current}
  */
 public record Fp8Settings(
         TrainingRecipe recipe,
@@ -36,7 +39,8 @@ public record Fp8Settings(
         LayerFilter filter,
         Map<ProductOperand, OperandChange> operands,
         List<LayerOverride> overrides,
-        Map<String, Map<ProductOperand, OperandChange>> changes) {
+        Map<String, Map<ProductOperand, OperandChange>> changes,
+        Map<String, Map<Product, OperandSpec>> fakeResults) {
     public Fp8Settings {
         highPrecision = Set.copyOf(highPrecision);
         operands = sorted(operands);
@@ -44,6 +48,35 @@ public record Fp8Settings(
         Map<String, Map<ProductOperand, OperandChange>> sorted = new TreeMap<>();
         changes.forEach((node, c) -> sorted.put(node, sorted(c)));
         changes = Collections.unmodifiableMap(sorted);
+        Map<String, Map<Product, OperandSpec>> results = new TreeMap<>();
+        fakeResults.forEach((node, r) -> results.put(node, Collections.unmodifiableMap(new TreeMap<>(r))));
+        fakeResults = Collections.unmodifiableMap(results);
+    }
+
+    /** Settings that leave the results of products as they are. */
+    public Fp8Settings(
+            TrainingRecipe recipe,
+            Set<Product> highPrecision,
+            boolean fakeQuantize,
+            boolean fusedNorm,
+            boolean exemptFirst,
+            boolean exemptLast,
+            LayerFilter filter,
+            Map<ProductOperand, OperandChange> operands,
+            List<LayerOverride> overrides,
+            Map<String, Map<ProductOperand, OperandChange>> changes) {
+        this(
+                recipe,
+                highPrecision,
+                fakeQuantize,
+                fusedNorm,
+                exemptFirst,
+                exemptLast,
+                filter,
+                operands,
+                overrides,
+                changes,
+                Map.of());
     }
 
     private static Map<ProductOperand, OperandChange> sorted(Map<ProductOperand, OperandChange> changes) {
@@ -68,7 +101,40 @@ public record Fp8Settings(
                 filter,
                 operands,
                 overrides,
-                otherChanges);
+                otherChanges,
+                fakeResults);
+    }
+
+    /** This with these results of products quantised and widened again, in place of its own. */
+    public Fp8Settings withFakeResults(Map<String, Map<Product, OperandSpec>> results) {
+        return new Fp8Settings(
+                recipe,
+                highPrecision,
+                fakeQuantize,
+                fusedNorm,
+                exemptFirst,
+                exemptLast,
+                filter,
+                operands,
+                overrides,
+                changes,
+                results);
+    }
+
+    /** This with all products computed in the narrow type from what codes stand for. */
+    public Fp8Settings faked() {
+        return new Fp8Settings(
+                recipe,
+                highPrecision,
+                true,
+                fusedNorm,
+                exemptFirst,
+                exemptLast,
+                filter,
+                operands,
+                overrides,
+                changes,
+                fakeResults);
     }
 
     /**

@@ -19,6 +19,7 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.CodedMatrix;
+import dev.octet.trainer.op.fp8.FakeQuantize;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.ProductForm;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
@@ -161,8 +162,8 @@ final class Fp8Writer implements PrecisionPolicy {
                     wgrad,
                     biasType(fprop));
             @Nullable Value[] inputs = new @Nullable Value[Fp8Linear.INPUTS];
-            inputs[Fp8Linear.X] = flow;
-            inputs[Fp8Linear.W] = w;
+            inputs[Fp8Linear.X] = fakedGradient(Product.DGRAD, LinearTensor.INPUT, flow);
+            inputs[Fp8Linear.W] = fakedGradient(Product.WGRAD, LinearTensor.WEIGHT, w);
             inputs[Fp8Linear.BIAS] = bias;
             inputs[Fp8Linear.W_NARROW] = plainW ? narrow(w) : null;
             put(inputs, Fp8Linear.X_CODES, quantized, LinearTensor.INPUT, Product.FPROP, fprop.left());
@@ -180,7 +181,23 @@ final class Fp8Writer implements PrecisionPolicy {
             }
             Value result = emitter.temporary(node.output(), y);
             emitter.step(Phase.FORWARD, node.id(), op, Arrays.asList(inputs), List.of(result));
-            return result;
+            OperandSpec faked = layer.fakeResults().get(Product.FPROP);
+            // y lies as dy does
+            return faked == null ? result : faked(result, matrix(faked, LinearTensor.GRAD_OUTPUT), null);
+        }
+
+        /** What a product reads in place of {@code v}, so that the gradient it makes for it is quantised and widened on its way back. */
+        private Value fakedGradient(Product product, LinearTensor tensor, Value v) {
+            OperandSpec spec = layer.fakeResults().get(product);
+            return spec == null || !trains ? v : faked(v, null, matrix(spec, tensor));
+        }
+
+        private Value faked(Value v, @Nullable CodedMatrix forward, @Nullable CodedMatrix backward) {
+            String name = (forward == null ? "fake:gradient:" : "fake:") + node.id() + ":" + v.name();
+            Value made = emitter.temporary(name, v.type());
+            FakeQuantize op = new FakeQuantize(v.type(), forward, backward);
+            emitter.step(Phase.FORWARD, node.id(), op, List.of(v), List.of(made));
+            return made;
         }
 
         private boolean fusedInput() {
@@ -213,9 +230,11 @@ final class Fp8Writer implements PrecisionPolicy {
         /** The operand's codes, as they lie in memory; null when the product takes it as it is. */
         private @Nullable CodedMatrix matrix(Product product, LinearTensor tensor) {
             OperandSpec spec = layer.operand(product, tensor);
-            return spec == null
-                    ? null
-                    : new CodedMatrix(spec.format(), blocks(spec.granularity(), tensor), rule(spec));
+            return spec == null ? null : matrix(spec, tensor);
+        }
+
+        private CodedMatrix matrix(OperandSpec spec, LinearTensor tensor) {
+            return new CodedMatrix(spec.format(), blocks(spec.granularity(), tensor), rule(spec));
         }
 
         private Blocks blocks(Granularity granularity, LinearTensor tensor) {

@@ -168,7 +168,7 @@ public final class Examination {
         reference = known;
         add(new Experiment(
                 "reference: " + policy.base().name(), Against.REFERENCE, known, Deviation.NONE, reused(plain, plain)));
-        if (!known.isFinite()) {
+        if (!known.finite()) {
             verdict = Verdict.REFERENCE_NOT_FINITE;
             return;
         }
@@ -185,7 +185,7 @@ public final class Examination {
         } else {
             boolean fakeIsHealthy = variants.multipliesCodes()
                     && !experiment(variants.fake(), FAKE, rounding).deviation().isSick();
-            search(rounding, fakeIsHealthy);
+            search(rounding, configured.deviation().excess(), fakeIsHealthy);
         }
     }
 
@@ -220,19 +220,20 @@ public final class Examination {
             Experiment codes = experiment(
                     variants.around(all, Map.of(), false), "products of codes instead of fake quantisation", products);
             if (codes.deviation().isSick()) {
-                searchProducts(products);
+                searchProducts(products, codes.deviation().excess());
             } else {
                 verdict = Verdict.HEALTHY;
             }
         }
     }
 
-    private void searchProducts(Comparison products) throws BudgetSpentException, IOException {
+    private void searchProducts(Comparison products, double excess) throws BudgetSpentException, IOException {
         suspects = variants.all();
         Findings<LayerProduct> found = GroupSearch.search(
                 variants.suspects(),
+                excess,
                 MOST_CULPRITS,
-                s -> isSick(variants.around(s, Map.of(), false), s, "codes multiplied: ", products));
+                s -> tried(variants.around(s, Map.of(), false), s, "codes multiplied: ", products));
         take(found);
         toFind = used.size();
         if (found.spread()) {
@@ -280,7 +281,7 @@ public final class Examination {
         used.add(variant.key());
         used.add(with.key());
         String key = key(variant, with);
-        Optional<Replay> known = options.log().find(key);
+        Optional<Replay> known = options.log().find(key).filter(r -> r.isOf(of.steps()));
         if (known.isPresent()) {
             reused.add(key);
             return known.get();
@@ -340,9 +341,10 @@ public final class Examination {
         return false;
     }
 
-    private void search(Comparison rounding, boolean fakeIsHealthy) throws BudgetSpentException, IOException {
+    private void search(Comparison rounding, double excess, boolean fakeIsHealthy)
+            throws BudgetSpentException, IOException {
         Findings<LayerProduct> found = GroupSearch.search(
-                variants.suspects(), MOST_CULPRITS, s -> isSick(variants.only(s), s, "", rounding));
+                variants.suspects(), excess, MOST_CULPRITS, s -> tried(variants.only(s), s, "", rounding));
         take(found);
         if (found.spread()) {
             culprits.clear();
@@ -367,11 +369,11 @@ public final class Examination {
         found.culprits().forEach(products -> culprits.add(culprit(products, found.cured())));
     }
 
-    private boolean isSick(Variant variant, Set<LayerProduct> inFp8, String prefix, Comparison comparison)
+    private double tried(Variant variant, Set<LayerProduct> inFp8, String prefix, Comparison comparison)
             throws BudgetSpentException, IOException {
         Experiment e = experiment(variant, prefix + variants.words(inFp8), comparison);
         note(inFp8, e);
-        return e.deviation().isSick();
+        return e.deviation().excess();
     }
 
     private boolean isDelayed(Culprit c) {
@@ -467,7 +469,7 @@ public final class Examination {
     private void cureEverywhere(Comparison rounding) throws BudgetSpentException, IOException {
         List<List<LayerProduct>> sick = new ArrayList<>();
         for (List<LayerProduct> group : variants.suspects()) {
-            if (isSick(variants.only(Set.copyOf(group)), Set.copyOf(group), "", rounding)) {
+            if (tried(variants.only(Set.copyOf(group)), Set.copyOf(group), "", rounding) > 1) {
                 sick.add(group);
             }
         }

@@ -22,7 +22,8 @@ import java.util.function.ToDoubleFunction;
  * @param measuredBy the replays
  * @param losses floor of {@code |loss - reference|} in each step
  * @param gradients floor of each gradient's relative error, for each step by parameter
- * @param updates floor of each update's relative error, by parameter
+ * @param updates floor of each update's relative error, by parameter; empty for products of codes: the first update of Adam has the sign of the
+ *     gradient, which one code that is rounded otherwise may turn
  */
 public record NoiseFloor(
         List<Replay> measuredBy,
@@ -76,7 +77,7 @@ public record NoiseFloor(
                 List.of(other),
                 losses(fake, List.of(other)),
                 other.gradients().stream().map(NoiseFloor::ofProducts).toList(),
-                ofProducts(other.updates()));
+                Map.of());
     }
 
     private static Map<String, Double> ofProducts(Map<String, Difference> other) {
@@ -118,13 +119,14 @@ public record NoiseFloor(
     /** How far a replay is from its reference. */
     Deviation deviation(Replay replay, Replay reference) {
         Farthest farthest = new Farthest();
-        if (!replay.isFinite()) {
+        if (!replay.finite()) {
             farthest.see(Double.POSITIVE_INFINITY, replay.nonFinite());
         }
         double loss = 0;
         for (int i = 0; i < losses.size(); i++) {
             String step = " in step " + (i + 1) + " of the replay";
-            double off = Math.abs(replay.losses().get(i) - reference.losses().get(i));
+            double x = replay.losses().get(i);
+            double off = Double.isFinite(x) ? Math.abs(x - reference.losses().get(i)) : Double.POSITIVE_INFINITY;
             loss = Math.max(loss, off);
             farthest.see(ratio(off, losses.get(i), 1), "loss" + step);
             for (Map.Entry<String, Difference> e : replay.gradients().get(i).entrySet()) {
@@ -133,9 +135,10 @@ public record NoiseFloor(
                 farthest.see(ratio(d.error(), floor, spread(d)), "gradient of " + e.getKey() + step);
             }
         }
-        replay.updates()
-                .forEach((name, d) -> farthest.see(
-                        ratio(d.error(), updates.getOrDefault(name, 0.0), spread(d)), "update of " + name));
+        updates.forEach((name, least) -> {
+            Difference d = replay.updates().getOrDefault(name, Difference.none(1));
+            farthest.see(ratio(d.error(), least, spread(d)), "update of " + name);
+        });
         return new Deviation(
                 farthest.excess,
                 farthest.by,
@@ -164,8 +167,9 @@ public record NoiseFloor(
         private String by = "";
 
         void see(double x, String what) {
-            if (x > excess || Double.isNaN(x)) {
-                excess = Double.isNaN(x) ? Double.POSITIVE_INFINITY : x;
+            double seen = Double.isNaN(x) ? Double.POSITIVE_INFINITY : x;
+            if (seen > excess) {
+                excess = seen;
                 by = what;
             }
         }

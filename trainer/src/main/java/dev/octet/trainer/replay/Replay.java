@@ -35,7 +35,12 @@ public record Replay(
     }
 
     /** Whether every loss and gradient is finite. */
-    public boolean isFinite() {
+    public boolean finite() {
         return nonFinite.isEmpty();
+    }
+
+    /** Whether it is a replay of so many steps: a file may hold anything. */
+    boolean isOf(int steps) {
+        return losses.size() == steps && norms.size() == steps && gradients.size() == steps;
     }
 }

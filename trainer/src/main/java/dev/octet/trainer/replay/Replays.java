@@ -48,6 +48,11 @@ final class Replays {
             double seconds) {}
 
 
+    /** Steps of each replay. */
+    int steps() {
+        return excerpt.steps();
+    }
+
     /** Forgets a variant's gradients. */
     void forget(Variant variant) {
         kept.remove(variant.key());
