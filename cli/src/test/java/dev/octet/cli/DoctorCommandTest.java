@@ -151,7 +151,7 @@ class DoctorCommandTest {
         assertEquals(1, answer.path("replays_run").asInt());
         assertEquals("bf16 from step 25", answer.path("curves").path(1).path("name").asText());
         JsonNode again = found(CommandLine.run("doctor", run("fp8"), "--json", "--output", at("o")));
-        assertEquals(0, again.path("replays_run").asInt(), "taken from the journal");
+        assertEquals(0, again.path("replays_run").asInt(), "kept from the first call");
         assertEquals(answer.path("verdict"), again.path("verdict"));
     }
 

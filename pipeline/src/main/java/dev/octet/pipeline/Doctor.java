@@ -2,7 +2,6 @@ package dev.octet.pipeline;
 
 import dev.octet.pipeline.doctor.Course;
 import dev.octet.pipeline.doctor.Cure;
-import dev.octet.pipeline.doctor.ReplayJournal;
 import dev.octet.pipeline.doctor.Symptom;
 import dev.octet.pipeline.doctor.TaskScores;
 import dev.octet.pipeline.doctor.Triage;
@@ -24,9 +23,12 @@ import org.jspecify.annotations.Nullable;
  * losses with other scores downstream; then short replays of the same batches.
  */
 public final class Doctor {
-    /** What it writes in its folder: the journal of finished replays, and the cure in the words of three tools. */
+    /** Folder of finished replays, a file for each stretch of steps: the same call goes on where an earlier one stopped. */
+    static final String REPLAYS = "replays";
+
+    /** What it writes in its folder: finished replays, and the cure in the words of three tools. */
     public static final List<String> WRITTEN =
-            List.of(ReplayJournal.NAME, "precision.yaml", "te-debug.yaml", "torchao_filter.py");
+            List.of(REPLAYS, "precision.yaml", "te-debug.yaml", "torchao_filter.py");
 
     private Doctor() {}
 
@@ -100,7 +102,7 @@ public final class Doctor {
      * @param baseline folder of a run of the same data in BF16 or F32; empty to replay a stretch of the run in its base type
      * @param tasks scores of tasks, see {@link TaskScores}
      * @param exported what was exported from the run, and gave bad scores
-     * @param output a folder for the cure and the journal of finished replays; empty to keep nothing
+     * @param output a folder for the cure and finished replays; empty to keep nothing
      * @param device where replays compute
      */
     public record Request(
@@ -143,7 +145,7 @@ public final class Doctor {
             return new Request(subject, baseline, tasks, Optional.of(model), output, budget, device);
         }
 
-        /** The same, keeping cure and journal in a folder. */
+        /** The same, keeping cure and replays in a folder. */
         public Request withOutput(Path folder) {
             return new Request(subject, baseline, tasks, exported, Optional.of(folder), budget, device);
         }
@@ -176,7 +178,7 @@ public final class Doctor {
      * @param cosine smallest cosine of a gradient with the reference's
      * @param update smallest cosine of an update with the reference's
      * @param sick whether noise does not explain it
-     * @param reused whether it was taken from the journal
+     * @param reused whether it was kept from an earlier examination
      * @param seconds that it took
      */
     public record Trial(
@@ -308,7 +310,7 @@ public final class Doctor {
      * @param cure proved by a replay; null without
      * @param advice what to do, each a sentence
      * @param written files with the cure
-     * @param replaysRun for this answer, without those taken from the journal
+     * @param replaysRun for this answer, without those that were kept from an earlier one
      */
     public record Result(
             String subject,

@@ -1,12 +1,12 @@
 package dev.octet.pipeline;
 
+import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.Sha256;
 import dev.octet.pipeline.doctor.Advice;
 import dev.octet.pipeline.doctor.Course;
 import dev.octet.pipeline.doctor.Cure;
-import dev.octet.pipeline.doctor.ReplayJournal;
 import dev.octet.pipeline.doctor.Spike;
 import dev.octet.pipeline.doctor.Symptom;
 import dev.octet.pipeline.doctor.TaskScores;
@@ -46,7 +46,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -79,7 +78,6 @@ final class DoctorCase implements AutoCloseable {
     private final List<String> advice = new ArrayList<>();
     private final List<String> written = new ArrayList<>();
     private @Nullable TrainingJob training;
-    private @Nullable ReplayJournal journal;
     private @Nullable Triage triage;
     private Doctor.@Nullable Restore restore;
     private Doctor.@Nullable Replays replays;
@@ -260,21 +258,30 @@ final class DoctorCase implements AutoCloseable {
         }
     }
 
-    private ReplayLog log(String excerpt) throws IOException {
+    /**
+     * Finished replays of some steps. They belong to these contents of model, configuration, data and checkpoint.
+     *
+     * @param step before the first
+     * @param steps how many
+     */
+    private ReplayLog log(long step, int steps) throws IOException {
         if (request.output().isEmpty()) {
             return ReplayLog.inMemory();
         }
-        ReplayJournal open = journal;
-        if (open == null) {
-            Map<String, String> identity = new TreeMap<>();
-            identity.put("model", OpenedModel.digest(model));
-            identity.put("config", Sha256.of(text.yaml().getBytes(StandardCharsets.UTF_8)));
-            identity.put("data", training().train().digest());
-            identity.put("device", request.device().text());
-            open = ReplayJournal.open(request.output().get(), identity, job.overwrite());
-            journal = open;
+        Path folder = request.output().get().resolve(Doctor.REPLAYS);
+        Files.createDirectories(folder);
+        Path file = folder.resolve("step-" + step + "-" + steps + ".jsonl");
+        if (job.overwrite()) {
+            Files.deleteIfExists(file);
         }
-        return open.of(excerpt);
+        String identity = Sha256.of(
+                OctetVersion.current(),
+                OpenedModel.digest(model),
+                text.yaml(),
+                training().train().digest(),
+                request.device().text(),
+                contents(step));
+        return ReplayLog.file(file, identity);
     }
 
     /** The state after a step; null before the first. The caller closes the file. */
@@ -282,14 +289,13 @@ final class DoctorCase implements AutoCloseable {
         return step == 0 || run == null ? null : new CheckpointFolder(run.folder()).open(step);
     }
 
-    /** What an excerpt is known by in the journal: the contents of the checkpoint it starts from, and its length. */
-    private String excerptName(long step, int steps) throws IOException {
-        String contents = "";
-        if (step > 0 && run != null) {
-            Path sums = new CheckpointFolder(run.folder()).path(step).resolve("SHA256SUMS");
-            contents = Files.isRegularFile(sums) ? " " + Sha256.of(sums) : "";
+    /** A digest of a checkpoint; empty before the first step. */
+    private String contents(long step) throws IOException {
+        if (step == 0 || run == null) {
+            return "";
         }
-        return "step " + step + contents + ", " + steps + " steps";
+        Path sums = new CheckpointFolder(run.folder()).path(step).resolve("SHA256SUMS");
+        return Files.isRegularFile(sums) ? Sha256.of(sums) : "";
     }
 
     private boolean isSpent() {
@@ -299,7 +305,7 @@ final class DoctorCase implements AutoCloseable {
 
     /** The losses of the base type from a step on; empty when the budget is spent. */
     private Optional<Course> continued(long from, int steps) throws IOException {
-        ReplayLog log = log(excerptName(from, steps));
+        ReplayLog log = log(from, steps);
         String key = "continued in " + policy().base().name();
         Optional<Replay> known = log.find(key);
         if (known.isEmpty()) {
@@ -407,7 +413,7 @@ final class DoctorCase implements AutoCloseable {
         Duration left = request.budget().time().minusMillis((long) (1000 * watch.seconds()));
         ExaminationOptions options = ExaminationOptions.defaults()
                 .withSteps(steps)
-                .withLog(log(excerptName(step, steps)))
+                .withLog(log(step, steps))
                 .withBudget(
                         Math.max(0, request.budget().replays() - replaysRun), left.isNegative() ? Duration.ZERO : left)
                 .withProgress(this::heard);
