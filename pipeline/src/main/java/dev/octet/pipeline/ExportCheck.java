@@ -93,37 +93,25 @@ final class ExportCheck {
     private Path trained(Path folder, boolean isCheckpoint) throws IOException {
         Target.Floats form = Target.Floats.ONNX;
         if (isCheckpoint) {
-            try (TrainedRun run = TrainedRun.open(request.run(), request.model(), request.step())) {
+            try (TrainedRun run = TrainedRun.open(request.run(), request.model(), request.step(), request.weights())) {
                 form = run.huggingFace().isPresent() ? Target.Floats.HUGGINGFACE : Target.Floats.SAFETENSORS;
             }
         }
         Path output = folder.resolve("trained" + form.extension());
-        Export.run(
-                new Export.Request(
-                        request.run(),
-                        output,
-                        form,
-                        request.model(),
-                        request.step(),
-                        Optional.of(DType.F32),
-                        Optional.empty(),
-                        Optional.empty()),
-                job);
+        Export.run(base(output, form).withType(DType.F32), job);
         return output;
+    }
+
+    /** The same checkpoint of the same run, to another place. */
+    private Export.Request base(Path output, Target target) {
+        Export.Request same = Export.Request.of(request.run(), output, target).withStep(request.step());
+        return request.model().isPresent() ? same.withModel(request.model().get()) : same;
     }
 
     private Prove.Result prove(Verification verified, boolean isCheckpoint) throws IOException {
         Target unquantised = Files.isDirectory(request.output()) ? Target.Floats.HUGGINGFACE : Target.Floats.SAFETENSORS;
         Target target = isCheckpoint ? Target.named(verified.layout()).orElse(unquantised) : Target.Floats.ONNX;
-        Export.Request proved = new Export.Request(
-                request.run(),
-                request.output(),
-                target,
-                request.model(),
-                request.step(),
-                Optional.empty(),
-                Optional.empty(),
-                request.proof());
+        Export.Request proved = base(request.output(), target).withProof(request.proof().orElseThrow());
         Prove.Result proof = Prove.run(proved, job).proof();
         if (proof == null) {
             throw new IllegalStateException("a proof without a result");

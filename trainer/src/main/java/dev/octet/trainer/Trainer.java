@@ -188,7 +188,8 @@ public final class Trainer implements AutoCloseable {
                 config.precision().scaling(),
                 config.optimizer().optimizer(),
                 config.optimizer().noDecay(),
-                config.clipGradNorm().orElse(Double.POSITIVE_INFINITY));
+                config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
+                List.copyOf(config.averaging().values()));
     }
 
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */

@@ -119,7 +119,7 @@ class ExamineTest {
     private static void assertProved(Diagnosis d) {
         assertTrue(d.complete());
         assertTrue(d.proof().isPresent(), d.sentence());
-        assertFalse(d.proof().orElseThrow().deviation().isSick(), d.sentence());
+        assertTrue(d.proof().orElseThrow().deviation().excess() < 1.2, d.sentence());
         for (Culprit c : d.culprits()) {
             assertEquals(Extent.ALONE, c.extent());
         }
@@ -270,7 +270,11 @@ class ExamineTest {
 
     @Test
     void a_transposed_grid_of_scales_is_found_and_told_from_a_bad_scale() throws IOException {
-        StackRun wide = StackRun.wide(BLOCKS).with("precision: {mode: fp8, recipe: block}");
+        StackRun wide = StackRun.wide(BLOCKS).with("precision: {mode: fp8, recipe: block}").weights((name, w) -> {
+            for (int i = 0; i < w.length && name.equals("blocks.1.up.weight"); i++) {
+                w[i] *= 1 << (i / StackRun.WIDE / 128); // rows of blocks that differ
+            }
+        });
         Diagnosis d = examined(
                 wide,
                 device -> PlantedDevice.of(device, PlantedDevice.transposedGrid("blocks.1.up", 4, 2)),
@@ -443,8 +447,8 @@ class ExamineTest {
             assertEquals(whole.verdict(), last.verdict());
             assertEquals(whole.sentence(), last.sentence());
             assertEquals(0, suspects.getFirst(), "the noise floor comes first");
-            assertEquals(16, suspects.get(1), "eight layers, fprop and wgrad");
-            assertTrue(suspects.get(2) < 8, "" + suspects);
+            assertEquals(8, suspects.get(1), "fprop is healthy, so wgrad is not, in one of eight layers");
+            assertEquals(1, suspects.get(2), "three halves later");
 
             // a line that a crash left half written costs that replay and no more
             Files.writeString(file, "{\"key\": \"conf", StandardOpenOption.APPEND);

@@ -35,7 +35,7 @@ final class StackRun {
     static final int SAMPLES = 256;
 
     /** Width of {@link #wide}: blocks of 128 x 128 lie in a grid. */
-    private static final int WIDE = 256;
+    static final int WIDE = 256;
 
     static final String CONFIG = """
             data: {train: made, shuffle: false}

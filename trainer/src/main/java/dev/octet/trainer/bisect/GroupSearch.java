@@ -36,6 +36,9 @@ public final class GroupSearch<T> {
     /** A culprit of more members is no finding: the fault is spread over all of them. */
     private static final int MAX_MEMBERS = 6;
 
+    /** What is left may have this excess, if that of all was far more. */
+    private static final double HEALTHY = 1.2;
+
     /** A set of this excess is sick, whatever that of all suspects. */
     private static final double MOST = 4;
 
@@ -61,6 +64,14 @@ public final class GroupSearch<T> {
     }
 
     /**
+     * The excess up to which a cure counts as one: 1.2, or the geometric mean of 1 and the excess without it where that is less. Noise moves
+     * an excess of 1 a little to both sides.
+     */
+    public static double healthy(double excess) {
+        return Math.min(HEALTHY, Math.sqrt(excess));
+    }
+
+    /**
      * Searches.
      *
      * @param excess of all suspects together, above 1
@@ -80,7 +91,8 @@ public final class GroupSearch<T> {
         known.put(Set.of(), 0.0);
         boolean complete = true;
         try {
-            while (!spread && excess(without(all, cured)) > 1) {
+            double healthy = healthy(excess);
+            while (!spread && excess(without(all, cured)) > healthy) {
                 suspects = without(all, cured);
                 limit = Math.min(MOST, Math.sqrt(excess(suspects)));
                 if (culprits.size() == most) {
@@ -90,7 +102,7 @@ public final class GroupSearch<T> {
                 }
             }
             if (!spread) {
-                giveBack(all);
+                giveBack(all, healthy);
                 suspects = Set.of();
             }
         } catch (BudgetSpentException e) {
@@ -187,14 +199,14 @@ public final class GroupSearch<T> {
     }
 
     /** What an interaction had cured in vain, because a later culprit is part of it, too. */
-    private void giveBack(Set<T> all) throws BudgetSpentException, IOException {
+    private void giveBack(Set<T> all, double healthy) throws BudgetSpentException, IOException {
         boolean alone = culprits.stream().allMatch(c -> c.size() == 1);
         if (alone || cured.size() < 2) {
             return;
         }
         for (T member : List.copyOf(cured)) {
             Set<T> fewer = without(cured, Set.of(member));
-            if (excess(without(all, fewer)) <= 1) {
+            if (excess(without(all, fewer)) <= healthy) {
                 cured.remove(member);
             }
         }

@@ -76,8 +76,11 @@ public final class Examination {
     /** Keys of variants whose replays the answer rests on. */
     private final Set<String> used = new HashSet<>();
 
-    /** Keys of replays that the log had. */
+    /** Keys of replays that the log had before. */
     private final Set<String> reused = new HashSet<>();
+
+    /** Keys of replays that were run. */
+    private final Set<String> made = new HashSet<>();
 
     // the answer so far
     private Verdict verdict = Verdict.UNFINISHED;
@@ -87,6 +90,10 @@ public final class Examination {
     private final Map<String, Map<ProductOperand, OperandChange>> cure = new TreeMap<>();
     private @Nullable Experiment proof;
     private int toFind;
+
+    /** How sick the run was found to be. */
+    private double accused = 1;
+
     private boolean complete = true;
 
     private Examination(Excerpt excerpt, Fp8Policy policy, List<Fp8Layer> layers, ExaminationOptions options) {
@@ -175,6 +182,7 @@ public final class Examination {
         Comparison rounding = rounding(plain, known);
         Experiment configured = experiment(variants.configured(), "FP8 as configured", rounding);
         suspects = variants.all();
+        accused = configured.deviation().excess();
         note(Set.copyOf(suspects), configured);
         if (!configured.deviation().isSick()) {
             suspects = List.of();
@@ -184,7 +192,7 @@ public final class Examination {
             verdict = Verdict.FEATURE;
         } else {
             boolean fakeIsHealthy = variants.multipliesCodes()
-                    && !experiment(variants.fake(), FAKE, rounding).deviation().isSick();
+                    && cures(experiment(variants.fake(), FAKE, rounding));
             search(rounding, configured.deviation().excess(), fakeIsHealthy);
         }
     }
@@ -213,7 +221,7 @@ public final class Examination {
             Variant fake = variants.around(Set.of(), Map.of(), false);
             Variant reversed = variants.around(Set.of(), Map.of(), true);
             Replay known = replay(step, fake, fake);
-            NoiseFloor measured = NoiseFloor.ofProducts(known, replay(step, reversed, fake));
+            NoiseFloor measured = NoiseFloor.ofProducts(known, replay(step, reversed, fake), rounding.floor());
             productFloor = measured;
             Comparison products = new Comparison(Against.FAKE_QUANTISATION, step, fake, known, measured);
             experiment(reversed, "noise: fake quantisation, samples last to first", products);
@@ -229,6 +237,7 @@ public final class Examination {
 
     private void searchProducts(Comparison products, double excess) throws BudgetSpentException, IOException {
         suspects = variants.all();
+        accused = excess;
         Findings<LayerProduct> found = GroupSearch.search(
                 variants.suspects(),
                 excess,
@@ -260,7 +269,7 @@ public final class Examination {
                         "products of codes with " + variants.words(changes),
                         new Comparison(products.against(), products.of(), fake, known, products.floor()));
                 products.of().forget(fake);
-                if (!e.deviation().isSick()) {
+                if (cures(e)) {
                     accept(cured, e);
                 }
             }
@@ -283,7 +292,9 @@ public final class Examination {
         String key = key(variant, with);
         Optional<Replay> known = options.log().find(key).filter(r -> r.isOf(of.steps()));
         if (known.isPresent()) {
-            reused.add(key);
+            if (!made.contains(key)) {
+                reused.add(key);
+            }
             return known.get();
         }
         if (runs >= options.maxReplays()) {
@@ -292,10 +303,11 @@ public final class Examination {
         if (System.nanoTime() - start > options.maxTime().toNanos()) {
             throw new BudgetSpentException(options.maxTime().toSeconds() + " seconds");
         }
-        Replay made = of.compare(key, variant, with);
+        Replay replay = of.compare(key, variant, with);
+        made.add(key);
         runs++;
-        options.log().add(made);
-        return made;
+        options.log().add(replay);
+        return replay;
     }
 
     private void add(Experiment experiment) {
@@ -332,7 +344,7 @@ public final class Examination {
     private boolean findFeature(Comparison rounding) throws BudgetSpentException, IOException {
         for (Map.Entry<String, Variant> e : variants.withoutFeatures().entrySet()) {
             Experiment without = experiment(e.getValue(), "without " + e.getKey(), rounding);
-            if (!without.deviation().isSick()) {
+            if (cures(without)) {
                 feature = e.getKey();
                 proof = without;
                 return true;
@@ -446,10 +458,14 @@ public final class Examination {
         return cures(changed, rounding);
     }
 
+    private boolean cures(Experiment e) {
+        return e.deviation().excess() <= GroupSearch.healthy(accused);
+    }
+
     private boolean cures(List<Culprit> changed, Comparison rounding) throws BudgetSpentException, IOException {
         Map<String, Map<ProductOperand, OperandChange>> changes = changes(changed);
         Experiment e = experiment(variants.changed(changes), "FP8 with " + variants.words(changes), rounding);
-        if (e.deviation().isSick()) {
+        if (!cures(e)) {
             return false;
         }
         accept(changed, e);

@@ -70,7 +70,8 @@ public record Excerpt(
                 setup.scaling(),
                 setup.optimizer(),
                 setup.noDecay(),
-                setup.maxNorm());
+                setup.maxNorm(),
+                List.of()); // averages of the weights change nothing in a replay
         TrainingSession session = new TrainingSession(changed, device);
         session.restore(parameters, state, scale);
         return session;

@@ -48,6 +48,12 @@ public record NoiseFloor(
      */
     private static final double LEAST_OF_PRODUCTS = 0.004;
 
+    /**
+     * The floor of products of codes is at least this share of what the narrow type costs a gradient. A healthy GPT-2 had up to a quarter of it,
+     * where a gradient is the small difference of large ones.
+     */
+    private static final double NARROW_SHARE = 0.2;
+
     public NoiseFloor {
         measuredBy = List.copyOf(measuredBy);
         losses = List.copyOf(losses);
@@ -71,19 +77,22 @@ public record NoiseFloor(
                 floors(order.updates(), rounding.updates()));
     }
 
-    /** The floor of products of codes from fake quantisation. */
-    static NoiseFloor ofProducts(Replay fake, Replay other) {
-        return new NoiseFloor(
-                List.of(other),
-                losses(fake, List.of(other)),
-                other.gradients().stream().map(NoiseFloor::ofProducts).toList(),
-                Map.of());
-    }
-
-    private static Map<String, Double> ofProducts(Map<String, Difference> other) {
-        Map<String, Double> floors = floors(other, Map.of());
-        floors.replaceAll((_, x) -> Math.max(x, LEAST_OF_PRODUCTS));
-        return floors;
+    /**
+     * The floor of products of codes from fake quantisation.
+     *
+     * @param rounding the other floor: gradients that rounding to the narrow type changes by much are changed by the order of sums, too
+     */
+    static NoiseFloor ofProducts(Replay fake, Replay other, NoiseFloor rounding) {
+        Map<String, Difference> narrow = rounding.measuredBy.getFirst().gradients().getFirst();
+        List<Map<String, Double>> gradients = new ArrayList<>();
+        for (Map<String, Difference> step : other.gradients()) {
+            Map<String, Double> floors = floors(step, Map.of());
+            floors.replaceAll((name, x) -> Math.max(x, LEAST_OF_PRODUCTS));
+            floors.replaceAll((name, x) -> Math.max(
+                    x, NARROW_SHARE * narrow.getOrDefault(name, Difference.none(0)).error()));
+            gradients.add(floors);
+        }
+        return new NoiseFloor(List.of(other), losses(fake, List.of(other)), gradients, Map.of());
     }
 
     private static List<Double> losses(Replay reference, List<Replay> noise) {
