@@ -93,7 +93,7 @@ final class ExportCheck {
     private Path trained(Path folder, boolean isCheckpoint) throws IOException {
         Target.Floats form = Target.Floats.ONNX;
         if (isCheckpoint) {
-            try (TrainedRun run = TrainedRun.open(request.run(), request.model(), request.step(), request.weights())) {
+            try (TrainedRun run = TrainedRun.open(request.run(), request.model(), request.step(), request.average())) {
                 form = run.huggingFace().isPresent() ? Target.Floats.HUGGINGFACE : Target.Floats.SAFETENSORS;
             }
         }
