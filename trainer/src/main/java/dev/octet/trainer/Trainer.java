@@ -29,6 +29,8 @@ import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
+import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Policy;
@@ -41,6 +43,7 @@ import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
+import dev.octet.trainer.step.TensorWatch;
 import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.io.IOException;
@@ -78,7 +81,9 @@ import org.jspecify.annotations.Nullable;
  * and whether or not the run was interrupted. Not thread-safe.
  */
 public final class Trainer implements AutoCloseable {
-    private static final String LOCK = ".octet-lock";
+    /** File in the folder of a run that the process which trains holds a lock on, see {@link FolderLock#isHeld}. */
+    public static final String LOCK = ".octet-lock";
+
     private static final String TOKENS = "input_ids";
     private static final int SHOWN_TIES = 4;
     private static final int SHOWN_SAMPLES = 64;
@@ -115,8 +120,7 @@ public final class Trainer implements AutoCloseable {
         this.schedule = config.schedule().schedule(config.steps());
         this.debug = DebugPlan.of(
                 config.debug(), LinearModule.of(model.graph().graph()));
-        this.debugChanges = DebugChanges.of(
-                debug, config.precision().policy(), model.graph().graph());
+        this.debugChanges = config.changesFor(model.graph().graph());
         this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
             this.teacher = parts.teacher()
@@ -572,6 +576,22 @@ public final class Trainer implements AutoCloseable {
         if (teacher != null) {
             teacher.close();
         }
+    }
+
+    /** What {@code debug:} comes to for the model. */
+    DebugPlan debugPlan() {
+        return debug;
+    }
+
+    /** Has the tensors of the next step read that {@code debug:} asks for in it; empty when it asks for none. */
+    Optional<TensorWatch> watchTensors(long step, TensorDumps dumps) {
+        DebugSettings settings = parts.config().debug();
+        TensorWatch watch = new TensorWatch(debug, settings.iteration(step), settings.parity(), dumps);
+        if (!watch.isNeeded()) {
+            return Optional.empty();
+        }
+        session.watchNext(watch);
+        return Optional.of(watch);
     }
 
     /** What {@code debug:} changes in the run's numbers, as settings. */
