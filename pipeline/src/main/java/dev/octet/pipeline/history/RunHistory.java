@@ -1,7 +1,9 @@
 package dev.octet.pipeline.history;
 
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,8 +26,8 @@ import org.jspecify.annotations.Nullable;
  * @param speedUnit {@code tokens} or {@code samples} a second
  * @param curves by key of {@code metrics.jsonl}, those that every run has
  * @param evaluations by key, those that begin with {@code eval_}
- * @param more other numbers of {@code metrics.jsonl} by key
- * @param moreLeft keys of further numbers
+ * @param more other numbers of {@code metrics.jsonl}, and statistics of {@code debug.jsonl}, by name
+ * @param moreLeft names of further numbers
  * @param skipped steps whose gradients were not applied
  * @param notFinite steps whose loss was not finite
  * @param events by step
@@ -72,7 +74,11 @@ public record RunHistory(
     }
 
     public RunHistory {
-        settings = Map.copyOf(settings);
+        settings = Collections.unmodifiableMap(new TreeMap<>(settings)); // in the same order in every page
+        curves = Collections.unmodifiableMap(new TreeMap<>(curves));
+        evaluations = Collections.unmodifiableMap(new TreeMap<>(evaluations));
+        more = Collections.unmodifiableMap(new TreeMap<>(more));
+        eventsLeft = Collections.unmodifiableMap(new TreeMap<>(eventsLeft));
         events = List.copyOf(events);
         scales = List.copyOf(scales);
         notes = List.copyOf(notes);

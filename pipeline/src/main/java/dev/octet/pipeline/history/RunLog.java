@@ -8,6 +8,7 @@ import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.RunManifest;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Fp8Warning;
@@ -16,6 +17,7 @@ import dev.octet.trainer.hook.StepLines;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -29,8 +31,8 @@ import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The files that a run writes, read as far as they go; reading again continues where the last reading ended. Of {@code metrics.jsonl} and
- * {@code fp8_health.jsonl} see {@link MetricsFile} and {@link Fp8Health}; of {@code guard.jsonl}, one decision per line, any keys.
+ * The files that a run writes, read as far as they go; reading again continues where the last reading ended: {@link MetricsFile},
+ * {@link Fp8Health}, {@link DebugFile}, and {@code guard.jsonl} with a decision in each line, whose keys may be any.
  */
 public final class RunLog {
     private static final String GUARD = "guard.jsonl";
@@ -62,8 +64,8 @@ public final class RunLog {
 
     private static final String HISTORY_LENGTH = "precision.policy.settings.recipe.amax_history_length";
     private static final int CURVE_BINS = 800;
-    private static final int MORE_BINS = 250;
-    private static final int MOST_MORE = 40;
+    private static final int MORE_BINS = 120;
+    private static final int MOST_MORE = 120;
     private static final int WORST_TENSORS = 6;
 
     /** Characters of a value in an event. */
@@ -72,13 +74,22 @@ public final class RunLog {
     private final Path folder;
     private Reading reading;
 
+    /**
+     * How far a file was read.
+     *
+     * @param identity of the file: a run that repeats steps puts another one in its place
+     */
+    private record Position(long bytes, String identity) {
+        static final Position START = new Position(0, "");
+    }
+
     /** What was read so far. */
     private static final class Reading {
         private final JsonNode manifest;
         private final RunSummary summary;
         private final FileTime written;
         private final int historyLength;
-        private final Map<String, Long> positions = new LinkedHashMap<>();
+        private final Map<String, Position> positions = new LinkedHashMap<>();
         private final Map<String, StepBins> curves = new LinkedHashMap<>();
         private final Map<String, StepBins> evaluations = new LinkedHashMap<>();
         private final Map<String, StepBins> more = new TreeMap<>();
@@ -128,17 +139,35 @@ public final class RunLog {
             line.properties().forEach(field -> {
                 String key = field.getKey();
                 double value = number(field.getValue());
-                boolean unknown = field.getValue().isNumber() && !OTHERS.contains(key) && !key.equals("skipped");
                 if (CURVES.contains(key)) {
                     curves.computeIfAbsent(key, k -> new StepBins(CURVE_BINS)).add(at, value);
                 } else if (key.equals(EVAL_LOSS) || key.equals(EVAL_PERPLEXITY)) {
                     evaluations
                             .computeIfAbsent(key, k -> new StepBins(CURVE_BINS))
                             .add(at, value);
-                } else if (unknown && (more.containsKey(key) || more.size() < MOST_MORE)) {
-                    more.computeIfAbsent(key, k -> new StepBins(MORE_BINS)).add(at, value);
-                } else if (unknown && moreLeft.size() < MOST_MORE * MOST_MORE) {
-                    moreLeft.add(key);
+                } else if (field.getValue().isNumber() && !OTHERS.contains(key)) {
+                    more(at, key, value);
+                }
+            });
+        }
+
+        private void more(long at, String key, double value) {
+            if (more.containsKey(key) || more.size() < MOST_MORE) {
+                more.computeIfAbsent(key, k -> new StepBins(MORE_BINS)).add(at, value);
+            } else if (moreLeft.size() < MOST_MORE * MOST_MORE) {
+                moreLeft.add(key);
+            }
+        }
+
+        void debug(JsonNode line) {
+            if (!line.path(STEP).isIntegralNumber()) {
+                withoutStep++;
+                return;
+            }
+            String tensor = line.path("layer").asText("") + " " + line.path("tensor").asText("") + " ";
+            line.path("stats").properties().forEach(field -> {
+                if (field.getValue().isNumber()) {
+                    more(line.get(STEP).asLong(), tensor + field.getKey(), number(field.getValue()));
                 }
             });
         }
@@ -162,13 +191,20 @@ public final class RunLog {
                 events.add(RunEvent.of(
                         at,
                         RunEvent.Kind.LOSS_SCALE,
-                        String.format(Locale.ROOT, "loss scale %.4g, was %.4g", scale, lossScale)));
+                        "loss scale " + plain(scale) + ", was " + plain(lossScale)));
             }
             lossScale = scale;
             double tokens = number(line.path("tokens"));
             counted |= tokens > 0;
             double speed = (counted ? tokens : number(line.path("samples"))) / number(line.path("seconds"));
             curves.computeIfAbsent(SPEED, k -> new StepBins(CURVE_BINS)).add(at, speed);
+        }
+
+        /** Scales are powers of two as a rule. */
+        private static String plain(double scale) {
+            return scale == Math.rint(scale) && Math.abs(scale) < 1e15
+                    ? String.valueOf((long) scale)
+                    : String.valueOf(scale);
         }
 
         void fp8(JsonNode line) {
@@ -239,15 +275,36 @@ public final class RunLog {
                 others.put(text(field.getKey()), text(value.isTextual() ? value.asText() : value.toString()));
             });
             others.remove(STEP);
-            StringBuilder what = new StringBuilder(taken(others, "action"));
-            String product = taken(others, "product");
+            others.remove("seeds"); // what a repeated run needs, not its reader
             String layer = taken(others, "layer");
-            String where = layer.isEmpty() || product.isEmpty() ? layer + product : layer + "." + product;
-            what.append(where.isEmpty() || what.isEmpty() ? "" : " ").append(where);
-            String reason = taken(others, "reason");
-            what.append(reason.isEmpty() || what.isEmpty() ? "" : ": ").append(reason);
+            String product = taken(others, "product");
+            StringBuilder what = new StringBuilder(words(taken(others, "action") + taken(others, "decision")));
+            what.append(layer.isEmpty() && product.isEmpty() ? "" : " " + layer);
+            what.append(layer.isEmpty() || product.isEmpty() ? "" : ".").append(product);
+            if (others.containsKey("from") && others.containsKey("to")) {
+                what.append(" from ").append(taken(others, "from")).append(" to ").append(taken(others, "to"));
+            }
+            String reason = taken(others, "reason") + words(taken(others, "trigger") + taken(others, "what"));
+            what.append(reason.isEmpty() ? "" : ": ").append(reason);
+            if (line.has("value") && line.path("limit").isNumber()) {
+                others.remove("value");
+                others.remove("limit");
+                double value = number(line.path("value"));
+                what.append(
+                        Double.isFinite(value)
+                                ? String.format(
+                                        Locale.ROOT,
+                                        " %.3g above %.3g",
+                                        value,
+                                        line.path("limit").asDouble())
+                                : " not finite");
+            }
             long at = line.get(STEP).asLong();
-            events.add(new RunEvent(at, at, RunEvent.Kind.GUARD, what.toString(), others));
+            events.add(new RunEvent(at, at, RunEvent.Kind.GUARD, what.toString().strip(), others));
+        }
+
+        private static String words(String key) {
+            return key.replace('_', ' ');
         }
 
         private static String taken(Map<String, String> values, String key) {
@@ -286,30 +343,44 @@ public final class RunLog {
         }
         boolean metrics = readOn(MetricsFile.NAME);
         boolean health = readOn(Fp8Health.NAME);
+        boolean debug = readOn(DebugFile.NAME);
         boolean guard = readOn(GUARD);
-        return anew || metrics || health || guard;
+        return anew || metrics || health || debug || guard;
     }
 
     private boolean isCut() throws IOException {
-        for (Map.Entry<String, Long> file : reading.positions.entrySet()) {
+        for (Map.Entry<String, Position> file : reading.positions.entrySet()) {
             Path path = folder.resolve(file.getKey());
-            if (file.getValue() > (Files.isRegularFile(path) ? Files.size(path) : 0)) {
+            Position read = file.getValue();
+            boolean isThere = Files.isRegularFile(path);
+            if (read.bytes > (isThere ? Files.size(path) : 0)
+                    || (read.bytes > 0 && !read.identity.equals(identity(path)))) {
                 return true;
             }
         }
         return false;
     }
 
+    private static String identity(Path file) throws IOException {
+        if (!Files.isRegularFile(file)) {
+            return "";
+        }
+        BasicFileAttributes attributes = Files.readAttributes(file, BasicFileAttributes.class);
+        return attributes.fileKey() + " " + attributes.creationTime(); // Windows has no keys
+    }
+
     private boolean readOn(String file) throws IOException {
-        long from = reading.positions.getOrDefault(file, 0L);
+        String identity = identity(folder.resolve(file));
+        long from = reading.positions.getOrDefault(file, Position.START).bytes;
         long to = StepLines.readFrom(from, folder.resolve(file), line -> {
             switch (file) {
                 case MetricsFile.NAME -> reading.metrics(line);
                 case Fp8Health.NAME -> reading.fp8(line);
+                case DebugFile.NAME -> reading.debug(line);
                 default -> reading.guard(line);
             }
         });
-        reading.positions.put(file, to);
+        reading.positions.put(file, new Position(to, identity));
         return to > from;
     }
 
@@ -371,7 +442,7 @@ public final class RunLog {
     private List<RunEvent> events(Reading r) throws IOException {
         List<RunEvent> events = new ArrayList<>(r.events.all());
         for (long step : new CheckpointFolder(folder).steps()) {
-            events.add(RunEvent.of(step, RunEvent.Kind.CHECKPOINT, "checkpoint"));
+            events.add(RunEvent.of(step, RunEvent.Kind.CHECKPOINT, CheckpointFolder.NAME + "/step-" + step));
         }
         events.sort((a, b) -> Long.compare(a.step(), b.step()));
         return events;

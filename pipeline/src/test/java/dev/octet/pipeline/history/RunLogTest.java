@@ -10,6 +10,7 @@ import dev.octet.trainer.Trainer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.util.Base64;
@@ -150,7 +151,7 @@ class RunLogTest {
         RunHistory history = history();
         assertEquals(1, history.skipped());
         assertEquals(1, texts(history, RunEvent.Kind.SKIPPED).size());
-        assertEquals(List.of("loss scale 0.5000, was 1.000"), texts(history, RunEvent.Kind.LOSS_SCALE));
+        assertEquals(List.of("loss scale 0.5, was 1"), texts(history, RunEvent.Kind.LOSS_SCALE));
     }
 
     @Test
@@ -229,6 +230,32 @@ class RunLogTest {
     }
 
     @Test
+    void a_guards_decision_is_a_sentence() throws IOException {
+        add(
+                "guard.jsonl",
+                "{\"step\":7,\"decision\":\"demoted\",\"product\":\"h.0.dgrad\",\"node\":\"n:dgrad\",\"from\":\"delayed\",\"to\":\"bf16\","
+                        + "\"trigger\":\"clipped\",\"value\":0.031,\"limit\":0.01,\"seeds\":{\"a\":1}}",
+                "{\"step\":8,\"decision\":\"rolled_back\",\"spike\":9,\"what\":\"loss\",\"value\":null,\"limit\":2.5}");
+        RunHistory history = history();
+        assertEquals(
+                List.of("demoted h.0.dgrad from delayed to bf16: clipped 0.0310 above 0.0100", "rolled back: loss not finite"),
+                texts(history, RunEvent.Kind.GUARD));
+        assertEquals(Map.of("node", "n:dgrad"), history.events().get(1).more());
+    }
+
+    /** As after a rollback: the file is another one, and by the time of the next reading longer than before. */
+    @Test
+    void a_file_that_was_cut_and_has_grown_again_is_read_from_the_start() throws IOException {
+        add("metrics.jsonl", step(1, "5"), step(2, "4"));
+        RunLog log = RunLog.read(run);
+        Path next = run.resolve("next");
+        Files.writeString(next, String.join("\n", step(1, "5"), step(2, "3"), step(3, "2"), ""));
+        Files.move(next, run.resolve("metrics.jsonl"), StandardCopyOption.REPLACE_EXISTING);
+        assertTrue(log.readOn());
+        assertEquals(List.of(5.0, 3.0, 2.0), log.history("run").curves().get("loss").min());
+    }
+
+    @Test
     void the_same_event_over_and_over_is_counted_and_does_not_grow_the_page() throws IOException {
         String[] lines = new String[1000];
         for (int i = 0; i < lines.length; i++) {
@@ -257,6 +284,17 @@ class RunLogTest {
         assertTrue(history.notes().contains("2 lines of its files name no step; they are left out."));
         assertEquals(2, history.fp8().rows().size());
         assertTrue(history.scales().getLast().room().isEmpty());
+    }
+
+    @Test
+    void statistics_that_a_run_was_asked_for_are_curves_of_their_own() throws IOException {
+        add(
+                "debug.jsonl",
+                "{\"step\":1,\"iteration\":0,\"layer\":\"h.0\",\"tensor\":\"activation\",\"stats\":{\"max\":3.5,\"std\":null}}",
+                "{\"step\":3,\"iteration\":2,\"layer\":\"h.0\",\"tensor\":\"activation\",\"stats\":{\"max\":4.5}}");
+        Map<String, Series> more = history().more();
+        assertEquals(List.of("h.0 activation max"), List.copyOf(more.keySet()));
+        assertEquals(List.of(3.5, 4.5), more.get("h.0 activation max").min());
     }
 
     @Test

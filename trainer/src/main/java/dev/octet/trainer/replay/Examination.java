@@ -24,6 +24,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -218,15 +219,15 @@ public final class Examination {
         Set<LayerProduct> all = Set.copyOf(variants.all());
         try (Arena arena = Arena.ofShared()) {
             Replays step = new Replays(excerpt.firstStepOnly(arena));
-            Variant fake = variants.around(Set.of(), Map.of(), false);
-            Variant reversed = variants.around(Set.of(), Map.of(), true);
+            Variant fake = variants.around(Set.of(), Set.of(), false);
+            Variant reversed = variants.around(Set.of(), Set.of(), true);
             Replay known = replay(step, fake, fake);
-            NoiseFloor measured = NoiseFloor.ofProducts(known, replay(step, reversed, fake), rounding.floor());
+            NoiseFloor measured = NoiseFloor.ofProducts(known, replay(step, reversed, fake));
             productFloor = measured;
             Comparison products = new Comparison(Against.FAKE_QUANTISATION, step, fake, known, measured);
             experiment(reversed, "noise: fake quantisation, samples last to first", products);
             Experiment codes = experiment(
-                    variants.around(all, Map.of(), false), "products of codes instead of fake quantisation", products);
+                    variants.around(all, Set.of(), false), "products of codes instead of fake quantisation", products);
             if (codes.deviation().isSick()) {
                 searchProducts(products, codes.deviation().excess());
             } else {
@@ -242,7 +243,7 @@ public final class Examination {
                 variants.suspects(),
                 excess,
                 MOST_CULPRITS,
-                s -> tried(variants.around(s, Map.of(), false), s, "codes multiplied: ", products));
+                s -> tried(variants.around(s, Set.of(), false), s, "codes multiplied: ", products));
         take(found);
         toFind = used.size();
         if (found.spread()) {
@@ -255,24 +256,18 @@ public final class Examination {
         }
     }
 
-    /** High precision for all, then current scaling for all: a product that is wrong by itself is wrong with any scale. */
+    /** Proves high precision. Scales were those of the step, so that current scaling does not cure is known. */
     private void cureProducts(Comparison products) throws BudgetSpentException, IOException {
-        Set<LayerProduct> all = Set.copyOf(variants.all());
-        for (Remedy remedy : List.of(Remedy.HIGH_PRECISION, Remedy.CURRENT_SCALING)) {
-            List<Culprit> cured = culprits.stream().map(c -> c.with(remedy)).toList();
-            if (remedy == Remedy.HIGH_PRECISION || cured.stream().allMatch(this::isDelayed)) {
-                Map<String, Map<ProductOperand, OperandChange>> changes = changes(cured);
-                Variant fake = variants.around(Set.of(), changes, false);
-                Replay known = replay(products.of(), fake, fake);
-                Experiment e = experiment(
-                        variants.around(all, changes, false),
-                        "products of codes with " + variants.words(changes),
-                        new Comparison(products.against(), products.of(), fake, known, products.floor()));
-                products.of().forget(fake);
-                if (cures(e)) {
-                    accept(cured, e);
-                }
-            }
+        Set<LayerProduct> changed = culprits.stream().flatMap(c -> c.cured().stream()).collect(Collectors.toSet());
+        Variant fake = variants.around(Set.of(), changed, false);
+        Replay known = replay(products.of(), fake, fake);
+        Experiment e = experiment(
+                variants.around(Set.copyOf(variants.all()), changed, false),
+                "products of codes with " + variants.words(changes(culprits)),
+                new Comparison(products.against(), products.of(), fake, known, products.floor()));
+        products.of().forget(fake);
+        if (cures(e)) {
+            accept(culprits, e);
         }
     }
 

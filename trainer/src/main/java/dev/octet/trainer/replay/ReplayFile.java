@@ -49,8 +49,7 @@ final class ReplayFile implements ReplayLog {
 
     private void read(String line) {
         try {
-            Replay replay = MAPPER.readValue(line, Replay.class);
-            replays.put(replay.key(), replay);
+            Optional.ofNullable(MAPPER.readValue(line, Replay.class)).ifPresent(r -> replays.put(r.key(), r));
         } catch (JsonProcessingException e) {
             LOG.log(System.Logger.Level.WARNING, file + " has a line that is no replay; it is run again", e);
         }
