@@ -118,6 +118,19 @@ class DebugConfigTest {
     }
 
     @Test
+    void where_the_file_is_gone_the_copy_next_to_the_configuration_is_read() throws IOException {
+        Path kept = Files.createDirectory(folder.resolve("kept"));
+        String sections = "one: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {DisableQuantizationLayer:"
+                + " {enabled: true}}}\n";
+        Files.writeString(kept.resolve(DebugSettings.KEPT_FILE), sections);
+        Files.writeString(kept.resolve("config.yaml"), RUN + "debug: gone.yaml\n");
+        DebugSettings found = TrainingConfig.of(YamlFile.read(kept.resolve("config.yaml")), folder)
+                .debug();
+        assertEquals(1, found.sections().size());
+        assertEquals(folder.resolve("gone.yaml"), found.file().orElseThrow());
+    }
+
+    @Test
     void without_the_key_nothing_is_looked_at_and_no_setting_appears() {
         TrainingConfig config = TrainingConfig.of(YamlFile.parse(RUN, "run.yaml"), folder);
         assertEquals(DebugSettings.NONE, config.debug());
