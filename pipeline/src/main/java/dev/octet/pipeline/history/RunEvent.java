@@ -1,6 +1,8 @@
 package dev.octet.pipeline.history;
 
+import java.util.Collections;
 import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * Something that happened in a run.
@@ -31,7 +33,7 @@ public record RunEvent(long step, long last, Kind kind, String text, Map<String,
     }
 
     public RunEvent {
-        more = Map.copyOf(more);
+        more = Collections.unmodifiableMap(new TreeMap<>(more)); // in the same order in every page
     }
 
     /** One without further keys. */

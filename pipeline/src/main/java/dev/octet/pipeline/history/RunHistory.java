@@ -1,7 +1,9 @@
 package dev.octet.pipeline.history;
 
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -72,7 +74,11 @@ public record RunHistory(
     }
 
     public RunHistory {
-        settings = Map.copyOf(settings);
+        settings = Collections.unmodifiableMap(new TreeMap<>(settings)); // in the same order in every page
+        curves = Collections.unmodifiableMap(new TreeMap<>(curves));
+        evaluations = Collections.unmodifiableMap(new TreeMap<>(evaluations));
+        more = Collections.unmodifiableMap(new TreeMap<>(more));
+        eventsLeft = Collections.unmodifiableMap(new TreeMap<>(eventsLeft));
         events = List.copyOf(events);
         scales = List.copyOf(scales);
         notes = List.copyOf(notes);

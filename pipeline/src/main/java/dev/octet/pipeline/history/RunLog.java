@@ -16,6 +16,7 @@ import dev.octet.trainer.hook.StepLines;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -72,13 +73,22 @@ public final class RunLog {
     private final Path folder;
     private Reading reading;
 
+    /**
+     * How far a file was read.
+     *
+     * @param identity of the file: a run that repeats steps puts another one in its place
+     */
+    private record Position(long bytes, String identity) {
+        static final Position START = new Position(0, "");
+    }
+
     /** What was read so far. */
     private static final class Reading {
         private final JsonNode manifest;
         private final RunSummary summary;
         private final FileTime written;
         private final int historyLength;
-        private final Map<String, Long> positions = new LinkedHashMap<>();
+        private final Map<String, Position> positions = new LinkedHashMap<>();
         private final Map<String, StepBins> curves = new LinkedHashMap<>();
         private final Map<String, StepBins> evaluations = new LinkedHashMap<>();
         private final Map<String, StepBins> more = new TreeMap<>();
@@ -239,15 +249,36 @@ public final class RunLog {
                 others.put(text(field.getKey()), text(value.isTextual() ? value.asText() : value.toString()));
             });
             others.remove(STEP);
-            StringBuilder what = new StringBuilder(taken(others, "action"));
-            String product = taken(others, "product");
+            others.remove("seeds"); // what a repeated run needs, not its reader
             String layer = taken(others, "layer");
-            String where = layer.isEmpty() || product.isEmpty() ? layer + product : layer + "." + product;
-            what.append(where.isEmpty() || what.isEmpty() ? "" : " ").append(where);
-            String reason = taken(others, "reason");
-            what.append(reason.isEmpty() || what.isEmpty() ? "" : ": ").append(reason);
+            String product = taken(others, "product");
+            StringBuilder what = new StringBuilder(words(taken(others, "action") + taken(others, "decision")));
+            what.append(layer.isEmpty() && product.isEmpty() ? "" : " " + layer);
+            what.append(layer.isEmpty() || product.isEmpty() ? "" : ".").append(product);
+            if (others.containsKey("from") && others.containsKey("to")) {
+                what.append(" from ").append(taken(others, "from")).append(" to ").append(taken(others, "to"));
+            }
+            String reason = taken(others, "reason") + words(taken(others, "trigger") + taken(others, "what"));
+            what.append(reason.isEmpty() ? "" : ": ").append(reason);
+            if (line.has("value") && line.path("limit").isNumber()) {
+                others.remove("value");
+                others.remove("limit");
+                double value = number(line.path("value"));
+                what.append(
+                        Double.isFinite(value)
+                                ? String.format(
+                                        Locale.ROOT,
+                                        " %.3g above %.3g",
+                                        value,
+                                        line.path("limit").asDouble())
+                                : " not finite");
+            }
             long at = line.get(STEP).asLong();
-            events.add(new RunEvent(at, at, RunEvent.Kind.GUARD, what.toString(), others));
+            events.add(new RunEvent(at, at, RunEvent.Kind.GUARD, what.toString().strip(), others));
+        }
+
+        private static String words(String key) {
+            return key.replace('_', ' ');
         }
 
         private static String taken(Map<String, String> values, String key) {
@@ -291,17 +322,29 @@ public final class RunLog {
     }
 
     private boolean isCut() throws IOException {
-        for (Map.Entry<String, Long> file : reading.positions.entrySet()) {
+        for (Map.Entry<String, Position> file : reading.positions.entrySet()) {
             Path path = folder.resolve(file.getKey());
-            if (file.getValue() > (Files.isRegularFile(path) ? Files.size(path) : 0)) {
+            Position read = file.getValue();
+            boolean isThere = Files.isRegularFile(path);
+            if (read.bytes > (isThere ? Files.size(path) : 0)
+                    || (read.bytes > 0 && !read.identity.equals(identity(path)))) {
                 return true;
             }
         }
         return false;
     }
 
+    private static String identity(Path file) throws IOException {
+        if (!Files.isRegularFile(file)) {
+            return "";
+        }
+        BasicFileAttributes attributes = Files.readAttributes(file, BasicFileAttributes.class);
+        return attributes.fileKey() + " " + attributes.creationTime(); // Windows has no keys
+    }
+
     private boolean readOn(String file) throws IOException {
-        long from = reading.positions.getOrDefault(file, 0L);
+        String identity = identity(folder.resolve(file));
+        long from = reading.positions.getOrDefault(file, Position.START).bytes;
         long to = StepLines.readFrom(from, folder.resolve(file), line -> {
             switch (file) {
                 case MetricsFile.NAME -> reading.metrics(line);
@@ -309,7 +352,7 @@ public final class RunLog {
                 default -> reading.guard(line);
             }
         });
-        reading.positions.put(file, to);
+        reading.positions.put(file, new Position(to, identity));
         return to > from;
     }
 

@@ -10,6 +10,7 @@ import dev.octet.trainer.Trainer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.util.Base64;
@@ -226,6 +227,32 @@ class RunLogTest {
         assertEquals("demoted h.0.dgrad: clipped", event.text());
         assertEquals(Map.of("to", "bf16", "x", "[1]"), event.more());
         assertTrue(history.notes().contains("One line of its files names no step; it is left out."));
+    }
+
+    @Test
+    void a_guards_decision_is_a_sentence() throws IOException {
+        add(
+                "guard.jsonl",
+                "{\"step\":7,\"decision\":\"demoted\",\"product\":\"h.0.dgrad\",\"node\":\"n:dgrad\",\"from\":\"delayed\",\"to\":\"bf16\","
+                        + "\"trigger\":\"clipped\",\"value\":0.031,\"limit\":0.01,\"seeds\":{\"a\":1}}",
+                "{\"step\":8,\"decision\":\"rolled_back\",\"spike\":9,\"what\":\"loss\",\"value\":null,\"limit\":2.5}");
+        RunHistory history = history();
+        assertEquals(
+                List.of("demoted h.0.dgrad from delayed to bf16: clipped 0.0310 above 0.0100", "rolled back: loss not finite"),
+                texts(history, RunEvent.Kind.GUARD));
+        assertEquals(Map.of("node", "n:dgrad"), history.events().get(1).more());
+    }
+
+    /** As after a rollback: the file is another one, and by the time of the next reading longer than before. */
+    @Test
+    void a_file_that_was_cut_and_has_grown_again_is_read_from_the_start() throws IOException {
+        add("metrics.jsonl", step(1, "5"), step(2, "4"));
+        RunLog log = RunLog.read(run);
+        Path next = run.resolve("next");
+        Files.writeString(next, String.join("\n", step(1, "5"), step(2, "3"), step(3, "2"), ""));
+        Files.move(next, run.resolve("metrics.jsonl"), StandardCopyOption.REPLACE_EXISTING);
+        assertTrue(log.readOn());
+        assertEquals(List.of(5.0, 3.0, 2.0), log.history("run").curves().get("loss").min());
     }
 
     @Test
