@@ -161,7 +161,7 @@ final class DebugConfig {
         if (!text.matches("\\d{1,9}(-\\d{1,9})?")) {
             throw s.error("layer_numbers", "'" + text + "' is not a number", "write numbers, 2-5, or all");
         }
-        String[] ends = text.split("-");
+        String[] ends = text.split("-", -1);
         long first = Long.parseLong(ends[0]);
         long last = Long.parseLong(ends[ends.length - 1]);
         if (first > last) {
