@@ -21,6 +21,7 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.TensorBoard;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.hook.TransformerEngineLog;
+import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -64,6 +65,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             TransformerEngineLog.FOLDERS.getFirst(),
             TransformerEngineLog.FOLDERS.getLast(),
             TensorDumps.NAME,
+            DebugSettings.KEPT_FILE,
             CheckpointFolder.NAME,
             TensorBoard.FOLDER,
             Trainer.LOCK);
@@ -81,8 +83,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * Keeps the configuration in the run's folder, once the run has begun: as it is, or with the keys that were given other values.
      *
      * @param settings as in {@link #read}
+     * @param debugFile of {@code debug:}, kept too: verbs that read the run need it
      */
-    public record SavedConfig(Path config, List<String> settings) implements TrainingHook {
+    public record SavedConfig(Path config, List<String> settings, Optional<Path> debugFile) implements TrainingHook {
         public SavedConfig {
             settings = List.copyOf(settings);
         }
@@ -91,7 +94,14 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         public void runStarted(RunStart start, RunControl control) throws IOException {
             byte[] text =
                     settings.isEmpty() ? Files.readAllBytes(config) : changed().getBytes(StandardCharsets.UTF_8);
-            try (AtomicFile copy = AtomicFile.create(start.folder().resolve(CONFIG))) {
+            write(start.folder().resolve(CONFIG), text);
+            if (debugFile.isPresent() && Files.isRegularFile(debugFile.get())) {
+                write(start.folder().resolve(DebugSettings.KEPT_FILE), Files.readAllBytes(debugFile.get()));
+            }
+        }
+
+        private static void write(Path file, byte[] text) throws IOException {
+            try (AtomicFile copy = AtomicFile.create(file)) {
                 copy.write(ByteBuffer.wrap(text));
                 copy.commit();
             }
