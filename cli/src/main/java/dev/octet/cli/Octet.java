@@ -32,6 +32,8 @@ public final class Octet {
             new DiffCommand(),
             new EvaluateCommand(),
             new TrainCommand(),
+            new ReportCommand(),
+            new DoctorCommand(),
             new ExportCommand(),
             new GradientCommand(),
             new CompletionCommand());

@@ -155,7 +155,7 @@ final class TrainedRun implements AutoCloseable {
     }
 
     PrecisionPolicy policy() {
-        return run.config().precision().policy();
+        return run.config().changesFor(trained.graph().graph()).policy();
     }
 
     RunScales scales() {

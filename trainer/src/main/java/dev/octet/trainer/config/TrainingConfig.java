@@ -1,8 +1,12 @@
 package dev.octet.trainer.config;
 
+import dev.octet.formats.graph.Graph;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.optimizer.WeightAveraging;
+import dev.octet.trainer.observe.DebugChanges;
+import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -132,6 +136,16 @@ public record TrainingConfig(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
         }
         return config;
+    }
+
+    /**
+     * How a model computes: {@link #precision}'s policy, with what {@link #debug} changes.
+     *
+     * @param graph the model's, canonical, ties restored
+     * @throws dev.octet.formats.error.InvalidOptionException when {@code debug:} names no layer of the model, or contradicts itself
+     */
+    public DebugChanges changesFor(Graph graph) {
+        return DebugChanges.of(DebugPlan.of(debug, LinearModule.of(graph)), precision.policy(), graph);
     }
 
     /**

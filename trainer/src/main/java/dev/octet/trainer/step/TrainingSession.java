@@ -65,6 +65,7 @@ public final class TrainingSession implements AutoCloseable {
     private final RecentPrograms<Key, Loaded> programs =
             new RecentPrograms<>(l -> l.executable().close());
     private @Nullable Update update;
+    private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
 
@@ -169,6 +170,11 @@ public final class TrainingSession implements AutoCloseable {
         return Objects.requireNonNull(update, "no program was built yet");
     }
 
+    /** Has the next step's tensors read; does not change its numbers. */
+    public void watchNext(TensorWatch watch) {
+        tensorWatch = watch;
+    }
+
     /**
      * Runs one step.
      *
@@ -184,7 +190,9 @@ public final class TrainingSession implements AutoCloseable {
         UpdateProgram program = update().program();
         scalars.write(memory.memory(), program.badLoss(), 0);
         Fp8Watch watch = measuresFp8 ? new Fp8Watch() : null;
-        List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch);
+        TensorWatch tensors = tensorWatch;
+        tensorWatch = null;
+        List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch, tensors);
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
@@ -200,13 +208,17 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** Accumulates gradients over the micro-batches; returns suppliers of their losses, which wait for the device. */
-    private List<Supplier<LossValue>> forwardAndBackward(List<MicroBatch> batches, @Nullable Fp8Watch watch) {
+    private List<Supplier<LossValue>> forwardAndBackward(
+            List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
         Set<Executable> prepared = new HashSet<>();
         List<Supplier<LossValue>> losses = new ArrayList<>();
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
             Executable executable = loaded.executable();
-            executable.observe(observer(loaded, watch));
+            StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
+            StepObserver read = tensors == null ? null : tensors.ofMicroBatch(losses.isEmpty());
+            StepObserver measured = products == null ? null : products.observer();
+            executable.observe(both(both(casts, read), measured));
             if (prepared.add(executable)) {
                 memory.writeLossGradient(executable.program(), scale.scale() / batches.size());
                 executable.run(Phase.PREPARE);
@@ -218,15 +230,13 @@ public final class TrainingSession implements AutoCloseable {
         return losses;
     }
 
-    private @Nullable StepObserver observer(Loaded loaded, @Nullable Fp8Watch watch) {
-        StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
-        StepObserver watched = products == null ? null : products.observer();
-        if (casts == null || watched == null) {
-            return casts == null ? watched : casts;
+    private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
+        if (one == null || other == null) {
+            return one == null ? other : one;
         }
         return (step, nanos, running) -> {
-            casts.after(step, nanos, running);
-            watched.after(step, nanos, running);
+            one.after(step, nanos, running);
+            other.after(step, nanos, running);
         };
     }
 

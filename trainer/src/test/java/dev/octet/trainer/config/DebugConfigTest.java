@@ -24,7 +24,10 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -55,7 +58,7 @@ class DebugConfigTest {
 
     private String error(String name, String keys) {
         return assertThrows(InvalidOptionException.class, () -> feature(name, keys))
-                .getMessage();
+                .toString();
     }
 
     @Test
@@ -112,6 +115,19 @@ class DebugConfigTest {
         assertEquals(1, settings.notes().size());
         assertTrue(settings.notes().getFirst().contains("te.yaml, line 28"), settings.notes().toString());
         assertTrue(settings.notes().getFirst().contains("DisableFP8GEMM is DisableQuantizationGEMM by its earlier name"));
+    }
+
+    @Test
+    void where_the_file_is_gone_the_copy_next_to_the_configuration_is_read() throws IOException {
+        Path kept = Files.createDirectory(folder.resolve("kept"));
+        String sections = "one: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {DisableQuantizationLayer:"
+                + " {enabled: true}}}\n";
+        Files.writeString(kept.resolve(DebugSettings.KEPT_FILE), sections);
+        Files.writeString(kept.resolve("config.yaml"), RUN + "debug: gone.yaml\n");
+        DebugSettings found = TrainingConfig.of(YamlFile.read(kept.resolve("config.yaml")), folder)
+                .debug();
+        assertEquals(1, found.sections().size());
+        assertEquals(folder.resolve("gone.yaml"), found.file().orElseThrow());
     }
 
     @Test
@@ -215,7 +231,7 @@ class DebugConfigTest {
                     transformer_engine:
                       LogFP8TensorStat: {enabled: true}
                 """));
-        assertTrue(e.getMessage().contains("unknown feature 'LogFP8TensorStat'"), e.getMessage());
+        assertTrue(e.what().contains("unknown feature 'LogFP8TensorStat'"), e.what());
         assertTrue(e.where().contains("run.yaml, line 10"), e.where());
         assertTrue(e.fix().contains("did you mean LogFp8TensorStats"), e.fix());
         assertTrue(e.fix().contains("valid: LogTensorStats, LogFp8TensorStats, LogNvfp4TensorStats, DumpTensors"), e.fix());
@@ -265,7 +281,7 @@ class DebugConfigTest {
                 "debug: {one: {enabled: true, layers: {layer_name_regex_pattern: '('}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}} | not a regular expression",
             })
     void sections_that_say_nothing_are_refused(String debug, String message) {
-        String found = assertThrows(InvalidOptionException.class, () -> read(debug)).getMessage();
+        String found = assertThrows(InvalidOptionException.class, () -> read(debug)).toString();
         assertTrue(found.contains(message), found);
     }
 
@@ -274,7 +290,34 @@ class DebugConfigTest {
         StepGate gate = new StepGate(5, List.of(new StepGate.Range(0, 10), new StepGate.Range(21, 30)));
         assertEquals(
                 List.of(0L, 5L, 10L, 25L, 30L),
-                java.util.stream.LongStream.rangeClosed(0, 40).filter(gate::opens).boxed().toList());
+                LongStream.rangeClosed(0, 40).filter(gate::opens).boxed().toList());
+    }
+
+    /** {@code docs/debug.md}, whose examples are read and whose features are all there are. */
+    @Test
+    void the_page_names_every_feature_and_its_examples_can_be_read() throws IOException {
+        String page = Files.readString(Path.of(System.getProperty("octet.testdata"), "../docs/debug.md"));
+        String[] blocks = page.split("```yaml\n", -1);
+        assertEquals(3, blocks.length);
+        assertEquals("debug: te_debug.yaml\n", blocks[1].split("```", -1)[0]);
+        DebugSettings settings = read(blocks[2].split("```", -1)[0]);
+        assertTrue(settings.logs());
+        assertEquals(List.of("attention", "head"), settings.sections().stream().map(DebugSection::name).toList());
+        assertEquals(5, settings.sections().getFirst().features().size());
+        Set<String> named = new TreeSet<>();
+        page.lines()
+                .filter(l -> l.startsWith("| `Log") || l.startsWith("| `D") || l.startsWith("| `F") || l.startsWith("| `Per"))
+                .forEach(l -> Pattern.compile("`((Log|Dump|Fake|Per|Disable)\\w+)`")
+                        .matcher(l)
+                        .results()
+                        .forEach(m -> named.add(m.group(1))));
+        assertEquals(new TreeSet<>(DebugFeatures.READERS.keySet()), named);
+        for (String name : TensorStatistic.OfAll.byLabel().keySet()) {
+            assertTrue(page.contains("`" + name + "`"), name);
+        }
+        for (CastStatistic.Measure measure : CastStatistic.Measure.values()) {
+            assertTrue(page.contains("`" + measure.label() + "`"), measure.label());
+        }
     }
 
     @Test

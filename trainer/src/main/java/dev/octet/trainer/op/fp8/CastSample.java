@@ -5,6 +5,7 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.Parallel;
 
 /**
  * Some vectors of an operand as they are and as their codes stand for them, found by the arithmetic of the kernels: what the error of a product
@@ -44,7 +45,7 @@ public final class CastSample {
         QuantScaleRule rule = form.rule();
         return rule == null
                 ? new float[] {delayed}
-                : new MatrixCodes(form.blocks(), CastCounts.ALONE).quantScales(x, form.format(), rule);
+                : new MatrixCodes(form.blocks(), Parallel.ALONE).quantScales(x, form.format(), rule);
     }
 
     /**
