@@ -27,6 +27,11 @@ public final class DebugFile implements TrainingHook {
     }
 
     @Override
+    public void rolledBack(long step) throws IOException {
+        lines.cutAfter(step);
+    }
+
+    @Override
     public void tensorsObserved(ObservationReport report) throws IOException {
         for (TensorReport tensor : report.tensors()) {
             ObjectNode line = StepLines.line(report.step())

@@ -74,6 +74,16 @@ public final class TransformerEngineLog implements TrainingHook {
         Files.writeString(log, text, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     }
 
+    @Override
+    public void rolledBack(long step) throws IOException {
+        if (out != null) {
+            out.close();
+            Path statistics = file(folder, 1);
+            cut(statistics, firstIteration + step);
+            out = Files.newBufferedWriter(statistics, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+        }
+    }
+
     private static Path file(Path folder, int kind) {
         return folder.resolve(FOLDERS.get(kind)).resolve(NAME);
     }
