@@ -61,6 +61,13 @@ public interface Layout {
     boolean configuresCache();
 
     /**
+     * Whether the configuration can describe weights of several recipes. Where not, a weight has the one recipe or stays as it is.
+     */
+    default boolean mixes() {
+        return false;
+    }
+
+    /**
      * Edits {@code config} ({@code config.json}, whatever else is in it stays) so that it describes the contents, and returns what other
      * JSON files must lie next to it, by name.
      */
