@@ -15,7 +15,7 @@ import org.apache.commons.cli.Option;
 
 /** {@code octet sensitivity MODEL --data D}: which Linear loses most in which format. */
 final class SensitivityCommand implements Command {
-    private static final int LAYERS_SHOWN = 10;
+    static final int LAYERS_SHOWN = 10;
     private static final int POINTS_SHOWN = 8;
 
     private static final PathOption DATA = PathOption.read(

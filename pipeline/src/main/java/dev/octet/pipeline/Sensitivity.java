@@ -13,6 +13,7 @@ import dev.octet.converter.sensitivity.LinearFormat;
 import dev.octet.converter.sensitivity.LinearLayer;
 import dev.octet.converter.sensitivity.LinearLayers;
 import dev.octet.converter.sensitivity.Losses;
+import dev.octet.converter.sensitivity.Mix;
 import dev.octet.converter.sensitivity.MixFront;
 import dev.octet.converter.sensitivity.MixGroup;
 import dev.octet.converter.sensitivity.OutputLoss;
@@ -196,8 +197,7 @@ public final class Sensitivity {
             List<LinearLayer> layers = LinearLayers.of(converter.canonical().graph(), plan);
             Losses losses = measure(converter, layers, formats(request, source), samples, job);
             watch.step("measure");
-            Result result = result(request, source, converter, plan, losses, samples, watch);
-            return result;
+            return result(request, source, converter, plan, losses, samples, watch);
         }
     }
 
@@ -227,13 +227,16 @@ public final class Sensitivity {
     static Losses measure(
             Converter converter, List<LinearLayer> layers, List<LinearFormat> formats, Dataset samples, Job job)
             throws IOException {
-        SensitivityOptions options = new SensitivityOptions(
+        try (SensitivityRun run = SensitivityRun.open(converter.canonical(), layers, samples, options(job))) {
+            return run.measure(formats);
+        }
+    }
+
+    static SensitivityOptions options(Job job) {
+        return new SensitivityOptions(
                 job.threads(),
                 SensitivityOptions.defaults().batchSize(),
                 (done, total) -> job.listener().progress("measuring Linears", done, total, "variants"));
-        try (SensitivityRun run = SensitivityRun.open(converter.canonical(), layers, samples, options)) {
-            return run.measure(formats);
-        }
     }
 
     private static Result result(
@@ -319,7 +322,7 @@ public final class Sensitivity {
         int shown = Math.min(front.size(), MAX_POINTS);
         for (int i = 0; i < shown; i++) {
             int at = shown == 1 ? last : (int) ((long) i * last / (shown - 1));
-            dev.octet.converter.sensitivity.Mix mix = front.mix(at);
+            Mix mix = front.mix(at);
             points.add(new Point(
                     (double) mix.bits() / elements,
                     modelBytes + (mix.bits() - stored) / Byte.SIZE,

@@ -11,6 +11,7 @@ import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.scale.ScaleRule;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -51,7 +52,7 @@ public record LinearFormat(
                                 QuantType.INT4,
                                 new Granularity.PerGroup(-1, INT4_GROUP),
                                 new OperandSpec.Scaling.FromValues(
-                                        new dev.octet.quant.scale.ScaleRule.AmaxRule(), DType.F16)),
+                                        new ScaleRule.AmaxRule(), DType.F16)),
                         null));
         return Collections.unmodifiableMap(formats);
     }
@@ -69,9 +70,21 @@ public record LinearFormat(
         return new LinearFormat(name, null, weight, recipe);
     }
 
-    /** Whether the scale of the input, or its second level, follows from the data before a run. */
-    boolean needsInputAmax() {
-        return input != null && (!input.isDynamic() || input.type() == QuantType.E2M1);
+    /**
+     * This as engines compute it from a checkpoint without scales of inputs: they find one at run time, and leave the input of
+     * four-bit floats as it is, whose second level must be in the file.
+     */
+    public LinearFormat withoutStatistics() {
+        if (input == null || input.type() == QuantType.E2M1) {
+            return weightOnly();
+        }
+        return input.isDynamic()
+                ? this
+                : new LinearFormat(
+                        name,
+                        new OperandSpec(input.type(), input.granularity(), new OperandSpec.Scaling.Dynamic()),
+                        weight,
+                        recipe);
     }
 
     /** Why a weight of {@code [out, in]} cannot have this format; empty when it can. */

@@ -317,6 +317,26 @@ public final class SensitivityRun implements AutoCloseable {
         return new Losses(data.count(), logits, perplexity, measured);
     }
 
+    /**
+     * The loss of another model over the same samples, as of a variant of this one.
+     *
+     * @param candidate takes the same inputs and has the same outputs
+     * @throws InvalidDataException when it fails on the samples or lacks an output
+     */
+    public OutputLoss lossOf(OnnxRuntimeSession candidate) {
+        LossSums sums = new LossSums(logits.orElse(null), options.threads());
+        for (int i = 0; i < batches.size(); i++) {
+            Set<String> wanted = new LinkedHashSet<>(reference.get(i).keySet());
+            wanted.retainAll(candidate.outputs());
+            Map<String, Tensor> found = new LinkedHashMap<>();
+            try (OnnxRuntimeSession.Outputs outputs = candidate.run(batches.get(i), wanted)) {
+                wanted.forEach(name -> found.put(name, outputs.read(name)));
+            }
+            sums.add(batches.get(i), reference.get(i), found);
+        }
+        return sums.result();
+    }
+
     /** The model loaded with the switches of one format, and the rounded weights. */
     private final class Variants implements AutoCloseable {
         private final Arena scratch = Arena.ofShared();
