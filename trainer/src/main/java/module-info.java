@@ -22,9 +22,11 @@ module dev.octet.trainer {
     exports dev.octet.trainer.hook;
     exports dev.octet.trainer.kernel;
     exports dev.octet.trainer.loss;
+    exports dev.octet.trainer.observe;
     exports dev.octet.trainer.optimizer;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
+    exports dev.octet.trainer.replay;
     exports dev.octet.trainer.step;
     exports dev.octet.trainer.yaml;
     // a test of the command line compares the documented list of operators with the table
@@ -33,5 +35,8 @@ module dev.octet.trainer {
 
     // the command line prints these records as JSON
     opens dev.octet.trainer.check to
+            com.fasterxml.jackson.databind;
+    // the log of replays is JSON, too
+    opens dev.octet.trainer.replay to
             com.fasterxml.jackson.databind;
 }

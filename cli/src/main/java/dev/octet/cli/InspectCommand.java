@@ -90,11 +90,11 @@ final class InspectCommand implements Command {
             }
             case TRAINING_RUN -> {
                 RunSummary run = RunSummary.of(RunSummary.find(path).orElseThrow());
-                screen.answer(arguments, run, () -> LeftoversPage.of(run));
+                screen.answer(arguments, run, () -> ArtifactPage.of(run));
             }
             case STATISTICS -> {
                 StatisticsFacts facts = Inspect.statistics(path);
-                screen.answer(arguments, facts, () -> LeftoversPage.of(facts, arguments.has(TENSORS)));
+                screen.answer(arguments, facts, () -> ArtifactPage.of(facts, arguments.has(TENSORS)));
             }
         }
         return ExitCode.OK;

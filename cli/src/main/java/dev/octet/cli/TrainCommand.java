@@ -6,6 +6,7 @@ import dev.octet.pipeline.Job;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunFolder;
+import dev.octet.trainer.RunManifest;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -147,7 +148,7 @@ final class TrainCommand implements Command {
     }
 
     private static String howToStart(Path operand) {
-        return Files.exists(operand.resolve("run.json"))
+        return Files.exists(operand.resolve(RunManifest.NAME))
                 ? "octet train --resume " + operand + " goes on with the run in this folder"
                 : "octet train --example-config lm prints one to start from";
     }

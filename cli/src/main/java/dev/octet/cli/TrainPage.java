@@ -331,7 +331,7 @@ final class TrainPage implements TrainingHook {
         hasCheckpoint = firstStep > 1;
         lastStep = start.lastStep();
         if (firstStep > 1) {
-            ema.addEarlier(start.folder().resolve("metrics.jsonl"), firstStep);
+            ema.addEarlier(start.folder(), firstStep);
         }
         if (style == ProgressStyle.BAR || style == ProgressStyle.PLAIN) {
             screen.err()

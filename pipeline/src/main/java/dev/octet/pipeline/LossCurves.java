@@ -1,10 +1,9 @@
 package dev.octet.pipeline;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.converter.report.ReportData;
+import dev.octet.trainer.hook.MetricsFile;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,18 +15,14 @@ import java.util.List;
  * @param evaluated on evaluation data; empty without
  */
 record LossCurves(List<ReportData.Point> loss, List<ReportData.Point> evaluated) {
-    private static final String METRICS = "metrics.jsonl";
-
     /** Reads those of a run's folder; steps whose loss is not finite are left out. */
     static LossCurves of(Path run) throws IOException {
-        ObjectMapper json = new ObjectMapper();
         List<ReportData.Point> loss = new ArrayList<>();
         List<ReportData.Point> evaluated = new ArrayList<>();
-        for (String line : Files.readAllLines(run.resolve(METRICS))) {
-            JsonNode values = json.readTree(line);
+        MetricsFile.read(run, values -> {
             add(loss, values, "loss");
             add(evaluated, values, "eval_loss");
-        }
+        });
         return new LossCurves(loss, evaluated);
     }
 

@@ -22,9 +22,11 @@ import java.time.temporal.ChronoUnit;
 import java.util.Map;
 
 /** {@code run.json}: the settings and inputs of a run, and for each session its start time, device, plan, versions and command. */
-final class RunManifest {
+public final class RunManifest {
+    /** Name of the file in the folder of a run. */
+    public static final String NAME = "run.json";
+
     private static final System.Logger LOG = System.getLogger(RunManifest.class.getName());
-    private static final String NAME = "run.json";
     private static final String SESSIONS = "sessions";
 
     /** Kind and version of the file, in the form of all JSON answers of Octet. */

@@ -4,6 +4,7 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.FolderLock;
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -11,7 +12,9 @@ import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.MicroBatch;
@@ -23,10 +26,17 @@ import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
+import dev.octet.trainer.observe.DebugChanges;
+import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Policy;
+import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.replay.Diagnosis;
+import dev.octet.trainer.replay.Examination;
+import dev.octet.trainer.replay.ExaminationOptions;
+import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
@@ -34,15 +44,18 @@ import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Consumer;
 import java.util.regex.Pattern;
@@ -74,6 +87,8 @@ public final class Trainer implements AutoCloseable {
     private final GraphSource model;
     private final List<Tie> ties;
     private final Set<String> trained;
+    private final DebugPlan debug;
+    private final DebugChanges debugChanges;
     private final TrainingSession session;
     private final @Nullable Teacher teacher;
     private final MicroBatches batches;
@@ -97,6 +112,10 @@ public final class Trainer implements AutoCloseable {
         this.evalBatches =
                 parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
         this.schedule = config.schedule().schedule(config.steps());
+        this.debug = DebugPlan.of(
+                config.debug(), LinearModule.of(model.graph().graph()));
+        this.debugChanges = DebugChanges.of(
+                debug, config.precision().policy(), model.graph().graph());
         this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
             this.teacher = parts.teacher()
@@ -173,7 +192,7 @@ public final class Trainer implements AutoCloseable {
 
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
     private PrecisionPolicy policyFor(Device on) {
-        PrecisionPolicy policy = parts.config().precision().policy();
+        PrecisionPolicy policy = debugChanges.policy();
         if (!(policy instanceof Fp8Policy fp8) || on.multipliesFp8() || !fp8.multipliesCodes()) {
             return policy;
         }
@@ -201,6 +220,16 @@ public final class Trainer implements AutoCloseable {
 
     TrainingSession session() {
         return session;
+    }
+
+    /** The configured policy where the run computes in FP8; empty where it does not, or where the device cannot. */
+    public Optional<Fp8Policy> fp8Policy() {
+        return policyFor(device) instanceof Fp8Policy fp8 ? Optional.of(fp8) : Optional.empty();
+    }
+
+    /** Computes by another policy from the next step on; see {@link TrainingSession#usePolicy}. */
+    public void usePolicy(PrecisionPolicy policy) {
+        session.usePolicy(policy);
     }
 
     /** Learning rate of a step; steps count from 1. */
@@ -259,7 +288,9 @@ public final class Trainer implements AutoCloseable {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
-        if (!policyFor(device).equals(parts.config().precision().policy())) {
+        notes.addAll(debug.notes());
+        notes.addAll(debugChanges.notes());
+        if (!policyFor(device).equals(debugChanges.policy())) {
             notes.add("precision.on_unsupported: " + device.name()
                     + " does not multiply FP8, so all Linears compute in the base type");
         }
@@ -426,6 +457,82 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
+     * Looks for what FP8 breaks: replays steps of the run under changed precision. The trainer's own weights stay as they are.
+     *
+     * @param from a checkpoint of the run, whose next steps are replayed; null for the first steps of a new one
+     * @throws InvalidDataException when there is less data than one batch, or the checkpoint is of another model
+     * @throws dev.octet.formats.error.UnsupportedModelException when an operator cannot be trained
+     * @throws IOException when data cannot be read, or the log of the replays cannot be written
+     */
+    public Diagnosis examine(@Nullable TrainingState from, ExaminationOptions options) throws IOException {
+        try (Arena arena = Arena.ofShared()) {
+            return Examination.of(excerpt(from, options.steps(), arena), options);
+        }
+    }
+
+    /**
+     * Steps of the run as {@link #examine} replays them.
+     *
+     * @param from as there
+     * @param steps how many
+     * @param arena owns samples and copies of the weights
+     * @throws InvalidDataException as there
+     * @throws IOException when data cannot be read
+     */
+    public Excerpt excerpt(@Nullable TrainingState from, int steps, Arena arena) throws IOException {
+        int accumulation = parts.config().gradientAccumulation();
+        long first = from == null ? 1 : from.step() + 1;
+        List<List<MicroBatch>> drawn = new ArrayList<>();
+        List<Double> rates = new ArrayList<>();
+        for (long step = first; step < first + steps; step++) {
+            List<MicroBatch> of = new ArrayList<>();
+            for (int i = 0; i < accumulation; i++) {
+                of.add(draw(batches, (step - 1) * accumulation + i, arena));
+            }
+            drawn.add(of);
+            // a replay may reach beyond the end of the run
+            rates.add(learningRate(Math.min(step, parts.config().steps())));
+        }
+        session.prepare(drawn.getFirst().getFirst());
+        Map<String, Tensor> weights = from == null ? session.parameters(arena) : from.parameters();
+        requireSameModel(weights);
+        return new Excerpt(
+                setup(parts.config(), policyFor(device), model, Parameters.of(model.graph().graph()), trained),
+                device,
+                first,
+                drawn,
+                rates,
+                weights,
+                from == null ? Map.of() : from.state(),
+                from == null ? parts.config().precision().scaling().initial() : ScaleText.read(from.numbers()),
+                identity(first));
+    }
+
+    /** Rejects weights of another model, by names and shapes. */
+    private void requireSameModel(Map<String, Tensor> weights) {
+        session.parameterShapes().forEach((name, shape) -> {
+            Tensor weight = weights.get(name);
+            if (weight == null || !weight.shape().equals(shape)) {
+                throw new InvalidDataException(
+                        weight == null
+                                ? "the checkpoint has no '" + name + "', which the model has as " + shape
+                                : "the checkpoint has '" + name + "' as " + weight.shape() + ", the model as " + shape,
+                        "weights of the checkpoint",
+                        "give the model that the run trained");
+            }
+        });
+    }
+
+    private String identity(long first) {
+        Map<String, String> all = new TreeMap<>(Settings.of(parts.config()));
+        all.putAll(dataDigests());
+        parts.inputs().forEach((name, digest) -> all.put("inputs." + name, digest));
+        all.put("first_step", String.valueOf(first));
+        all.put("device", device.name());
+        return Sha256.of(all.toString().getBytes(StandardCharsets.UTF_8));
+    }
+
+    /**
      * Starts or resumes a run in a folder: steps, evaluations, checkpoints, metrics.
      *
      * @param folder created if it does not exist
@@ -462,6 +569,11 @@ public final class Trainer implements AutoCloseable {
         if (teacher != null) {
             teacher.close();
         }
+    }
+
+    /** What {@code debug:} changes in the run's numbers, as settings. */
+    Map<String, String> debugChanges() {
+        return debugChanges.settings();
     }
 
     /** Digests of the run's data, as settings. */

@@ -85,11 +85,11 @@ final class TrainingRun implements RunControl {
         this.options = options;
         this.checkpoints = new CheckpointFolder(folder);
         this.settings = settings(trainer);
-        hooks.add(new MetricsFile(folder.resolve("metrics.jsonl")));
-        hooks.add(new TensorBoard(folder.resolve("tensorboard"), Settings.of(config)));
+        hooks.add(new MetricsFile(folder.resolve(MetricsFile.NAME)));
+        hooks.add(new TensorBoard(folder.resolve(TensorBoard.FOLDER), Settings.of(config)));
         hooks.add(new DivergenceStop(config.divergence()));
         hooks.add(new CheckpointCadence(config.checkpoint()));
-        fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve("fp8_health.jsonl"));
+        fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve(Fp8Health.NAME));
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }
@@ -100,6 +100,7 @@ final class TrainingRun implements RunControl {
     private static Map<String, String> settings(Trainer trainer) {
         Map<String, String> settings = new TreeMap<>(Settings.of(trainer.parts().config()));
         trainer.parts().inputs().forEach((name, digest) -> settings.put("sha256." + name, digest));
+        settings.putAll(trainer.debugChanges());
         trainer.dataDigests().forEach((name, digest) -> settings.put("sha256." + name, digest));
         return settings;
     }
@@ -121,6 +122,7 @@ final class TrainingRun implements RunControl {
                 || key.startsWith("checkpoint.")
                 || key.startsWith("divergence.")
                 || key.startsWith("fp8_health.")
+                || key.startsWith("debug.") // what of it changes numbers is under debug_changes
                 || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT)
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
     }

@@ -4,6 +4,7 @@ import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -37,6 +38,7 @@ import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -778,6 +780,22 @@ class TrainerTest {
             trainer.step(2);
             assertSameBytes(trainer.parameters(arena), weights);
             assertThrows(AssertionError.class, () -> assertSameBytes(before, weights));
+        }
+    }
+
+    @Test
+    void a_trainer_goes_on_by_another_policy_and_returns() throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.with("precision: {mode: fp8}"));
+        try (Trainer one = Trainer.of(parts, CpuDevice.of(1));
+                Trainer other = Trainer.of(parts, CpuDevice.of(1))) {
+            Fp8Policy fp8 = one.fp8Policy().orElseThrow();
+            assertEquals(one.step(1), other.step(1));
+            other.usePolicy(fp8.base());
+            double low = other.step(2).loss();
+            double fp8Loss = one.step(2).loss();
+            assertNotEquals(fp8Loss, low);
+            other.usePolicy(fp8);
+            assertTrue(Math.abs(one.step(3).loss() - other.step(3).loss()) < 0.1 * Math.abs(low));
         }
     }
 

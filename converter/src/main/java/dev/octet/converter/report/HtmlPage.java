@@ -9,6 +9,8 @@ import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
 import java.util.Properties;
 
 /**
@@ -18,6 +20,9 @@ import java.util.Properties;
 public final class HtmlPage {
     private static final String CHART_PROPERTIES = "META-INF/maven/org.webjars.npm/chart.js/pom.properties";
     private static final String CHART_FOLDER = "META-INF/resources/webjars/chart.js/";
+
+    /** Sections of several pages, each with a file of its own: {@code <!--RUN-->} stands for {@code run.html}. */
+    private static final List<String> SECTIONS = List.of("layers", "notes", "run");
 
     private HtmlPage() {}
 
@@ -45,9 +50,18 @@ public final class HtmlPage {
         page = insert(page, "/*SHARED*/", own("page.js"));
         page = insert(page, "/*CHART*/", chartScript());
         page = insert(page, "\"DATA\"", json(data));
-        page = insert(page, "<!--CONTENT-->", own(name + ".html").replace("<!--RUN-->", own("run.html")));
+        page = insert(page, "<!--CONTENT-->", content(name));
         page = insert(page, "/*STYLE*/", own("report.css"));
         return insert(page, "MODEL", escaped(title));
+    }
+
+    /** The content of a page with the sections that several have. */
+    private static String content(String name) throws IOException {
+        String content = own(name + ".html");
+        for (String section : SECTIONS) {
+            content = content.replace("<!--" + section.toUpperCase(Locale.ROOT) + "-->", own(section + ".html"));
+        }
+        return content;
     }
 
     private static String insert(String page, String placeholder, String text) {

@@ -1,7 +1,6 @@
 const WORST = 30;
 const ROWS_AT_A_TIME = 200;
 const outcome = data.outcome;
-const decibels = x => x === 'Infinity' ? 'exact' : known(x) ? x.toFixed(1) + ' dB' : fixed(x, 1);
 const measured = data.weights.filter(w => known(w.sqnrDb));
 
 function head() {

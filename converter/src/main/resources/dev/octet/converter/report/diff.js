@@ -3,7 +3,6 @@ const ROWS_AT_A_TIME = 200;
 const ERROR_BINS = ['≤ 1/64', '≤ 1/4', '≤ 1/2', '≤ 3/4', '≤ 1', '≤ 2', '≤ 8', '> 8'];
 const FIRST_BIN_BEYOND = 3;
 const WORDS = {IDENTICAL: 'identical', SAME_VALUES: 'same values', WITHIN_ONE_ROUNDING: 'one rounding', BEYOND: 'beyond'};
-const decibels = x => x === 'Infinity' ? 'exact' : known(x) ? x.toFixed(1) : fixed(x, 1);
 const nameOf = t => (t.a === t.b ? t.a : t.a + ' = ' + t.b) + (t.transposed ? ' (transposed)' : '');
 
 const summary = data.summary;
@@ -25,8 +24,7 @@ function head() {
         [['A', [data.a, 'name'], data.formatA], ['B', [data.b, 'name'], data.formatB]]);
     facts([
         ['Tensors compared', String(summary.pairs), share(summary.matched) + ' of A'],
-        ['SQNR, all together', known(summary.sqnrDb) ? decibels(summary.sqnrDb) + ' dB' : decibels(summary.sqnrDb),
-            'worst tensor ' + decibels(summary.sqnrDbMin)],
+        ['SQNR, all together', decibels(summary.sqnrDb), 'worst tensor ' + decibels(summary.sqnrDbMin)],
         ['Cosine, all together', fixed(summary.cosine, 6), 'worst tensor ' + fixed(summary.cosineMin, 6)],
         ['Elements that differ', share(summary.elements === 0 ? 0 : summary.differing / summary.elements),
             'of ' + summary.elements.toLocaleString('en')],
@@ -123,7 +121,7 @@ function listTensors() {
     const columns = [
         [['Tensor'], t => [pair(t), 'path']],
         [['Verdict'], t => [WORDS[t.closeness], t.closeness === 'BEYOND' ? 'kept' : 'converted']],
-        [['SQNR, dB', true], t => decibels(t.sqnrDb)],
+        [['SQNR, dB', true], t => decibels(t.sqnrDb, '')],
         [['Cosine', true], t => fixed(t.cosine, 6)],
         [['Max abs', true], t => short(t.maxAbsError)],
         [['Max ulp', true], t => short(t.maxUlpError)],

@@ -1,7 +1,5 @@
-const LAYERS_AT_FIRST = 60;
 const result = data.result;
 const comparison = result.comparison;
-const decibels = x => x === 'Infinity' ? 'exact' : known(x) ? x.toFixed(1) + ' dB' : fixed(x, 1);
 const measured = result.layers.filter(l => known(l.sqnrDb));
 
 /** The gates first, because they were asked for; else how near the worst output is. */
@@ -53,30 +51,18 @@ function outputs() {
             share(o.top1Agreement)]));
 }
 
-let allLayers = false;
+/** Draws the chart of layers anew. */
+let redrawLayers = () => {};
 
 function layers() {
-    if (measured.length === 0) return hide('layers');
-    table(byId('layer-table'), [['Layer'], ['SQNR', true]], result.layers.map(l => [[l.reference, 'name'], decibels(l.sqnrDb)]));
-    byId('layer-more').hidden = measured.length <= LAYERS_AT_FIRST;
-    byId('layer-more').onclick = () => { allLayers = !allLayers; drawLayers(); };
-    byId('layer-order').onchange = drawLayers;
-    drawLayers();
-}
-
-function drawLayers() {
-    const ordered = byId('layer-order').value === 'worst' ? [...measured].sort((a, b) => a.sqnrDb - b.sqnrDb) : measured;
-    const shown = allLayers ? ordered : ordered.slice(0, LAYERS_AT_FIRST);
     const mean = measured.reduce((sum, l) => sum + l.sqnrDb, 0) / measured.length;
-    byId('layer-more').textContent = allLayers ? 'Show ' + LAYERS_AT_FIRST : 'Show all ' + measured.length;
-    decibelBars(byId('layer-chart'), 'Bar chart of the error of ' + shown.length + ' layers; the numbers are in the table below',
-        shown.map(l => ({
-            name: l.reference,
-            title: l.reference,
-            value: l.sqnrDb,
-            text: decibels(l.sqnrDb),
-            warn: l.sqnrDb < mean - 6,
-        })));
+    redrawLayers = layerSection({
+        measure: 'at the output of each Linear, with the error that comes in from the layers before it',
+        layers: result.layers.map(l => ({name: l.reference, title: l.reference, sqnrDb: l.sqnrDb, warn: l.sqnrDb < mean - 6})),
+        columns: [['Layer'], ['SQNR', true]],
+        rows: result.layers.map(l => [[l.reference, 'name'], decibels(l.sqnrDb)]),
+        worstFirst: true,
+    });
 }
 
 head();
@@ -86,6 +72,4 @@ layers();
 noteList(result.notes);
 runFacts(data.run);
 
-onColours(() => {
-    if (byId('layers')) drawLayers();
-});
+onColours(() => redrawLayers());

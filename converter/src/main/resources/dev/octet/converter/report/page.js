@@ -1,12 +1,16 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const charts = new Set();
 
+/** Layers in a chart before all are asked for. */
+const LAYERS_AT_FIRST = 60;
+
 // Jackson writes numbers that JSON lacks as text
 const known = x => typeof x === 'number' && Number.isFinite(x);
 const fixed = (x, digits) => known(x) ? x.toFixed(digits) : x === 'Infinity' ? '∞' : x === '-Infinity' ? '−∞' : '–';
 const short = x => !known(x) ? fixed(x, 1) : x === 0 ? '0' : Math.abs(x) >= 0.001 && Math.abs(x) < 1e5
     ? String(Number(x.toPrecision(4))) : x.toExponential(2);
 const share = x => !known(x) ? fixed(x, 1) : x === 0 ? '0 %' : x < 0.0001 ? '< 0.01 %' : (100 * x).toFixed(2) + ' %';
+const decibels = (x, unit = ' dB') => x === 'Infinity' ? 'exact' : known(x) ? x.toFixed(1) + unit : fixed(x, 1);
 const byId = id => document.getElementById(id);
 const element = (tag, text, className) => {
     const e = document.createElement(tag);
@@ -146,6 +150,41 @@ function decibelBars(box, label, rows) {
             },
         },
     });
+}
+
+/**
+ * The section of layers: bars of decibels in the order asked for, and a table. A layer is {name, title, sqnrDb, warn}; columns and rows are those of the
+ * table. Gives a function that draws the bars again.
+ */
+function layerSection({measure, layers, columns, rows, worstFirst}) {
+    const measured = layers.filter(l => known(l.sqnrDb));
+    if (layers.length === 0) {
+        hide('layers');
+        return () => {};
+    }
+    let all = false;
+    const order = byId('layer-order');
+    const more = byId('layer-more');
+    const drawBars = () => {
+        const ordered = order.value === 'worst' ? [...measured].sort((a, b) => a.sqnrDb - b.sqnrDb) : measured;
+        const shown = all ? ordered : ordered.slice(0, LAYERS_AT_FIRST);
+        more.textContent = all ? 'Show ' + LAYERS_AT_FIRST : 'Show all ' + measured.length;
+        decibelBars(byId('layer-chart'), 'Bar chart of the error of ' + shown.length + ' layers; the numbers are in the table below',
+            shown.map(l => ({name: l.name, title: l.title, value: l.sqnrDb, text: decibels(l.sqnrDb), warn: l.warn})));
+    };
+    byId('layer-measure').textContent = measure;
+    table(byId('layer-table'), columns, rows);
+    more.hidden = measured.length <= LAYERS_AT_FIRST;
+    more.onclick = () => { all = !all; drawBars(); };
+    order.onchange = drawBars;
+    if (worstFirst) order.value = 'worst';
+    if (measured.length === 0) {
+        order.closest('.tools').remove();
+        hide('layer-chart');
+        return () => {};
+    }
+    drawBars();
+    return drawBars;
 }
 
 const bytes = n => {

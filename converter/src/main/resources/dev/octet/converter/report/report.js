@@ -1,4 +1,3 @@
-const LAYERS_AT_FIRST = 60;
 const ACTIVATIONS_AT_A_TIME = 12;
 
 /** What all names begin with, up to a separator: it says nothing and takes room. */
@@ -114,41 +113,27 @@ function kinds(decisions) {
     return [...counts].map(([kind, count]) => count + ' ' + kind + (kind.endsWith('Norm') ? ' handing on FP8' : kind === 'Embedding' ? ' in INT8' : ' in FP8')).join(', ');
 }
 
-let allLayers = false;
+/** Draws the chart of layers anew. */
+let redrawLayers = () => {};
 
 function layers() {
-    const measured = data.layers.filter(l => known(l.sqnrDb));
-    if (data.layers.length === 0) return hide('layers');
-    byId('layer-measure').textContent = data.layerMeasure;
-    table(byId('layer-table'),
-        [['Layer'], ['Kind'], ['SQNR, dB', true], ['Weight scale, min', true], ['max', true], ['Input clip', true],
-            ['Saturated', true]],
-        data.layers.map(l => [[l.name, 'name'], l.kind, fixed(l.sqnrDb, 1), short(l.minScale), short(l.maxScale),
-            short(l.inputClip), share(l.saturatedShare)]));
-    const more = byId('layer-more');
-    more.hidden = measured.length <= LAYERS_AT_FIRST;
-    more.onclick = () => { allLayers = !allLayers; drawLayers(measured); };
-    byId('layer-order').onchange = () => drawLayers(measured);
-    if (measured.length > LAYERS_AT_FIRST) byId('layer-order').value = 'worst';
-    drawLayers(measured);
-}
-
-function drawLayers(measured) {
-    const ordered = byId('layer-order').value === 'worst'
-        ? [...measured].sort((a, b) => a.sqnrDb - b.sqnrDb) : measured;
-    const shown = allLayers ? ordered : ordered.slice(0, LAYERS_AT_FIRST);
-    byId('layer-more').textContent = allLayers ? 'Show ' + LAYERS_AT_FIRST : 'Show all ' + measured.length;
-    const prefix = commonPrefix(measured.map(l => l.name));
-    const suffix = commonSuffix(measured.map(l => l.name.slice(prefix.length)));
+    const prefix = commonPrefix(data.layers.map(l => l.name));
+    const suffix = commonSuffix(data.layers.map(l => l.name.slice(prefix.length)));
     const warned = new Set(outliers().map(l => l.name));
-    decibelBars(byId('layer-chart'), 'Bar chart of the error of ' + shown.length + ' layers; the numbers are in the table below',
-        shown.map(l => ({
+    redrawLayers = layerSection({
+        measure: data.layerMeasure,
+        layers: data.layers.map(l => ({
             name: l.name.slice(prefix.length, l.name.length - suffix.length),
             title: l.name,
-            value: l.sqnrDb,
-            text: fixed(l.sqnrDb, 1) + ' dB',
+            sqnrDb: l.sqnrDb,
             warn: warned.has(l.name),
-        })));
+        })),
+        columns: [['Layer'], ['Kind'], ['SQNR, dB', true], ['Weight scale, min', true], ['max', true], ['Input clip', true],
+            ['Saturated', true]],
+        rows: data.layers.map(l => [[l.name, 'name'], l.kind, fixed(l.sqnrDb, 1), short(l.minScale), short(l.maxScale),
+            short(l.inputClip), share(l.saturatedShare)]),
+        worstFirst: data.layers.filter(l => known(l.sqnrDb)).length > LAYERS_AT_FIRST,
+    });
 }
 
 /** The clip as a line through the histogram, in the units of its bins. */
@@ -289,6 +274,6 @@ runFacts(data.run);
 onColours(() => {
     if (byId('size')) sizes(data.parts);
     if (data.trained) drawLoss();
-    if (byId('layers')) drawLayers(data.layers.filter(l => known(l.sqnrDb)));
+    redrawLayers();
     if (byId('activations')) listActivations();
 });

@@ -34,7 +34,7 @@ final class StrippedProto {
     private static final int MAX_VARINT_BYTES = 10;
     private static final int MAX_ARRAY = Integer.MAX_VALUE - 8;
     private static final String FIX_BROKEN =
-            "the file is damaged or no ONNX model: download or export it again and compare the size";
+            "the file is damaged or is not an ONNX model: download or export it again and compare the size";
 
     private final MemorySegment file;
     private final Place place;

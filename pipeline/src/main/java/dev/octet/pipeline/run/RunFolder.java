@@ -8,11 +8,15 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.RunPaths;
+import dev.octet.trainer.RunManifest;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.Fp8Health;
+import dev.octet.trainer.hook.MetricsFile;
 import dev.octet.trainer.hook.RunControl;
+import dev.octet.trainer.hook.TensorBoard;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -40,16 +44,21 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     /** The folder that paths in the configuration start from. */
     public static final String CONFIG_FOLDER = "config_folder";
 
+    /** Name of the configuration that a run keeps in its folder. */
+    public static final String CONFIG = "config.yaml";
+
     /** What a run writes in its folder in addition to its configuration. */
-    public static final List<String> WRITTEN =
-            List.of("run.json", "metrics.jsonl", "fp8_health.jsonl", "checkpoints", "tensorboard", ".octet-lock");
+    public static final List<String> WRITTEN = List.of(
+            RunManifest.NAME,
+            MetricsFile.NAME,
+            Fp8Health.NAME,
+            CheckpointFolder.NAME,
+            TensorBoard.FOLDER,
+            ".octet-lock");
 
     /** What a run has in its folder, files and folders by name. */
     public static final List<String> ENTRIES =
-            Stream.concat(WRITTEN.stream(), Stream.of("config.yaml")).toList();
-
-    private static final String MANIFEST = "run.json";
-    private static final String CONFIG = "config.yaml";
+            Stream.concat(WRITTEN.stream(), Stream.of(CONFIG)).toList();
 
     /** The option that gives keys of a configuration other values. */
     private static final String SET = "--set";
@@ -99,7 +108,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
 
     /** The folder that relative paths in a configuration start from. */
     public static Path configFolder(Path config, Path folder) throws IOException {
-        Path manifest = folder.resolve(MANIFEST);
+        Path manifest = folder.resolve(RunManifest.NAME);
         boolean kept = Files.isRegularFile(manifest) && isSame(config, folder.resolve(CONFIG));
         return kept
                 ? path(manifest, lastSession(json(manifest)).path(CONFIG_FOLDER).asText(folder.toString()))
@@ -128,7 +137,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      */
     public static Path model(Path folder, Optional<Path> model) throws IOException {
         requireRun(folder);
-        Path manifest = folder.resolve(MANIFEST);
+        Path manifest = folder.resolve(RunManifest.NAME);
         Path source = model.isPresent()
                 ? model.get()
                 : path(manifest, lastSession(json(manifest)).path(MODEL).asText(""));
@@ -142,7 +151,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     }
 
     private static void requireRun(Path folder) {
-        for (String file : List.of(MANIFEST, CONFIG)) {
+        for (String file : List.of(RunManifest.NAME, CONFIG)) {
             if (!Files.isRegularFile(folder.resolve(file))) {
                 throw new InvalidOptionException(
                         "the folder is not a run: it has no " + file,
@@ -171,7 +180,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
                     "'" + folder + "' is a file, and a run is a folder", "--output", "give the name of a folder");
         }
         Path kept = folder.resolve(CONFIG);
-        boolean own = resumed || Files.exists(folder.resolve(MANIFEST));
+        boolean own = resumed || Files.exists(folder.resolve(RunManifest.NAME));
         if (!own && Files.exists(kept) && !Files.isSameFile(kept, config)) {
             throw new InvalidOptionException(
                     "'" + kept + "' is there already, and the run keeps its configuration under that name",
@@ -216,7 +225,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     public static RunFolder open(Path folder, Optional<Path> model) throws IOException {
         Path source = model(folder, model);
         Path config = folder.resolve(CONFIG);
-        JsonNode run = json(folder.resolve(MANIFEST));
+        JsonNode run = json(folder.resolve(RunManifest.NAME));
         String wanted = run.path("settings").path("sha256.model").asText("");
         String found = OpenedModel.digest(source);
         if (!found.equals(wanted)) {
@@ -243,7 +252,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             return new ObjectMapper().readTree(new String(Files.readAllBytes(manifest), StandardCharsets.UTF_8));
         } catch (JsonProcessingException e) {
             throw new MalformedModelException(
-                    "run.json is not a JSON: " + e.getOriginalMessage(),
+                    RunManifest.NAME + " is not a JSON: " + e.getOriginalMessage(),
                     manifest.toString(),
                     "restore it, or resume the run, which writes it anew",
                     e);

@@ -4,10 +4,10 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.trainer.RunManifest;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
-import java.io.BufferedReader;
+import dev.octet.trainer.hook.MetricsFile;
 import java.io.IOException;
-import java.nio.charset.MalformedInputException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -58,14 +58,6 @@ public record RunSummary(
         @Nullable String config,
         @Nullable String resumeWith,
         @Nullable String exportWith) {
-    private static final String MANIFEST = "run.json";
-    private static final String METRICS = "metrics.jsonl";
-    private static final String CONFIG = "config.yaml";
-    private static final String CHECKPOINTS = "checkpoints";
-
-    /** Longer lines of metrics are not what a run writes. */
-    private static final int MAX_LINE = 1 << 20;
-
     /** Far more than a manifest with a thousand sessions has. */
     private static final long MAX_MANIFEST = 64L << 20;
 
@@ -83,13 +75,13 @@ public record RunSummary(
         if (isRun(path)) {
             return Optional.of(path);
         }
-        Path checkpoints = at.endsWith(CHECKPOINTS) ? at : at.getParent();
-        Path run = checkpoints != null && checkpoints.endsWith(CHECKPOINTS) ? checkpoints.getParent() : null;
+        Path checkpoints = at.endsWith(CheckpointFolder.NAME) ? at : at.getParent();
+        Path run = checkpoints != null && checkpoints.endsWith(CheckpointFolder.NAME) ? checkpoints.getParent() : null;
         return Optional.ofNullable(run).filter(r -> Files.isDirectory(at) && isRun(r));
     }
 
     private static boolean isRun(Path path) {
-        return Files.isRegularFile(path.resolve(MANIFEST)) && !Files.exists(path.resolve("config.json"));
+        return Files.isRegularFile(path.resolve(RunManifest.NAME)) && !Files.exists(path.resolve("config.json"));
     }
 
     /**
@@ -100,17 +92,17 @@ public record RunSummary(
      * @throws IOException when a file cannot be read
      */
     public static RunSummary of(Path folder) throws IOException {
-        JsonNode run = manifest(folder.resolve(MANIFEST));
+        JsonNode run = manifest(folder.resolve(RunManifest.NAME));
         JsonNode sessions = run.path("sessions");
         JsonNode session = sessions.path(sessions.size() - 1);
         String model = session.path(RunFolder.MODEL).asText("");
-        Metrics metrics = Metrics.read(folder.resolve(METRICS));
+        Metrics metrics = Metrics.read(folder);
         List<Long> checkpoints = new CheckpointFolder(folder).steps();
         long steps = run.path("settings")
                 .path("steps")
                 .asLong(session.path("last_step").asLong());
         boolean goesOn = !checkpoints.isEmpty() && checkpoints.getLast() < steps;
-        Path config = folder.resolve(CONFIG);
+        Path config = folder.resolve(RunFolder.CONFIG);
         return new RunSummary(
                 folder.toString(),
                 model,
@@ -163,41 +155,24 @@ public record RunSummary(
             }
         }
         throw new MalformedModelException(
-                "run.json " + problem, file.toString(), "restore it, or resume the run, which writes it anew");
+                RunManifest.NAME + " " + problem, file.toString(), "restore it, or resume the run, which writes it anew");
     }
 
-    /** The last and the best of what a run measured. Lines that a killed process left unfinished are skipped. */
+    /** The last and the best of what a run measured. */
     private static final class Metrics {
-        private final ObjectMapper json = new ObjectMapper();
         private long step;
         private @Nullable Double loss;
         private @Nullable Double bestLoss;
         private @Nullable Evaluation evaluation;
         private @Nullable Double bestEvalLoss;
 
-        static Metrics read(Path file) throws IOException {
+        static Metrics read(Path run) throws IOException {
             Metrics metrics = new Metrics();
-            if (Files.isRegularFile(file)) {
-                try (BufferedReader lines = Files.newBufferedReader(file)) {
-                    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                        if (line.length() <= MAX_LINE) {
-                            metrics.add(line);
-                        }
-                    }
-                } catch (MalformedInputException e) {
-                    return metrics; // bytes that no run wrote: what was read before them counts
-                }
-            }
+            MetricsFile.read(run, metrics::add);
             return metrics;
         }
 
-        private void add(String line) {
-            JsonNode entry;
-            try {
-                entry = json.readTree(line);
-            } catch (JsonProcessingException e) {
-                return;
-            }
+        private void add(JsonNode entry) {
             long at = entry.path("step").asLong();
             if (entry.path("loss").isNumber()) {
                 step = at;

@@ -19,14 +19,17 @@ import java.util.stream.Stream;
  * with the final name is complete. Callers ensure that only one process writes to a run ({@link dev.octet.formats.file.FolderLock}).
  */
 public final class CheckpointFolder {
-    private static final Pattern NAME = Pattern.compile("step-(\\d{1,18})");
+    /** Name of the folder in the folder of a run. */
+    public static final String NAME = "checkpoints";
+
+    private static final Pattern STEP = Pattern.compile("step-(\\d{1,18})");
     private static final String HIDDEN = ".step-";
 
     private final Path folder;
 
     /** @param run folder of the run */
     public CheckpointFolder(Path run) {
-        this.folder = run.resolve("checkpoints");
+        this.folder = run.resolve(NAME);
     }
 
     /** Folder of a step's checkpoint. */
@@ -40,7 +43,7 @@ public final class CheckpointFolder {
             return List.of();
         }
         try (Stream<Path> entries = Files.list(folder)) {
-            return entries.map(p -> NAME.matcher(p.getFileName().toString()))
+            return entries.map(p -> STEP.matcher(p.getFileName().toString()))
                     .filter(m -> m.matches())
                     .map(m -> Long.parseLong(m.group(1)))
                     .sorted()

@@ -1,6 +1,7 @@
 package dev.octet.trainer.config;
 
 import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.RecordComponent;
@@ -46,7 +47,13 @@ public final class Settings {
                                 .map(e -> e instanceof Pattern p ? p.pattern() : String.valueOf(e))
                                 .toList()
                                 .toString());
+            case DebugSettings d
+            when d.equals(DebugSettings.NONE) -> {} // as before there was such a key
+            case Map<?, ?> map -> map.forEach((key, v) -> add(settings, path + "." + key, v));
             case PrecisionPolicy p when !(p instanceof Record) -> settings.put(path, p.name());
+            case Record r
+            when r.getClass().getRecordComponents().length == 0 ->
+                settings.put(path, snakeCase(r.getClass().getSimpleName()).substring(1));
             case Record r -> addComponents(settings, path, r);
             default -> settings.put(path, value.toString());
         }

@@ -1,6 +1,7 @@
 package dev.octet.trainer.config;
 
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -25,6 +26,7 @@ import java.util.regex.Pattern;
  * @param ties which parameters that an export wrote twice are restored to one
  * @param evalEvery steps between two evaluations; 0 for one at the end only. There are none without evaluation data
  * @param fp8Health how often to measure what FP8 casts lose
+ * @param debug what is looked at and changed layer by layer, in Transformer Engine's terms
  */
 public record TrainingConfig(
         DataConfig data,
@@ -45,7 +47,8 @@ public record TrainingConfig(
         long evalEvery,
         NonFinitePolicy onNonFinite,
         DivergenceConfig divergence,
-        Fp8HealthConfig fp8Health) {
+        Fp8HealthConfig fp8Health,
+        DebugSettings debug) {
     private static final Map<String, NonFinitePolicy> POLICIES =
             Map.of("skip", NonFinitePolicy.SKIP, "stop", NonFinitePolicy.STOP);
 
@@ -105,7 +108,8 @@ public record TrainingConfig(
                 s.whole("eval_every", 0, 0, Long.MAX_VALUE),
                 s.choice("on_non_finite", POLICIES, NonFinitePolicy.SKIP),
                 s.section("divergence").read(DivergenceConfig::read),
-                Fp8HealthConfig.read(s, precision));
+                Fp8HealthConfig.read(s, precision),
+                DebugConfig.read(s, folder));
         if (config.evalEvery > 0 && config.data.eval().isEmpty()) {
             throw s.error(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
@@ -144,6 +148,7 @@ public record TrainingConfig(
                 evalEvery,
                 onNonFinite,
                 divergence,
-                fp8Health);
+                fp8Health,
+                debug);
     }
 }

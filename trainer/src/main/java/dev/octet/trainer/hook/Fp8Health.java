@@ -17,6 +17,9 @@ import java.util.TreeMap;
  * step and tensor. Tracks the age of each delayed scale and decides on warnings.
  */
 public final class Fp8Health implements TrainingHook {
+    /** Name of the file in the folder of a run. */
+    public static final String NAME = "fp8_health.jsonl";
+
     /**
      * Share of clipped elements above which a tensor gets a warning. Delayed scaling always clips a few elements while a tensor grows;
      * training tolerates that.

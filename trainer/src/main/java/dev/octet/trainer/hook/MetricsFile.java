@@ -1,23 +1,38 @@
 package dev.octet.trainer.hook;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
  * {@code metrics.jsonl}: one JSON object per line. Steps have {@code step}, {@code loss}, {@code lr}, {@code grad_norm}, {@code epoch} and more; measured
  * FP8 steps also {@code fp8_clipped}, {@code fp8_underflowed} (shares) and {@code fp8_oldest_scale} (steps); evaluations have
- * {@code eval_loss} and, for token losses, {@code eval_perplexity}. Non-finite numbers are strings. When a run resumes, the lines of the
+ * {@code eval_loss} and, for token losses, {@code eval_perplexity}. Non-finite numbers are null. When a run resumes, the lines of the
  * steps it repeats are removed.
  */
 public final class MetricsFile implements TrainingHook {
+    /** Name of the file in the folder of a run. */
+    public static final String NAME = "metrics.jsonl";
+
     private final StepLines lines;
     private @Nullable Fp8Report fp8;
 
     /** @param file output; created at the start of the run */
     public MetricsFile(Path file) {
         lines = new StepLines(file);
+    }
+
+    /**
+     * Reads the lines of a run in order, see {@link StepLines#read}.
+     *
+     * @param run folder of the run
+     * @throws IOException when the file cannot be read
+     */
+    public static void read(Path run, Consumer<JsonNode> line) throws IOException {
+        StepLines.read(run.resolve(NAME), line);
     }
 
     @Override

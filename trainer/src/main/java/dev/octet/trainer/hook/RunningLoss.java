@@ -1,10 +1,7 @@
 package dev.octet.trainer.hook;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
@@ -13,7 +10,6 @@ import java.nio.file.Path;
  */
 public final class RunningLoss {
     private static final double DECAY = 0.95;
-    private static final ObjectMapper JSON = new ObjectMapper();
 
     private double mean = Double.NaN;
 
@@ -30,33 +26,18 @@ public final class RunningLoss {
     }
 
     /**
-     * Adds the losses of earlier steps, so that the average of a resumed run continues. A file that is missing has none; lines that are not
-     * metrics are skipped.
+     * Adds the losses of earlier steps, so that the average of a resumed run continues. A run without {@code metrics.jsonl} has none.
      *
-     * @param metrics {@code metrics.jsonl} of the run
+     * @param run folder of the run
      * @param before the step that the run resumes with, from 1; losses from it on do not count
      * @throws IOException when the file cannot be read
      */
-    public void addEarlier(Path metrics, long before) throws IOException {
-        if (!Files.isRegularFile(metrics)) {
-            return;
-        }
-        try (BufferedReader lines = Files.newBufferedReader(metrics)) {
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                JsonNode fields = fields(line);
-                JsonNode loss = fields.path("loss");
-                if (loss.isNumber() && fields.path("step").asLong(Long.MAX_VALUE) < before) {
-                    add(loss.asDouble());
-                }
+    public void addEarlier(Path run, long before) throws IOException {
+        MetricsFile.read(run, line -> {
+            JsonNode loss = line.path("loss");
+            if (loss.isNumber() && line.path("step").asLong(Long.MAX_VALUE) < before) {
+                add(loss.asDouble());
             }
-        }
-    }
-
-    private static JsonNode fields(String line) {
-        try {
-            return JSON.readTree(line);
-        } catch (IOException e) {
-            return JSON.createObjectNode(); // a line that a killed process left incomplete
-        }
+        });
     }
 }

@@ -10,6 +10,9 @@ import org.jspecify.annotations.Nullable;
 
 /** Writes scalars of each step and evaluation, the settings as text and as hyperparameters to event files, for {@code tensorboard --logdir RUN}. */
 public final class TensorBoard implements TrainingHook {
+    /** Name of the folder of event files in the folder of a run. */
+    public static final String FOLDER = "tensorboard";
+
     private final Path folder;
     private final Map<String, String> settings;
     private @Nullable EventFile file;

@@ -21,6 +21,7 @@ import dev.octet.trainer.op.elements.GatherElements;
 import dev.octet.trainer.op.elements.Scatter;
 import dev.octet.trainer.op.expand.Expand;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
+import dev.octet.trainer.op.fp8.FakeQuantize;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
@@ -104,6 +105,7 @@ public final class Ops {
             Accumulate.ENTRY,
             AdamStep.ENTRY,
             AmaxUpdate.ENTRY,
+            FakeQuantize.ENTRY,
             FiniteGradients.ENTRY,
             Fp8Linear.ENTRY,
             LossCheck.ENTRY,

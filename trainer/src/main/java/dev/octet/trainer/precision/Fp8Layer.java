@@ -3,8 +3,9 @@ package dev.octet.trainer.precision;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe;
-import java.util.Set;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -14,8 +15,9 @@ import org.jspecify.annotations.Nullable;
  * @param input name of x
  * @param weight name of W
  * @param inputOwner id of the first Linear that quantises the same x in the same way: the state of the input's scale is kept under its name
- * @param highPrecision products that are not in FP8
- * @param fakeQuantize whether products are computed in the narrow type from what the codes stand for
+ * @param changes operands that are not quantised as the recipe says
+ * @param fakeQuantize whether all products are computed in the narrow type from what the codes stand for
+ * @param fakeResults how results of products are quantised and widened again
  */
 public record Fp8Layer(
         String node,
@@ -23,21 +25,46 @@ public record Fp8Layer(
         String weight,
         String inputOwner,
         TrainingRecipe recipe,
-        Set<Product> highPrecision,
-        boolean fakeQuantize) {
+        Map<ProductOperand, OperandChange> changes,
+        boolean fakeQuantize,
+        Map<Product, OperandSpec> fakeResults) {
+    public Fp8Layer {
+        changes = Map.copyOf(changes);
+        fakeResults = Map.copyOf(fakeResults);
+    }
+
+    /** A layer whose products' results stay as they are. */
+    public Fp8Layer(
+            String node,
+            String input,
+            String weight,
+            String inputOwner,
+            TrainingRecipe recipe,
+            Map<ProductOperand, OperandChange> changes,
+            boolean fakeQuantize) {
+        this(node, input, weight, inputOwner, recipe, changes, fakeQuantize, Map.of());
+    }
+
     /** How an operand is quantised; null when the product takes it as it is. */
-    @Nullable
-    OperandSpec operand(Product product, LinearTensor tensor) {
-        return highPrecision.contains(product) ? null : recipe.operand(product, tensor);
+    public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
+        OperandSpec spec = recipe.operand(product, tensor);
+        OperandChange change = changes.get(new ProductOperand(product, tensor));
+        return change == null ? spec : change.of(spec);
     }
 
     /** Whether an operand of a product is quantised. */
-    boolean isQuantized(Product product) {
+    public boolean isQuantized(Product product) {
         return operand(product, product.left()) != null || operand(product, product.right()) != null;
     }
 
+    /** Whether a product is computed in the narrow type from what the codes of its operands stand for. */
+    boolean isFake(Product product) {
+        return fakeQuantize
+                || ProductOperand.of(product).stream().anyMatch(o -> changes.get(o) instanceof OperandChange.Fake);
+    }
+
     Fp8Layer withInputOwner(String owner) {
-        return new Fp8Layer(node, input, weight, owner, recipe, highPrecision, fakeQuantize);
+        return new Fp8Layer(node, input, weight, owner, recipe, changes, fakeQuantize, fakeResults);
     }
 
     /**
@@ -45,10 +72,7 @@ public record Fp8Layer(
      * modules, as exporters give them, the node's with dots.
      */
     public String module() {
-        String suffix = ".weight";
-        return weight.endsWith(suffix)
-                ? weight.substring(0, weight.length() - suffix.length())
-                : node.replaceFirst("^/", "").replace('/', '.');
+        return LinearModule.name(node, weight);
     }
 
     /**

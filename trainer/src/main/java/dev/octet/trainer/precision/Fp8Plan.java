@@ -8,6 +8,7 @@ import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import java.util.ArrayList;
@@ -20,6 +21,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -92,6 +94,14 @@ final class Fp8Plan {
                                         + linears.getFirst().id() + "'");
             }
         }
+        for (String node : settings.changes().keySet()) {
+            if (linears.stream().noneMatch(n -> n.id().equals(node))) {
+                throw new InvalidOptionException(
+                        "'" + node + "' is none of the " + linears.size() + " Linears",
+                        "changes of their operands",
+                        "take the changes for this model");
+            }
+        }
     }
 
     private void add(
@@ -106,12 +116,14 @@ final class Fp8Plan {
             return;
         }
         Fp8Layer layer = layer(node, settings, special);
-        if (Arrays.stream(Product.values()).anyMatch(layer::isQuantized)) {
-            // an input is quantised once for all that want it in the same way
-            List<Object> way = List.of(layer.input(), layer.recipe());
-            layers.put(node.id(), layer.withInputOwner(owners.computeIfAbsent(way, k -> node.id())));
+        // an input is quantised once for all that want it in the same way; whose it is does not depend on changes
+        List<Object> way = List.of(layer.input(), layer.recipe());
+        String owner = owners.computeIfAbsent(way, k -> node.id());
+        if (Arrays.stream(Product.values()).anyMatch(layer::isQuantized) || !layer.fakeResults().isEmpty()) {
+            layers.put(node.id(), layer.withInputOwner(owner));
         } else {
-            keep(node, "recipe " + layer.recipe().name() + " quantises none of its products");
+            String none = "recipe " + layer.recipe().name() + " quantises none of its products";
+            keep(node, settings.changes().containsKey(node.id()) ? "changed: no operand is quantised" : none);
         }
     }
 
@@ -145,12 +157,28 @@ final class Fp8Plan {
         TrainingRecipe recipe = settings.recipe();
         Set<Product> highPrecision = settings.highPrecision();
         boolean fake = settings.fakeQuantize();
+        Map<ProductOperand, OperandChange> changes = new TreeMap<>(settings.operands());
         if (special != null) {
             recipe = special.recipe() == null ? recipe : special.recipe();
             highPrecision = special.highPrecision() == null ? highPrecision : special.highPrecision();
             fake = special.fakeQuantize() == null ? fake : special.fakeQuantize();
+            changes = new TreeMap<>(special.operands());
         }
-        return new Fp8Layer(node.id(), node.input(0), node.input(1), node.id(), recipe, highPrecision, fake);
+        for (Product product : highPrecision) {
+            for (ProductOperand operand : ProductOperand.of(product)) {
+                changes.put(operand, new OperandChange.Unquantised());
+            }
+        }
+        changes.putAll(settings.changes().getOrDefault(node.id(), Map.of()));
+        return new Fp8Layer(
+                node.id(),
+                node.input(0),
+                node.input(1),
+                node.id(),
+                recipe,
+                changes,
+                fake,
+                settings.fakeResults().getOrDefault(node.id(), Map.of()));
     }
 
     /** Layers, and why others are none. */

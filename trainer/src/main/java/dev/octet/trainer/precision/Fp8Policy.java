@@ -3,7 +3,9 @@ package dev.octet.trainer.precision;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.recipe.ProductOperand;
 import java.util.List;
+import java.util.Map;
 
 /**
  * Linears in FP8 as a recipe says, everything else by autocast.
@@ -26,6 +28,15 @@ public record Fp8Policy(Autocast base, Fp8Settings settings, boolean replaceable
         boolean elsewhere =
                 settings.overrides().stream().anyMatch(o -> o.fp8() && Boolean.FALSE.equals(o.fakeQuantize()));
         return !settings.fakeQuantize() || elsewhere;
+    }
+
+    /**
+     * This with some operands not quantised as the recipe says.
+     *
+     * @param changes by the id of a Linear's node, in place of the changes made before; a layer of whose operands none stays quantised is not in FP8
+     */
+    public Fp8Policy with(Map<String, Map<ProductOperand, OperandChange>> changes) {
+        return new Fp8Policy(base, settings.with(changes), replaceable);
     }
 
     @Override

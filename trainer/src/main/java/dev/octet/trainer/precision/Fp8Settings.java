@@ -1,9 +1,14 @@
 package dev.octet.trainer.precision;
 
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe;
+import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
@@ -18,7 +23,11 @@ import org.jspecify.annotations.Nullable;
  * @param exemptFirst whether the first Linear of the graph is left alone
  * @param exemptLast whether the last Linear of the graph is left alone
  * @param filter which Linears are too small
+ * @param operands single operands that are not quantised as the recipe says, in all layers without an override
  * @param overrides for layers by name; the first that matches counts
+ * @param changes on top of all that, by the id of a Linear's node: what a search or a guard found out
+ * @param fakeResults results of products that are quantised as given and widened again, by the id of a Linear's node; scaled by
+ *     {@link OperandSpec.Scaling.Current}
  */
 public record Fp8Settings(
         TrainingRecipe recipe,
@@ -28,15 +37,104 @@ public record Fp8Settings(
         boolean exemptFirst,
         boolean exemptLast,
         LayerFilter filter,
-        List<LayerOverride> overrides) {
+        Map<ProductOperand, OperandChange> operands,
+        List<LayerOverride> overrides,
+        Map<String, Map<ProductOperand, OperandChange>> changes,
+        Map<String, Map<Product, OperandSpec>> fakeResults) {
     public Fp8Settings {
         highPrecision = Set.copyOf(highPrecision);
+        operands = sorted(operands);
         overrides = List.copyOf(overrides);
+        Map<String, Map<ProductOperand, OperandChange>> sorted = new TreeMap<>();
+        changes.forEach((node, c) -> sorted.put(node, sorted(c)));
+        changes = Collections.unmodifiableMap(sorted);
+        Map<String, Map<Product, OperandSpec>> results = new TreeMap<>();
+        fakeResults.forEach((node, r) -> results.put(node, Collections.unmodifiableMap(new TreeMap<>(r))));
+        fakeResults = Collections.unmodifiableMap(results);
+    }
+
+    /** Settings that leave the results of products as they are. */
+    public Fp8Settings(
+            TrainingRecipe recipe,
+            Set<Product> highPrecision,
+            boolean fakeQuantize,
+            boolean fusedNorm,
+            boolean exemptFirst,
+            boolean exemptLast,
+            LayerFilter filter,
+            Map<ProductOperand, OperandChange> operands,
+            List<LayerOverride> overrides,
+            Map<String, Map<ProductOperand, OperandChange>> changes) {
+        this(
+                recipe,
+                highPrecision,
+                fakeQuantize,
+                fusedNorm,
+                exemptFirst,
+                exemptLast,
+                filter,
+                operands,
+                overrides,
+                changes,
+                Map.of());
+    }
+
+    private static Map<ProductOperand, OperandChange> sorted(Map<ProductOperand, OperandChange> changes) {
+        return Collections.unmodifiableMap(new TreeMap<>(changes));
     }
 
     /** Every Linear by one recipe. */
     public static Fp8Settings of(TrainingRecipe recipe) {
-        return new Fp8Settings(recipe, Set.of(), false, true, false, false, LayerFilter.NONE, List.of());
+        return new Fp8Settings(
+                recipe, Set.of(), false, true, false, false, LayerFilter.NONE, Map.of(), List.of(), Map.of());
+    }
+
+    /** This with these changes in place of its own. */
+    public Fp8Settings with(Map<String, Map<ProductOperand, OperandChange>> otherChanges) {
+        return new Fp8Settings(
+                recipe,
+                highPrecision,
+                fakeQuantize,
+                fusedNorm,
+                exemptFirst,
+                exemptLast,
+                filter,
+                operands,
+                overrides,
+                otherChanges,
+                fakeResults);
+    }
+
+    /** This with these results of products quantised and widened again, in place of its own. */
+    public Fp8Settings withFakeResults(Map<String, Map<Product, OperandSpec>> results) {
+        return new Fp8Settings(
+                recipe,
+                highPrecision,
+                fakeQuantize,
+                fusedNorm,
+                exemptFirst,
+                exemptLast,
+                filter,
+                operands,
+                overrides,
+                changes,
+                results);
+    }
+
+    /** This with all products computed in the narrow type from what codes stand for. */
+    public Fp8Settings faked() {
+        return new Fp8Settings(
+                recipe,
+                highPrecision,
+                true,
+                fusedNorm,
+                exemptFirst,
+                exemptLast,
+                filter,
+                operands,
+                overrides,
+                changes,
+                fakeResults);
     }
 
     /**
@@ -47,13 +145,19 @@ public record Fp8Settings(
      * @param recipe null: the one of all
      * @param highPrecision null: as for all
      * @param fakeQuantize null: as for all
+     * @param operands single operands that are not quantised as the recipe says, in place of those for all
      */
     public record LayerOverride(
             Pattern layers,
             boolean fp8,
             @Nullable TrainingRecipe recipe,
             @Nullable Set<Product> highPrecision,
-            @Nullable Boolean fakeQuantize) {
+            @Nullable Boolean fakeQuantize,
+            Map<ProductOperand, OperandChange> operands) {
+        public LayerOverride {
+            operands = sorted(operands);
+        }
+
         boolean matches(String node, String weight) {
             return layers.matcher(node).find() || layers.matcher(weight).find();
         }

@@ -11,6 +11,7 @@ import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.Op;
@@ -18,6 +19,7 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.CodedMatrix;
+import dev.octet.trainer.op.fp8.FakeQuantize;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.ProductForm;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
@@ -33,6 +35,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Writes the FP8 steps of one program. */
@@ -157,11 +160,10 @@ final class Fp8Writer implements PrecisionPolicy {
                     fprop,
                     dgrad,
                     wgrad,
-                    gradientRule(),
                     biasType(fprop));
             @Nullable Value[] inputs = new @Nullable Value[Fp8Linear.INPUTS];
-            inputs[Fp8Linear.X] = flow;
-            inputs[Fp8Linear.W] = w;
+            inputs[Fp8Linear.X] = fakedGradient(Product.DGRAD, LinearTensor.INPUT, flow);
+            inputs[Fp8Linear.W] = fakedGradient(Product.WGRAD, LinearTensor.WEIGHT, w);
             inputs[Fp8Linear.BIAS] = bias;
             inputs[Fp8Linear.W_NARROW] = plainW ? narrow(w) : null;
             put(inputs, Fp8Linear.X_CODES, quantized, LinearTensor.INPUT, Product.FPROP, fprop.left());
@@ -172,14 +174,30 @@ final class Fp8Writer implements PrecisionPolicy {
             if (trains && op.dgradHasOwnWeight()) {
                 put(inputs, Fp8Linear.W_CODES_DGRAD, w, LinearTensor.WEIGHT, Product.DGRAD, dgrad.right());
             }
-            if (trains && op.gradientFormat() != null && op.gradientRule() == null) {
-                Slot slot = slot(LinearTensor.GRAD_OUTPUT, gradient());
+            if (trains && op.hasDelayedGradient()) {
+                Slot slot = slot(LinearTensor.GRAD_OUTPUT, delayedGradient());
                 inputs[Fp8Linear.DY_QUANT_SCALE] = slot.quantScale();
                 inputs[Fp8Linear.DY_HISTORY] = slot.history();
             }
             Value result = emitter.temporary(node.output(), y);
             emitter.step(Phase.FORWARD, node.id(), op, Arrays.asList(inputs), List.of(result));
-            return result;
+            OperandSpec faked = layer.fakeResults().get(Product.FPROP);
+            // y lies as dy does
+            return faked == null ? result : faked(result, matrix(faked, LinearTensor.GRAD_OUTPUT), null);
+        }
+
+        /** What a product reads in place of {@code v}, so that the gradient it makes for it is quantised and widened on its way back. */
+        private Value fakedGradient(Product product, LinearTensor tensor, Value v) {
+            OperandSpec spec = layer.fakeResults().get(product);
+            return spec == null || !trains ? v : faked(v, null, matrix(spec, tensor));
+        }
+
+        private Value faked(Value v, @Nullable CodedMatrix forward, @Nullable CodedMatrix backward) {
+            String name = (forward == null ? "fake:gradient:" : "fake:") + node.id() + ":" + v.name();
+            Value made = emitter.temporary(name, v.type());
+            FakeQuantize op = new FakeQuantize(v.type(), forward, backward);
+            emitter.step(Phase.FORWARD, node.id(), op, List.of(v), List.of(made));
+            return made;
         }
 
         private boolean fusedInput() {
@@ -195,7 +213,7 @@ final class Fp8Writer implements PrecisionPolicy {
         private ProductForm form(Product product) {
             CodedMatrix left = matrix(product, product.left());
             CodedMatrix right = matrix(product, product.right());
-            boolean onCodes = left != null && right != null && !layer.fakeQuantize();
+            boolean onCodes = left != null && right != null && !layer.isFake(product);
             boolean exact = onCodes
                     && isPowerOfTwo(layer.operand(product, product.left()))
                     && isPowerOfTwo(layer.operand(product, product.right()));
@@ -212,7 +230,11 @@ final class Fp8Writer implements PrecisionPolicy {
         /** The operand's codes, as they lie in memory; null when the product takes it as it is. */
         private @Nullable CodedMatrix matrix(Product product, LinearTensor tensor) {
             OperandSpec spec = layer.operand(product, tensor);
-            return spec == null ? null : new CodedMatrix(spec.format(), blocks(spec.granularity(), tensor));
+            return spec == null ? null : matrix(spec, tensor);
+        }
+
+        private CodedMatrix matrix(OperandSpec spec, LinearTensor tensor) {
+            return new CodedMatrix(spec.format(), blocks(spec.granularity(), tensor), rule(spec));
         }
 
         private Blocks blocks(Granularity granularity, LinearTensor tensor) {
@@ -226,20 +248,17 @@ final class Fp8Writer implements PrecisionPolicy {
             };
         }
 
-        /** How the gradient is quantised in whichever product takes it so. */
-        private OperandSpec gradient() {
-            OperandSpec dgrad = layer.operand(Product.DGRAD, LinearTensor.GRAD_OUTPUT);
-            return dgrad != null ? dgrad : requireNonNull(layer.operand(Product.WGRAD, LinearTensor.GRAD_OUTPUT));
+        /** How the gradient is quantised in whichever product takes it with a delayed scale. */
+        private OperandSpec delayedGradient() {
+            return Stream.of(Product.DGRAD, Product.WGRAD)
+                    .map(p -> layer.operand(p, LinearTensor.GRAD_OUTPUT))
+                    .filter(spec -> spec != null && spec.scaling() instanceof Scaling.Delayed)
+                    .findFirst()
+                    .orElseThrow();
         }
 
-        private @Nullable QuantScaleRule gradientRule() {
-            for (Product p : List.of(Product.DGRAD, Product.WGRAD)) {
-                OperandSpec spec = layer.operand(p, LinearTensor.GRAD_OUTPUT);
-                if (spec != null && spec.scaling() instanceof Scaling.Current(QuantScaleRule rule)) {
-                    return rule;
-                }
-            }
-            return null;
+        private static @Nullable QuantScaleRule rule(OperandSpec spec) {
+            return spec.scaling() instanceof Scaling.Current(QuantScaleRule rule) ? rule : null;
         }
 
         /** The value in the narrow type; made in PREPARE when it is a parameter. */
@@ -276,7 +295,7 @@ final class Fp8Writer implements PrecisionPolicy {
             Coded known = coded.get(key);
             if (known == null) {
                 known = switch (spec.scaling()) {
-                    case Scaling.Current(QuantScaleRule rule) -> current(source, tensor, product, matrix, rule);
+                    case Scaling.Current _ -> current(source, tensor, product, matrix);
                     case Scaling.Delayed _ -> delayed(source, tensor, spec);
                     case Scaling.FromValues _, Scaling.FromStatistics _, Scaling.Dynamic _ ->
                         throw new IllegalStateException(
@@ -287,11 +306,14 @@ final class Fp8Writer implements PrecisionPolicy {
             return known;
         }
 
-        private Coded current(
-                Value source, LinearTensor tensor, Product product, CodedMatrix matrix, QuantScaleRule rule) {
+        private Coded current(Value source, LinearTensor tensor, Product product, CodedMatrix matrix) {
             boolean records = trains && tensor == LinearTensor.INPUT && product == Product.FPROP;
-            Op op = new QuantizeFp8(source.type(), matrix, rule, records);
-            List<Value> outputs = outputs(op, source, product.name().toLowerCase(Locale.ROOT) + ":");
+            Op op = new QuantizeFp8(source.type(), matrix, records);
+            String kind = product.name().toLowerCase(Locale.ROOT) + ":";
+            OperandChange change = layer.changes().get(new ProductOperand(product, tensor));
+            // layers that share a value may differ in how they changed it
+            String changed = change == null ? "" : change + ":";
+            List<Value> outputs = outputs(op, source, kind + changed);
             if (records) {
                 outputs.add(emitter.state(layer.slot(tensor) + ".amax", one(), 0));
             }

@@ -81,7 +81,7 @@ final class Fp8Watch {
             case QuantizeFp8 op
             when isNew(step) -> {
                 CpuTensor x = Readings.of(operand(step.inputs(), 0), running, arena);
-                add(layer, tensorOf(layer, step), CastCounts.current(x, op.form(), op.rule()), 0);
+                add(layer, tensorOf(layer, step), CastCounts.current(x, op.form()), 0);
             }
             case QuantizeFp8Delayed op
             when isNew(step) -> {
@@ -120,8 +120,8 @@ final class Fp8Watch {
         }
         CpuTensor dy = Readings.of(operand(step.upstream(), 0), running, arena);
         for (CodedMatrix form : forms) {
-            if (op.gradientRule() != null) {
-                add(layer, LinearTensor.GRAD_OUTPUT, CastCounts.current(dy, form, op.gradientRule()), 0);
+            if (!form.isDelayed()) {
+                add(layer, LinearTensor.GRAD_OUTPUT, CastCounts.current(dy, form), 0);
             } else {
                 float quantScale = Readings.number(operand(step.inputs(), Fp8Linear.DY_QUANT_SCALE), running, arena);
                 Value history = operand(step.inputs(), Fp8Linear.DY_HISTORY);

@@ -44,8 +44,14 @@ final class RecentPrograms<K, P> implements AutoCloseable {
         return Collections.unmodifiableCollection(programs.values());
     }
 
+    /** Frees all kept programs. */
+    void clear() {
+        programs.values().forEach(closing);
+        programs.clear();
+    }
+
     @Override
     public void close() {
-        programs.values().forEach(closing);
+        clear();
     }
 }

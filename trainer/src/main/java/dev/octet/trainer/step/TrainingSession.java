@@ -22,6 +22,7 @@ import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
@@ -52,6 +53,7 @@ public final class TrainingSession implements AutoCloseable {
     private static final String AMAX = ".amax";
 
     private final TrainingSetup setup;
+    private PrecisionPolicy policy;
     private final PersistentBuffers memory;
     private final Scalars scalars;
     private final RecentPrograms<Key, Loaded> programs =
@@ -71,10 +73,22 @@ public final class TrainingSession implements AutoCloseable {
     public TrainingSession(TrainingSetup setup, Device device) {
         Map<String, Tensor> weights = weights(setup);
         this.setup = setup;
+        this.policy = setup.policy();
         this.scale = setup.scaling().initial();
         this.memory = new PersistentBuffers(device);
         this.scalars = new Scalars();
         memory.offer(weights);
+    }
+
+    /**
+     * Computes by another policy from the next step or evaluation on. Weights, moments, the loss scale and the state of scales stay; programs are built anew when
+     * they are next needed.
+     */
+    public void usePolicy(PrecisionPolicy next) {
+        if (!next.equals(policy)) {
+            programs.clear();
+            policy = next;
+        }
     }
 
     private static Map<String, Tensor> weights(TrainingSetup setup) {
@@ -124,9 +138,9 @@ public final class TrainingSession implements AutoCloseable {
             read.add(graph.loss());
         }
         ProgramOptions options = trains
-                ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, setup.policy())
+                ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, policy)
                         .withOutputs(read)
-                : ProgramOptions.forward(read, parameters, setup.policy());
+                : ProgramOptions.forward(read, parameters, policy);
         Program program = Autodiff.program(graph.model(), options);
         Executable executable = memory.load(program);
         if (trains && update == null) {
@@ -139,7 +153,7 @@ public final class TrainingSession implements AutoCloseable {
                 .forEach((part, name) ->
                         parts.put(part, Objects.requireNonNull(program.outputs().get(name))));
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
-        Fp8Choice fp8 = setup.policy().fp8(graph.model().graph()).of(nodes);
+        Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
         return new Loaded(executable, loss, parts, graph.counted(), fp8);
     }
 

@@ -258,6 +258,67 @@ public final class Section implements Entry, RecipeFields {
         return scalars;
     }
 
+    /**
+     * Values and mappings of a list, in order; a single one counts as a list of one. Lists in it are refused.
+     *
+     * @param text reads a value
+     * @param mapping reads a mapping
+     */
+    public <T> List<T> each(String key, Function<String, T> text, Function<Section, T> mapping) {
+        if (!has(key)) {
+            return List.of();
+        }
+        List<T> all = new ArrayList<>();
+        Entry e = entries.get(key);
+        for (Entry each : e instanceof Sequence s ? s.entries() : List.of(e)) {
+            switch (each) {
+                case Scalar s -> all.add(text.apply(s.text()));
+                case Section s -> all.add(s.read(mapping));
+                case Sequence _ -> throw broken(key, "expected values, not lists", "write [a, b]", null);
+            }
+        }
+        return all;
+    }
+
+    /** A list of pairs of whole numbers from {@code min} on, as in {@code [[0, 10], [50, 60]]}. */
+    public List<List<Long>> pairs(String key, long min) {
+        if (!has(key)) {
+            return List.of();
+        }
+        List<List<Long>> pairs = new ArrayList<>();
+        Entry e = entries.get(key);
+        for (Entry each : e instanceof Sequence s ? s.entries() : List.of(e)) {
+            if (!(each instanceof Sequence pair) || pair.entries().size() != 2) {
+                throw broken(key, "expected pairs of numbers", "write them as [[0, 10], [50, 60]]", null);
+            }
+            pairs.add(pair.entries().stream().map(n -> wholeOf(key, n, min)).toList());
+        }
+        return pairs;
+    }
+
+    private long wholeOf(String key, Entry entry, long min) {
+        String text = entry instanceof Scalar s ? s.text() : "a list or mapping";
+        try {
+            long value = Long.parseLong(text.replace("_", ""));
+            if (value >= min) {
+                return value;
+            }
+        } catch (NumberFormatException e) {
+            throw broken(key, "'" + text + "' is not a whole number", range(min, Long.MAX_VALUE), e);
+        }
+        throw broken(key, text + " is out of range", range(min, Long.MAX_VALUE), null);
+    }
+
+    /** The keys, in the order of the file. None counts as asked for. */
+    public List<String> keys() {
+        return List.copyOf(entries.keySet());
+    }
+
+    /** Whether the value of a key is a mapping. */
+    public boolean isSection(String key) {
+        return entries.get(key) instanceof Section;
+    }
+
     /** The mapping of a key; empty if the key is missing. */
     public Section section(String key) {
         if (!has(key)) {
@@ -390,7 +451,8 @@ public final class Section implements Entry, RecipeFields {
         return Character.isISOControl(c) || c == 0x2028 || c == 0x2029 || c == 0xFEFF;
     }
 
-    private String where(String key) {
+    /** File, line and dotted key, for messages. */
+    public String where(String key) {
         String origin = origins.get(key);
         return origin == null
                 ? file + ", line " + lines.getOrDefault(key, line) + ", key " + child(key)

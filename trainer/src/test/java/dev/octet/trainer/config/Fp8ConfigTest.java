@@ -8,6 +8,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.recipe.FormatPair;
 import dev.octet.quant.recipe.Product;
+import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.recipe.TrainingRecipe.BackwardOverride;
 import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
@@ -24,8 +25,10 @@ import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import dev.octet.trainer.precision.LayerFilter;
 import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.OperandChange;
 import dev.octet.trainer.yaml.YamlFile;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -129,6 +132,35 @@ class Fp8ConfigTest {
     }
 
     @Test
+    void single_operands_are_read() {
+        Fp8Settings s = settings(", high_precision: [wgrad, fprop.input], current: [dgrad.grad_output],"
+                + " layers: [{match: head, current: [fprop]}, {match: mlp, fake_quantize: true}]");
+        assertEquals(Set.of(Product.WGRAD), s.highPrecision());
+        Map<ProductOperand, OperandChange> all = Map.of(
+                ProductOperand.parse("fprop.input"),
+                new OperandChange.Unquantised(),
+                ProductOperand.parse("dgrad.grad_output"),
+                new OperandChange.Current());
+        assertEquals(all, s.operands());
+        assertEquals(
+                Map.of(
+                        ProductOperand.parse("fprop.input"),
+                        new OperandChange.Current(),
+                        ProductOperand.parse("fprop.weight"),
+                        new OperandChange.Current()),
+                s.overrides().get(0).operands());
+        assertEquals(all, s.overrides().get(1).operands());
+    }
+
+    @Test
+    void single_operands_are_part_of_what_a_resumed_run_is_compared_by() {
+        Map<String, String> settings = Settings.of(parse(", high_precision: [fprop.input], current: [dgrad.weight]"));
+        assertEquals("unquantised", settings.get("policy.settings.operands.fprop.input"));
+        assertEquals("current", settings.get("policy.settings.operands.dgrad.weight"));
+        assertTrue(Settings.of(parse("")).keySet().stream().noneMatch(k -> k.contains("operands")));
+    }
+
+    @Test
     void an_interval_is_taken_and_said_to_have_no_effect() {
         PrecisionConfig config = parse(", interval: 4");
         assertEquals(1, config.notes().size());
@@ -154,6 +186,10 @@ class Fp8ConfigTest {
         , fp8_dpa: true                                  | unknown key 'precision.fp8_dpa'
         , high_precision: [fprop, dgrad, wgrad]          | no product is left in FP8
         , high_precision: [sgrad]                        | unknown product 'sgrad'
+        , high_precision: [fprop.grad_output]            | unknown product 'fprop.grad_output'
+        , recipe: current, current: [dgrad]              | recipe current has no delayed scale that current scaling could replace
+        , high_precision: [dgrad], current: [dgrad.weight] | dgrad.weight is in high_precision, too
+        , layers: [{match: a, fp8: false, current: [dgrad]}] | a layer without FP8 has no recipe
         , recipe: block, x_block_scaling_dim: 2          | two operands of one product cannot both have square blocks
         , layers: [{match: a, fp8: false, recipe: current}] | a layer without FP8 has no recipe
         , layers: [{fp8: false}]                         | the key match is missing

@@ -277,15 +277,39 @@ class BuiltInHooksTest {
         lines.add(2, "{\"step\":2,\"eval_loss\":99}");
         lines.add("{\"step\":7,\"loss\":\"NaN\"}");
         lines.add("{\"step\":8,\"lo");
-        Path metrics = Files.write(folder.resolve("metrics.jsonl"), lines);
+        Files.write(folder.resolve(MetricsFile.NAME), lines);
         RunningLoss resumed = new RunningLoss();
-        resumed.addEarlier(metrics, 5);
+        resumed.addEarlier(folder, 5);
         resumed.add(10.0 / 5);
         resumed.add(10.0 / 6);
         assertEquals(whole.value(), resumed.value(), 1e-12);
         RunningLoss none = new RunningLoss();
-        none.addEarlier(folder.resolve("none.jsonl"), 5);
+        none.addEarlier(folder.resolve("none"), 5);
         assertTrue(Double.isNaN(none.value()));
+    }
+
+    @Test
+    void lines_of_a_growing_file_are_read_on_from_where_they_ended() throws IOException {
+        Path file = Files.writeString(
+                folder.resolve(MetricsFile.NAME), "{\"step\":1}\nnot JSON\n[2]\n\n{\"step\":3,\"x\":{\"y\":[]}}\n{\"step\":4,\"lo");
+        List<Long> steps = new ArrayList<>();
+        long next = StepLines.readFrom(0, file, line -> steps.add(line.get("step").asLong()));
+        assertEquals(List.of(1L, 3L), steps);
+        Files.writeString(file, "ss\":1}\n{\"step\":5}", StandardOpenOption.APPEND);
+        next = StepLines.readFrom(next, file, line -> steps.add(line.get("step").asLong()));
+        assertEquals(List.of(1L, 3L, 4L, 5L), steps);
+        Files.write(file, new byte[] {'\n', (byte) 0xff, '\n'}, StandardOpenOption.APPEND);
+        assertEquals(Files.size(file), StepLines.readFrom(next, file, line -> steps.add(-1L)));
+        assertEquals(4, steps.size());
+    }
+
+    @Test
+    void a_line_longer_than_a_run_writes_is_skipped() throws IOException {
+        String line = "{\"step\":1,\"loss\":2,\"x\":\"" + "a".repeat(1 << 20) + "\"}\n{\"step\":2,\"loss\":3}\n";
+        Files.writeString(folder.resolve(MetricsFile.NAME), line);
+        List<Double> losses = new ArrayList<>();
+        MetricsFile.read(folder, l -> losses.add(l.get("loss").asDouble()));
+        assertEquals(List.of(3.0), losses);
     }
 
     @Test

@@ -84,7 +84,17 @@ class Fp8PolicyTest {
     private static Fp8Policy policy(TrainingRecipe recipe, Set<Product> highPrecision, boolean fake) {
         return new Fp8Policy(
                 Autocast.fp32(),
-                new Fp8Settings(recipe, highPrecision, fake, true, false, false, LayerFilter.NONE, List.of()));
+                new Fp8Settings(
+                        recipe,
+                        highPrecision,
+                        fake,
+                        true,
+                        false,
+                        false,
+                        LayerFilter.NONE,
+                        Map.of(),
+                        List.of(),
+                        Map.of()));
     }
 
     /** Output and gradients of one step from fresh state. */
@@ -385,11 +395,21 @@ class Fp8PolicyTest {
             TrainingRecipe recipe, boolean first, boolean last, LayerFilter filter, LayerOverride... overrides) {
         return new Fp8Policy(
                 Autocast.bf16(),
-                new Fp8Settings(recipe, Set.of(), false, true, first, last, filter, List.of(overrides)));
+                new Fp8Settings(
+                        recipe,
+                        Set.of(),
+                        false,
+                        true,
+                        first,
+                        last,
+                        filter,
+                        Map.of(),
+                        List.of(overrides),
+                        Map.of()));
     }
 
     private static LayerOverride override(String regex, boolean fp8, @Nullable TrainingRecipe recipe) {
-        return new LayerOverride(Pattern.compile(regex), fp8, recipe, null, null);
+        return new LayerOverride(Pattern.compile(regex), fp8, recipe, null, null, Map.of());
     }
 
     private static List<String> layers(Fp8Policy policy) {

@@ -10,7 +10,6 @@ import dev.octet.quant.recipe.TrainingRecipe;
 import java.lang.foreign.Arena;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -20,7 +19,7 @@ class LayerScalesTest {
     private static final String INPUT = "fp8.linear.input";
 
     private static Fp8Layer layer(TrainingRecipe recipe) {
-        return new Fp8Layer("linear", "x", "w", "linear", recipe, Set.of(), false);
+        return new Fp8Layer("linear", "x", "w", "linear", recipe, Map.of(), false);
     }
 
     private static Tensor numbers(float... values) {

@@ -7,6 +7,7 @@ import dev.octet.quant.number.Overflow;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Parallel;
+import java.util.Objects;
 import java.util.function.IntConsumer;
 
 /**
@@ -38,14 +39,19 @@ public record CastCounts(Float8Format format, long elements, long clipped, long 
         public void close() {}
     };
 
-    /** With scales from the tensor's own values, as {@link QuantizeFp8} finds them. */
-    public static CastCounts current(CpuTensor x, CodedMatrix form, QuantScaleRule rule) {
+    /**
+     * With scales from the tensor's own values, as {@link QuantizeFp8} finds them.
+     *
+     * @param form with a rule for its scales
+     */
+    public static CastCounts current(CpuTensor x, CodedMatrix form) {
+        QuantScaleRule rule = Objects.requireNonNull(form.rule());
         return count(x, form, new MatrixCodes(form.blocks(), ALONE).quantScales(x, form.format(), rule));
     }
 
     /** With one multiplier that earlier steps left. */
     public static CastCounts delayed(CpuTensor x, Float8Format format, float quantScale) {
-        return count(x, new CodedMatrix(format, QuantizeFp8DelayedCpu.flat(x)), new float[] {quantScale});
+        return count(x, new CodedMatrix(format, QuantizeFp8DelayedCpu.flat(x), null), new float[] {quantScale});
     }
 
     private static CastCounts count(CpuTensor x, CodedMatrix form, float[] quantScales) {

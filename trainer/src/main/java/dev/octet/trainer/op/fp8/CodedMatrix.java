@@ -4,14 +4,23 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.scale.QuantScaleRule;
+import org.jspecify.annotations.Nullable;
 
 /**
- * What the codes of a matrix mean.
+ * What the codes of a matrix mean, and where their scales come from.
  *
  * @param format one code per byte
  * @param blocks which codes share a scale
+ * @param rule how the scales follow from the matrix itself; null when earlier steps left them: delayed scaling
  */
-public record CodedMatrix(Float8Format format, Blocks blocks) {
+public record CodedMatrix(
+        Float8Format format, Blocks blocks, @Nullable QuantScaleRule rule) {
+    /** Whether the scale comes from earlier steps. */
+    public boolean isDelayed() {
+        return rule == null;
+    }
+
     /** The blocks of a matrix of this granularity, as it lies in memory; scales lie as the grid of blocks. */
     public static Blocks blocks(Granularity granularity, int rows, int cols) {
         long[] block = granularity.blockShape(Shape.of(rows, cols));

@@ -3,7 +3,6 @@ package dev.octet.trainer.op.fp8;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
@@ -29,7 +28,6 @@ import org.jspecify.annotations.Nullable;
  * @param fprop left: x as [rows, in]; right: w
  * @param dgrad left: dy as [rows, out]; right: w
  * @param wgrad left: dy; right: x
- * @param gradientRule where the gradient's scales come from; null for delayed scaling, or when it is never quantised
  */
 public record Fp8Linear(
         OperandType x,
@@ -40,7 +38,6 @@ public record Fp8Linear(
         ProductForm fprop,
         ProductForm dgrad,
         ProductForm wgrad,
-        @Nullable QuantScaleRule gradientRule,
         DType biasType)
         implements Op {
     public static final int X = 0;
@@ -96,10 +93,13 @@ public record Fp8Linear(
         return dgrad.right() != null && !dgrad.right().equals(fprop.right());
     }
 
-    /** The format of the gradient's codes; null when no product takes any. */
-    public @Nullable Float8Format gradientFormat() {
-        CodedMatrix dy = dgrad.left() != null ? dgrad.left() : wgrad.left();
-        return dy == null ? null : dy.format();
+    /** Whether a product takes codes of dy with a scale of earlier steps. */
+    public boolean hasDelayedGradient() {
+        return isDelayed(dgrad.left()) || isDelayed(wgrad.left());
+    }
+
+    private static boolean isDelayed(@Nullable CodedMatrix dy) {
+        return dy != null && dy.isDelayed();
     }
 
     @Override

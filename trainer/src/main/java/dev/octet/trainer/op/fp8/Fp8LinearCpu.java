@@ -140,8 +140,9 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
                 return operand;
             }
             MatrixCodes matrix = new MatrixCodes(wanted.blocks(), parallel);
-            QuantScaleRule rule = op.gradientRule();
+            QuantScaleRule rule = wanted.rule();
             if (rule == null) {
+                quantScales = new float[1];
                 frame.input(Fp8Linear.DY_QUANT_SCALE).read(0, quantScales, 0, 1);
             } else if (!wanted.equals(form)) {
                 quantScales = matrix.quantScales(dy, wanted.format(), rule);

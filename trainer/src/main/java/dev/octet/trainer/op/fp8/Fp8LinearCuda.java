@@ -193,7 +193,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                     && frame.wantsGradient(Fp8Linear.W)
                     && isFp8Weight(op, frame.gradient(Fp8Linear.W).dtype(), cuda);
             long transposed = weights ? cuda.workspace(CudaCodes.transposedBytes(op.rows(), op.out())) : 0;
-            QuantScaleRule rule = op.gradientRule();
+            QuantScaleRule rule = wanted.rule();
             if (rule != null) {
                 matrix.encode(codes, transposed, matrix.quantScales(rule, scales, 0));
             } else {
@@ -215,7 +215,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         void record() {
             if (!recorded && history() != 0) {
                 Blocks whole = CodedMatrix.whole(op.rows(), op.out());
-                CodedMatrix any = new CodedMatrix(Float8Format.E5M2, whole);
+                CodedMatrix any = new CodedMatrix(Float8Format.E5M2, whole, null);
                 new CudaCodes(dy, any, cuda).amax(history(), false);
             }
         }

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.fp8;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.scale.AmaxHistory;
+import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 import dev.octet.trainer.op.product.Loops;
@@ -71,9 +72,10 @@ public final class Fp8LinearReference implements ReferenceKernel<Fp8Linear> {
             return dy;
         }
         DType type = op.y().dtype();
-        float[] quantScales = op.gradientRule() == null
+        QuantScaleRule rule = form.rule();
+        float[] quantScales = rule == null
                 ? new float[] {(float) frame.input(Fp8Linear.DY_QUANT_SCALE)[0]}
-                : Doubles.quantScales(dy, form, op.gradientRule(), type);
+                : Doubles.quantScales(dy, form, rule, type);
         double[] codes = Doubles.encode(dy, form, quantScales);
         return widened(Doubles.decode(codes, form.blocks(), Doubles.scales(quantScales)), product);
     }

@@ -8,6 +8,7 @@ import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * Codes of a tensor, taken as a matrix, with scales from its own values. For each block: amax of the F32 values, {@code quantScale} by
@@ -17,12 +18,25 @@ import java.util.List;
  * {@code records} the largest amax of all blocks, F32 [1].
  *
  * @param x F32, BF16 or F16
+ * @param form with a rule for its scales
  * @param records whether the amax is an output: what an export may use as the range of an activation
  */
-public record QuantizeFp8(OperandType x, CodedMatrix form, QuantScaleRule rule, boolean records) implements ForwardOp {
+public record QuantizeFp8(OperandType x, CodedMatrix form, boolean records) implements ForwardOp {
+    /** @throws IllegalArgumentException when the form has no rule */
+    public QuantizeFp8 {
+        if (form.isDelayed()) {
+            throw new IllegalArgumentException("the form says no rule for the scales");
+        }
+    }
+
     /** Its row in the table of operators. */
     public static final OpEntry<QuantizeFp8> ENTRY =
             OpEntry.of(QuantizeFp8.class, new QuantizeFp8Reference(), new QuantizeFp8Cpu(), new QuantizeFp8Cuda());
+
+    /** How the scales follow from amaxes. */
+    public QuantScaleRule rule() {
+        return Objects.requireNonNull(form.rule());
+    }
 
     @Override
     public String type() {

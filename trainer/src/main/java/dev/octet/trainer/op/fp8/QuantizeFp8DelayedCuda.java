@@ -39,6 +39,6 @@ public final class QuantizeFp8DelayedCuda implements CudaKernel.Forward<Quantize
     static CudaCodes matrix(QuantizeFp8Delayed op, CudaTensor x, CudaStream cuda) {
         int cols = Math.toIntExact(x.shape().rank() == 0 ? 1 : x.shape().dim(-1));
         int rows = cols == 0 ? 0 : Math.toIntExact(x.count() / cols);
-        return new CudaCodes(x, new CodedMatrix(op.format(), CodedMatrix.whole(rows, cols)), cuda);
+        return new CudaCodes(x, new CodedMatrix(op.format(), CodedMatrix.whole(rows, cols), null), cuda);
     }
 }

@@ -13,7 +13,7 @@ public final class QuantizeFp8DelayedReference implements ReferenceKernel.Forwar
         double[] x = frame.input(0);
         float quantScale = (float) frame.input(1)[0];
         Blocks whole = CodedMatrix.whole(1, x.length);
-        double[] codes = Doubles.encode(x, new CodedMatrix(op.format(), whole), new float[] {quantScale});
+        double[] codes = Doubles.encode(x, new CodedMatrix(op.format(), whole, null), new float[] {quantScale});
         System.arraycopy(codes, 0, frame.output(0), 0, codes.length);
         frame.output(1)[0] = QuantScaleRule.scale(quantScale);
         if (op.historyLength() > 0) {

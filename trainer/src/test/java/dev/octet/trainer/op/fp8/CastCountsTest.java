@@ -87,10 +87,10 @@ class CastCountsTest {
         x.write(0, new float[] {1, 0.5f, 0x1p-30f, 0x1p-40f, 0x1p-41f, 0}, 0, 6);
         Blocks rows = CodedMatrix.blocks(new Granularity.PerToken(), 2, 3);
         TorchaoScale rule = new TorchaoScale(false);
-        CastCounts own = CastCounts.current(x, new CodedMatrix(Float8Format.E4M3FN, rows), rule);
+        CastCounts own = CastCounts.current(x, new CodedMatrix(Float8Format.E4M3FN, rows, rule));
         assertEquals(1, own.underflowed(), "of the first row");
-        CodedMatrix whole = new CodedMatrix(Float8Format.E4M3FN, CodedMatrix.whole(2, 3));
-        assertEquals(3, CastCounts.current(x, whole, rule).underflowed());
+        CodedMatrix whole = new CodedMatrix(Float8Format.E4M3FN, CodedMatrix.whole(2, 3), rule);
+        assertEquals(3, CastCounts.current(x, whole).underflowed());
         assertEquals(0, own.clipped());
         assertEquals(1f / 448, own.scale(), 1e-9, "the largest of both rows");
     }

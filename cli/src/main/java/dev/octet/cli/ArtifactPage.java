@@ -10,10 +10,10 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /** What {@code inspect} prints of what training and calibration left, for people. */
-final class LeftoversPage {
+final class ArtifactPage {
     private static final int SHOWN = 10;
 
-    private LeftoversPage() {}
+    private ArtifactPage() {}
 
     /** A training run. */
     static String of(RunSummary run) {
@@ -87,7 +87,7 @@ final class LeftoversPage {
         StringBuilder page = new StringBuilder(head.text(0));
         List<StatisticsFacts.Activation> shown = new ArrayList<>(facts.activations());
         if (!all && !moments) {
-            shown.sort(Comparator.comparingDouble(LeftoversPage::amax).reversed());
+            shown.sort(Comparator.comparingDouble(ArtifactPage::amax).reversed());
         }
         Table table = moments
                 ? new Table().heading("activation", "channels", "rows")

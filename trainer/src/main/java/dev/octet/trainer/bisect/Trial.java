@@ -1,0 +1,20 @@
+package dev.octet.trainer.bisect;
+
+import java.io.IOException;
+import java.util.Set;
+
+/**
+ * Tries a set of suspects.
+ *
+ * @param <T> a suspect
+ */
+@FunctionalInterface
+public interface Trial<T> {
+    /**
+     * Whether these suspects show the fault while all others are cured. A set that contains a sick set is taken to be sick.
+     *
+     * @throws BudgetSpentException when no further trial is allowed
+     * @throws IOException when data of the trial cannot be read
+     */
+    boolean isSick(Set<T> suspects) throws BudgetSpentException, IOException;
+}

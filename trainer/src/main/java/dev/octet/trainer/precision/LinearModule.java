@@ -1,0 +1,37 @@
+package dev.octet.trainer.precision;
+
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Node;
+import java.util.List;
+
+/**
+ * A Linear with a weight of its own, in FP8 or not.
+ *
+ * @param node id of its node
+ * @param weight name of W
+ * @param name the module that it belongs to, as its weight is named: {@code model.layers.0.mlp.up_proj}
+ * @param transB whether W lies as [out, in]
+ */
+public record LinearModule(String node, String weight, String name, boolean transB) {
+    private static final String SUFFIX = ".weight";
+
+    /** The Linears of a canonical graph, in its order. */
+    public static List<LinearModule> of(Graph graph) {
+        return graph.nodes().stream()
+                .filter(n -> isLinear(n, graph))
+                .map(n -> new LinearModule(
+                        n.id(), n.input(1), name(n.id(), n.input(1)), n.intAttribute("transB", 0) != 0))
+                .toList();
+    }
+
+    private static boolean isLinear(Node node, Graph graph) {
+        return node.isOctet("Linear") && graph.initializers().containsKey(node.input(1));
+    }
+
+    /** Where the weight has a name that says nothing of modules, as exporters give them, the node's with dots. */
+    static String name(String node, String weight) {
+        return weight.endsWith(SUFFIX)
+                ? weight.substring(0, weight.length() - SUFFIX.length())
+                : node.replaceFirst("^/", "").replace('/', '.');
+    }
+}

@@ -1,0 +1,57 @@
+package dev.octet.trainer.replay;
+
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.data.MicroBatch;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.step.TrainingSetup;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * Some consecutive steps of a run, with all they begin from: any number of replays start from the same weights, moments and scales and read
+ * the same samples.
+ *
+ * @param setup the run's
+ * @param device where it is replayed
+ * @param firstStep number of its first step, from 1
+ * @param batches micro-batches of each step; their memory belongs to the caller
+ * @param rates learning rate of each step
+ * @param parameters F32 master weights before the first step, by name
+ * @param state moments, scales and histories before the first step, by name; empty where the run begins
+ * @param scale of the loss, before the first step
+ * @param identity tells excerpts apart: settings, digests of the data, steps
+ */
+public record Excerpt(
+        TrainingSetup setup,
+        Device device,
+        long firstStep,
+        List<List<MicroBatch>> batches,
+        List<Double> rates,
+        Map<String, Tensor> parameters,
+        Map<String, Tensor> state,
+        LossScaling.State scale,
+        String identity) {
+    /** @throws IllegalArgumentException when there is no step, or not one rate for each */
+    public Excerpt {
+        batches = batches.stream().map(List::copyOf).toList();
+        rates = List.copyOf(rates);
+        parameters = Collections.unmodifiableMap(new TreeMap<>(parameters));
+        state = Collections.unmodifiableMap(new TreeMap<>(state));
+        if (batches.isEmpty() || batches.size() != rates.size()) {
+            throw new IllegalArgumentException(batches.size() + " steps, " + rates.size() + " learning rates");
+        }
+    }
+
+    /** Number of steps. */
+    public int steps() {
+        return batches.size();
+    }
+
+    /** This with another state to begin from. */
+    Excerpt withState(Map<String, Tensor> newState) {
+        return new Excerpt(setup, device, firstStep, batches, rates, parameters, newState, scale, identity);
+    }
+}

@@ -1,0 +1,34 @@
+package dev.octet.trainer.replay;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** Steps in which a replay's loss or gradient norm jumps. */
+final class Spikes {
+    /** A loss jumps when it is so many times the median of all steps, ... */
+    private static final double LOSS = 1.5;
+
+    /** ... a gradient norm when it is so many times the median. */
+    private static final double NORM = 5;
+
+    private Spikes() {}
+
+    /** Places of these steps, from 0. */
+    static List<Integer> of(Replay replay) {
+        double loss = LOSS * median(replay.losses());
+        double norm = NORM * median(replay.norms());
+        List<Integer> spikes = new ArrayList<>();
+        for (int i = 0; i < replay.losses().size(); i++) {
+            boolean jumps = (loss > 0 && replay.losses().get(i) > loss) || replay.norms().get(i) > norm;
+            if (jumps) {
+                spikes.add(i);
+            }
+        }
+        return spikes;
+    }
+
+    /** The lower of the two in the middle of an even number. */
+    private static double median(List<Double> numbers) {
+        return numbers.stream().sorted().toList().get((numbers.size() - 1) / 2);
+    }
+}

@@ -1,0 +1,98 @@
+package dev.octet.trainer.replay;
+
+import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.trainer.replay.Culprit.Extent;
+import dev.octet.trainer.replay.Culprit.Remedy;
+import java.util.List;
+import java.util.Locale;
+import java.util.stream.Collectors;
+
+/** Verdicts as sentences. */
+final class VerdictText {
+    private static final int SHOWN = 3;
+
+    private VerdictText() {}
+
+    static String of(Diagnosis d) {
+        return switch (d.verdict()) {
+            case HEALTHY -> "FP8 is healthy: rounding explains its whole distance from the reference.";
+            case SPIKE ->
+                "Not FP8's fault: the reference jumps in " + steps(d.spikes())
+                        + " as FP8 does, and rounding explains all other distance.";
+            case NO_FP8 -> "Nothing is computed in FP8.";
+            case REFERENCE_NOT_FINITE ->
+                "Not FP8's fault: the reference is not finite, either ("
+                        + d.evidence().experiments().getFirst().replay().nonFinite() + ").";
+            case FEATURE -> "The feature " + d.feature() + " is at fault: without it FP8 is healthy.";
+            case STALE_SCALES -> guilty(d) + ": scales of earlier steps do not fit; current scaling cures.";
+            case RANGE ->
+                guilty(d) + ": the values do not fit the format with their scale; "
+                        + (current(d) ? "current scaling does not cure, " : "") + "high precision does.";
+            case PRODUCT ->
+                guilty(d) + ": the product is wrong, not its codes and scales, for fake quantisation is healthy; "
+                        + (all(d, Remedy.CURRENT_SCALING)
+                                ? "with current scaling it is healthy, too."
+                                : "current scaling does not cure, high precision does.");
+            case SPREAD ->
+                "FP8 is at fault in too many products to blame one: " + d.suspects().size()
+                        + " are suspects; another recipe, or high precision.";
+            case UNFINISHED -> unfinished(d);
+        };
+    }
+
+    private static String unfinished(Diagnosis d) {
+        if (d.evidence().floor() == null) {
+            return "The budget was spent before the noise floor was known.";
+        }
+        if (d.culprits().isEmpty() && d.suspects().isEmpty()) {
+            return "The budget was spent before the run as configured was replayed.";
+        }
+        String rest = d.suspects().isEmpty()
+                ? ""
+                : " One of " + d.suspects().size() + " products is at fault: " + list(d.suspects()) + ".";
+        return (d.culprits().isEmpty() ? "FP8 is at fault." : guilty(d) + ".") + rest
+                + " The budget was spent before more was known.";
+    }
+
+    private static boolean current(Diagnosis d) {
+        return d.evidence().experiments().stream().anyMatch(e -> e.replay().key().contains(" current"));
+    }
+
+    private static boolean all(Diagnosis d, Remedy remedy) {
+        return d.culprits().stream().allMatch(c -> c.remedy() == remedy);
+    }
+
+    private static String guilty(Diagnosis d) {
+        List<String> names = d.culprits().stream().map(VerdictText::name).toList();
+        return String.join("; ", names) + (names.size() == 1 ? " is at fault" : " are at fault");
+    }
+
+    private static String name(Culprit c) {
+        String product = c.products().getFirst().product().name().toLowerCase(Locale.ROOT);
+        return switch (c.extent()) {
+            case ALONE -> c.products().getFirst() + operands(c);
+            case TOGETHER -> list(c.products()) + " together";
+            case ALL_LAYERS -> product + " in many layers";
+        };
+    }
+
+    private static String operands(Culprit c) {
+        return c.extent() == Extent.ALONE && c.operands().size() == 1
+                ? " (its " + c.operands().stream().map(VerdictText::word).collect(Collectors.joining()) + ")"
+                : "";
+    }
+
+    private static String word(LinearTensor tensor) {
+        return tensor.name().toLowerCase(Locale.ROOT).replace('_', ' ');
+    }
+
+    private static String list(List<LayerProduct> products) {
+        String shown = products.stream().limit(SHOWN).map(LayerProduct::toString).collect(Collectors.joining(", "));
+        return products.size() > SHOWN ? shown + " and " + (products.size() - SHOWN) + " more" : shown;
+    }
+
+    private static String steps(List<Long> steps) {
+        return (steps.size() == 1 ? "step " : "steps ")
+                + steps.stream().map(String::valueOf).collect(Collectors.joining(", "));
+    }
+}
