@@ -7,6 +7,7 @@ import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.Plan;
+import dev.octet.converter.report.RunFacts;
 import dev.octet.converter.sensitivity.FormatLoss;
 import dev.octet.converter.sensitivity.LayerLoss;
 import dev.octet.converter.sensitivity.LinearFormat;
@@ -197,7 +198,18 @@ public final class Sensitivity {
             List<LinearLayer> layers = LinearLayers.of(converter.canonical().graph(), plan);
             Losses losses = measure(converter, layers, formats(request, source), samples, job);
             watch.step("measure");
-            return result(request, source, converter, plan, losses, samples, watch);
+            Result result = result(request, source, converter, plan, losses, samples, watch);
+            if (request.report().isPresent()) {
+                RunFacts facts = new Provenance(job)
+                        .facts(
+                                Provenance.Ran.ONNX_RUNTIME,
+                                List.of(
+                                        new RunFacts.Digest("the model, " + source.path(), source.digest()),
+                                        new RunFacts.Digest("the data, " + samples.name(), samples.digest())),
+                                watch.timings());
+                SensitivityReport.write(result, facts, request.report().get());
+            }
+            return result;
         }
     }
 
