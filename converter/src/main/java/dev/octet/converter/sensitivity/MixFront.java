@@ -37,6 +37,11 @@ public final class MixFront {
 
     /** Solves for all sizes at once. */
     public static MixFront of(List<MixGroup> groups) {
+        return of(groups, MAX_STATES);
+    }
+
+    /** The same with at most {@code most} partial mixes, two or more. */
+    static MixFront of(List<MixGroup> groups, int most) {
         List<List<State>> steps = new ArrayList<>();
         List<State> front = List.of(new State(0, 0, -1, -1));
         boolean exact = true;
@@ -50,8 +55,8 @@ public final class MixFront {
                 }
             }
             front = undominated(next);
-            if (front.size() > MAX_STATES) {
-                front = thinned(front);
+            if (front.size() > most) {
+                front = thinned(front, most);
                 exact = false;
             }
             steps.add(front);
@@ -77,9 +82,9 @@ public final class MixFront {
     }
 
     /** The least loss, that is the last state, of each interval of size, and the smallest of all. */
-    private static List<State> thinned(List<State> front) {
+    private static List<State> thinned(List<State> front, int most) {
         long from = front.getFirst().bits();
-        double width = (double) (front.getLast().bits() - from + 1) / (MAX_STATES - 1);
+        double width = (double) (front.getLast().bits() - from + 1) / (most - 1);
         List<State> fewer = new ArrayList<>(List.of(front.getFirst()));
         for (int i = 1; i < front.size(); i++) {
             boolean last = i + 1 == front.size()

@@ -96,7 +96,7 @@ public record MixGroup(String name, List<LinearLayer> layers, List<Choice> choic
                 .mapToDouble(l -> positive(measure.applyAsDouble(l.alone())))
                 .sum();
         double all = positive(measure.applyAsDouble(format.all()));
-        return sum > 0 && all > 0 ? all / sum : 1;
+        return sum > 0 && all > 0 && Double.isFinite(all / sum) ? all / sum : 1;
     }
 
     /** A NaN is the largest loss there is: a model that gives NaN is never chosen. */

@@ -3,6 +3,7 @@ const loss = l => result.loss === 'kl' ? l.kl : l.cosine;
 const unit = result.loss === 'kl' ? 'nats per token' : '1 − cosine';
 const headed = known(result.perplexity);
 const percent = x => known(x) ? (x >= 0 ? '+' : '−') + Math.abs(100 * x).toFixed(3) + ' %' : fixed(x, 1);
+const ticks = () => ({color: colour('--soft'), callback: value => short(value)});
 let shown = result.formats[0];
 let all = false;
 
@@ -19,8 +20,9 @@ function head() {
 }
 
 function curve() {
-    const points = result.curve.filter(p => known(p.loss));
+    const points = result.curve.filter(p => known(p.loss) && p.loss > 0); // the axis is logarithmic
     if (points.length < 2) return hide('curve');
+    byId('curve-chart').style.height = '280px';
     draw(byId('curve-chart'), 'Curve of the predicted loss over the size of the model, from '
             + bytes(points[0].bytes) + ' to ' + bytes(points[points.length - 1].bytes), {
         type: 'line',
@@ -37,7 +39,7 @@ function curve() {
             animation: false,
             maintainAspectRatio: false,
             parsing: false,
-            scales: {x: axis('MB', {type: 'linear'}), y: axis('predicted loss, ' + unit, {min: 0})},
+            scales: {x: axis('MB', {type: 'linear'}), y: axis('predicted loss, ' + unit, {type: 'logarithmic', ticks: ticks()})},
             plugins: {
                 legend: {display: false},
                 tooltip: {
@@ -84,7 +86,7 @@ function bars() {
             animation: false,
             maintainAspectRatio: false,
             scales: {
-                x: axis(unit),
+                x: axis(unit, {ticks: ticks()}),
                 y: axis('', {ticks: {color: colour('--soft'), autoSkip: false, font: {size: narrow ? 9 : 11}}, grid: {display: false}}),
             },
             plugins: {
@@ -123,15 +125,19 @@ function exclusion() {
     const words = shown.exclusion;
     byId('exclusion').hidden = words.weights.length === 0;
     byId('exclusion-line').textContent = words.weights.length + ' of ' + shown.layers.length
-        + ' Linears lose half of what all lose alone in ' + shown.name + '.';
-    const list = names => [names.join('\n'), 'name code'];
+        + ' Linears, with those that engines fuse with them, lose half of what all lose alone in ' + shown.name + '.';
+    const list = names => {
+        const lines = element('div');
+        names.forEach(n => lines.append(element('div', n)));
+        return [lines, 'name code'];
+    };
     table(byId('exclusion-table'), [['Where'], ['What']], [
-        ['octet quantize', [words.keep.map(k => "--keep '" + k + "'").join(' \\\n'), 'name code']],
-        ['nodes_to_exclude', list(words.nodesToExclude)],
-        ['ignore', list(words.ignore)],
-        ['modules_to_not_convert', list(words.modulesToNotConvert)],
-        ['exclude_modules', list(words.excludeModules)],
-    ].filter(([, [text]]) => text.length > 0));
+        ['octet quantize', words.keep.map(k => "--keep '" + k + "'")],
+        ['nodes_to_exclude', words.nodesToExclude],
+        ['ignore', words.ignore],
+        ['modules_to_not_convert', words.modulesToNotConvert],
+        ['exclude_modules', words.excludeModules],
+    ].filter(([, names]) => names.length > 0).map(([where, names]) => [where, list(names)]));
 }
 
 function choose() {
