@@ -336,7 +336,9 @@ public final class AutoMix {
             return switch (request.goal()) {
                 case Goal.Bits _, Goal.Size _ -> losses::value;
                 case Goal.Gate(String name, double _) ->
-                    name.equals(Measures.PERPLEXITY_CHANGE) ? OutputLoss::perplexityChange : OutputLoss::cosine;
+                    name.equals(Measures.PERPLEXITY_CHANGE)
+                            ? loss -> Math.abs(loss.perplexityChange())
+                            : OutputLoss::cosine;
             };
         }
 

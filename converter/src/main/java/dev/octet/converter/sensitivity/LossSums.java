@@ -14,12 +14,11 @@ import org.jspecify.annotations.Nullable;
 
 /** Running sums of one variant's outputs against the reference's, sample by sample, in F64. */
 final class LossSums {
-    /** The output of language models and the input that says which token comes next. */
-    private static final String LOGITS = "logits";
-
-    private static final String IDS = "input_ids";
+    /** The input that says which token comes next. */
+    static final String IDS = "input_ids";
 
     private final @Nullable String logits;
+    private final boolean predicts;
     private final int threads;
     private final Map<String, double[]> cosines = new LinkedHashMap<>();
     private double divergence;
@@ -31,9 +30,13 @@ final class LossSums {
     private double lossOfReference;
     private double lossOfVariant;
 
-    /** @param logits the output with logits; null when there is none */
-    LossSums(@Nullable String logits, int threads) {
+    /**
+     * @param logits the output with logits; null when there is none
+     * @param predicts whether the logits of a token are of the token that comes next
+     */
+    LossSums(@Nullable String logits, boolean predicts, int threads) {
         this.logits = logits;
+        this.predicts = predicts;
         this.threads = threads;
     }
 
@@ -71,9 +74,7 @@ final class LossSums {
             boolean each = x.shape().rank() > 0 && x.shape().dim(0) == batch.size();
             int vectors = each ? batch.size() : 1;
             Sample[] found = new Sample[vectors];
-            Tensor ids = scores && output.getKey().equals(LOGITS)
-                    ? batch.tensors().get(IDS)
-                    : null;
+            Tensor ids = scores && predicts ? batch.tensors().get(IDS) : null;
             Workers.run(vectors, threads, i -> found[i] = sample(x, y, i, vectors, each ? mask : null, scores, ids));
             double[] cosine = cosines.computeIfAbsent(output.getKey(), _ -> new double[2]);
             for (int i = 0; i < vectors; i++) {
@@ -131,7 +132,7 @@ final class LossSums {
         return s;
     }
 
-    private static boolean isTokenwise(Shape logits, Shape ids) {
+    static boolean isTokenwise(Shape logits, Shape ids) {
         return logits.rank() == 3
                 && ids.rank() == 2
                 && logits.dim(0) == ids.dim(0)

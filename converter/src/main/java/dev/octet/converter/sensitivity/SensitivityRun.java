@@ -48,6 +48,9 @@ public final class SensitivityRun implements AutoCloseable {
     /** Most bytes of the outputs of one batch on the heap. */
     private static final long MAX_BATCH_BYTES = 128L << 20;
 
+    /** Differences of logits below this part of the largest are rounding. */
+    private static final float SAME = 1e-4f;
+
     private final GraphModel canonical;
     private final List<LinearLayer> layers;
     private final Dataset data;
@@ -58,6 +61,7 @@ public final class SensitivityRun implements AutoCloseable {
     private final List<Map<String, Tensor>> reference = new ArrayList<>();
     private final Map<String, Float> inputAmax = new HashMap<>();
     private Optional<String> logits = Optional.empty();
+    private boolean predicts;
     private double perplexity = Double.NaN;
 
     private SensitivityRun(GraphModel canonical, List<LinearLayer> layers, Dataset data, SensitivityOptions options) {
@@ -153,12 +157,11 @@ public final class SensitivityRun implements AutoCloseable {
             Set<String> outputs = new LinkedHashSet<>(session.outputs());
             outputs.removeIf(o -> o.startsWith(SwitchedGraph.AMAX));
             int size = batchSize();
+            boolean fixed = InputSpec.fixedBatch(InputSpec.of(canonical)).isPresent();
             long bytes = 0;
             for (int first = 0; first < data.count(); first += batches.getLast().size()) {
-                Batch batch = data.batch(first, Math.min(first == 0 ? 1 : size, data.count() - first));
-                if (first == 0 && size == 1 || InputSpec.fixedBatch(InputSpec.of(canonical)).isPresent()) {
-                    batch = data.batch(first, Math.min(size, data.count() - first));
-                }
+                int wanted = first == 0 && !fixed ? 1 : size;
+                Batch batch = data.batch(first, Math.min(wanted, data.count() - first));
                 batches.add(batch);
                 long before = bytes;
                 try (OnnxRuntimeSession.Outputs found = session.run(with(batch, feeds), session.outputs())) {
@@ -172,16 +175,62 @@ public final class SensitivityRun implements AutoCloseable {
                             data.name(),
                             "give fewer samples with --samples, or shorter ones with --max-length");
                 }
-                if (first == 0 && batch.size() == 1) {
+                if (first == 0) {
+                    predicts = predictsNext(session, feeds);
+                }
+                if (first == 0 && !fixed) {
                     size = (int) Math.clamp(MAX_BATCH_BYTES / Math.max(1, bytes - before), 1, size);
                 }
             }
         }
-        LossSums itself = new LossSums(logits.orElse(null), options.threads());
+        LossSums itself = new LossSums(logits.orElse(null), predicts, options.threads());
         for (int i = 0; i < batches.size(); i++) {
             itself.add(batches.get(i), reference.get(i), reference.get(i));
         }
         perplexity = itself.perplexity();
+    }
+
+    /**
+     * Whether the logits of a token are of the token that comes next: then those of all earlier tokens stay when the last one is another, as in
+     * causal language models and not in those that see the whole text.
+     */
+    private boolean predictsNext(OnnxRuntimeSession session, Map<String, Tensor> feeds) {
+        Batch batch = batches.getFirst();
+        Tensor ids = batch.tensors().get(LossSums.IDS);
+        Tensor before = logits.map(reference.getFirst()::get).orElse(null);
+        if (ids == null || before == null || !LossSums.isTokenwise(before.shape(), ids.shape())) {
+            return false;
+        }
+        int length = Math.toIntExact(ids.shape().dim(1));
+        int last = batch.mask().map(m -> m.kept().previousSetBit(length - 1)).orElse(length - 1);
+        if (last < 1) {
+            return false;
+        }
+        try (Arena scratch = Arena.ofShared()) {
+            Tensor changed = Tensor.allocate(scratch, ids.spec());
+            MemorySegment.copy(ids.bytes(), 0, changed.bytes(), 0, ids.bytes().byteSize());
+            if (ids.dtype() == DType.I32) {
+                int id = ids.bytes().get(Tensor.I32_LE, last * (long) Integer.BYTES);
+                changed.bytes().set(Tensor.I32_LE, last * (long) Integer.BYTES, id == 0 ? 1 : 0);
+            } else {
+                long id = ids.bytes().get(Tensor.I64_LE, last * (long) Long.BYTES);
+                changed.bytes().set(Tensor.I64_LE, last * (long) Long.BYTES, id == 0 ? 1 : 0);
+            }
+            Map<String, Tensor> all = new LinkedHashMap<>(feeds);
+            all.put(LossSums.IDS, changed);
+            try (OnnxRuntimeSession.Outputs found = session.run(with(batch, all), Set.of(before.name()))) {
+                Tensor after = found.read(before.name());
+                float most = 0;
+                float difference = 0;
+                for (long i = 0; i < last * before.shape().dim(2); i++) {
+                    float a = before.bytes().get(Tensor.F32_LE, i * Float.BYTES);
+                    most = Math.max(most, Math.abs(a));
+                    difference = Math.max(
+                            difference, Math.abs(a - after.bytes().get(Tensor.F32_LE, i * Float.BYTES)));
+                }
+                return difference <= SAME * most;
+            }
+        }
     }
 
     private int batchSize() {
@@ -324,7 +373,7 @@ public final class SensitivityRun implements AutoCloseable {
      * @throws InvalidDataException when it fails on the samples or lacks an output
      */
     public OutputLoss lossOf(OnnxRuntimeSession candidate) {
-        LossSums sums = new LossSums(logits.orElse(null), options.threads());
+        LossSums sums = new LossSums(logits.orElse(null), predicts, options.threads());
         for (int i = 0; i < batches.size(); i++) {
             Set<String> wanted = new LinkedHashSet<>(reference.get(i).keySet());
             wanted.retainAll(candidate.outputs());
@@ -381,7 +430,7 @@ public final class SensitivityRun implements AutoCloseable {
                     feeds.put(condition, yes);
                 }
             }
-            LossSums sums = new LossSums(logits.orElse(null), options.threads());
+            LossSums sums = new LossSums(logits.orElse(null), predicts, options.threads());
             for (int i = 0; i < batches.size(); i++) {
                 Map<String, Tensor> found = new LinkedHashMap<>();
                 Set<String> wanted = reference.get(i).keySet();

@@ -27,7 +27,7 @@ class LossSumsTest {
     }
 
     private static OutputLoss loss(Batch batch, Tensor reference, Tensor variant) {
-        LossSums sums = new LossSums("logits", 1);
+        LossSums sums = new LossSums("logits", true, 1);
         sums.add(batch, Map.of("logits", reference), Map.of("logits", variant));
         return sums.result();
     }
@@ -71,7 +71,7 @@ class LossSumsTest {
 
     @Test
     void a_model_without_logits_loses_by_the_cosine_of_its_worst_output() {
-        LossSums sums = new LossSums(null, 1);
+        LossSums sums = new LossSums(null, false, 1);
         Tensor x = Tensor.ofFloats(arena, "a", Shape.of(2, 2), 1, 0, 1, 0);
         Tensor turned = Tensor.ofFloats(arena, "a", Shape.of(2, 2), 1, 0, 0, 1);
         Batch two = new Batch(0, 2, Map.of());
