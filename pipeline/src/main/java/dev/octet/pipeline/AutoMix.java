@@ -286,6 +286,23 @@ public final class AutoMix {
         return recipe;
     }
 
+    /**
+     * The mix to try when one lost more than allowed: one whose predicted loss is as much below as the measured one was above. Empty when it lost
+     * no more, or when nothing larger is left but to keep everything.
+     *
+     * @param loss measured of {@code mix}
+     */
+    static Optional<Mix> tighter(MixFront front, Mix mix, double loss, double allowed) {
+        if (loss <= allowed) {
+            return Optional.empty();
+        }
+        double aim = mix.loss() * allowed / loss * TIGHTENED;
+        return front.reaching(Double.isNaN(aim) ? 0 : aim)
+                .filter(m -> m.bits() > mix.bits())
+                .filter(m -> m.counts().getOrDefault(MixGroup.KEPT, 0)
+                        < m.formats().size());
+    }
+
     /** One search. */
     private static final class Work {
         private final Request request;
@@ -459,17 +476,7 @@ public final class AutoMix {
                     bytes <= limit
                             ? Optional.empty()
                             : front.within(mix.bits() - (bytes - limit) * (double) Byte.SIZE);
-                case Goal.Gate _ -> {
-                    double loss = measure().applyAsDouble(measured);
-                    if (loss <= allowed()) {
-                        yield Optional.empty();
-                    }
-                    double aim = mix.loss() * allowed() / loss * TIGHTENED;
-                    yield front.reaching(Double.isNaN(aim) ? 0 : aim)
-                            .filter(m -> m.bits() > mix.bits())
-                            .filter(m -> m.counts().getOrDefault(MixGroup.KEPT, 0)
-                                    < m.formats().size());
-                }
+                case Goal.Gate _ -> AutoMix.tighter(front, mix, measure().applyAsDouble(measured), allowed());
             };
         }
 
