@@ -87,16 +87,21 @@ final class MixFlags {
         Path data = DataFlags.file(arguments)
                 .orElseThrow(() -> arguments.usage(
                         "--mix auto needs data to measure losses on", "give --calibration FILE or --data FILE"));
-        AutoMix.Request request = new AutoMix.Request(
-                arguments.operand(0),
-                arguments.requiredPath(Flags.OUTPUT),
-                samples(arguments, data),
-                SensitivityCommand.formats(arguments),
-                goal(arguments),
-                target(arguments, target),
-                CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP),
-                rounding,
-                arguments.path(report));
+        AutoMix.Request request = AutoMix.Request.of(
+                        arguments.operand(0),
+                        arguments.requiredPath(Flags.OUTPUT),
+                        samples(arguments, data),
+                        goal(arguments),
+                        target(arguments, target))
+                .withFormats(SensitivityCommand.formats(arguments))
+                .keeping(CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP));
+        if (rounding.isPresent()) {
+            request = request.withRounding(rounding.get());
+        }
+        Optional<Path> page = arguments.path(report);
+        if (page.isPresent()) {
+            request = request.withReport(page.get());
+        }
         arguments.requireInputs();
         arguments.outputFile(report);
         try (Progress progress = arguments.progress(screen)) {

@@ -89,7 +89,8 @@ class AutoMixTest {
         Map<String, String> formats = formats(mix);
         assertEquals(14, formats.size());
         assertTrue(mix.get("bits").asDouble() <= 6, mix.toString());
-        assertEquals(List.of("fp8-dynamic", "nvfp4"), formats.values().stream().distinct().sorted().toList());
+        String eight = target.equals("modelopt") ? "mxfp8" : "fp8-dynamic"; // vLLM mixes no others there
+        assertEquals(List.of(eight, "nvfp4"), formats.values().stream().distinct().sorted().toList());
         for (int layer = 0; layer < 2; layer++) {
             String at = "model.layers." + layer;
             assertEquals(formats.get(at + ".self_attn.q_proj.weight"), formats.get(at + ".self_attn.k_proj.weight"));
@@ -104,7 +105,7 @@ class AutoMixTest {
                             written.model().tensors().containsKey(w + "_packed")
                                             || written.model().tensors().containsKey(w + "_scale_2")
                                     ? "nvfp4"
-                                    : "fp8-dynamic"));
+                                    : eight));
         }
         assertEquals(formats, read);
         // what evaluate measures of the file is what was said of it, and near to what was predicted
@@ -127,7 +128,7 @@ class AutoMixTest {
         config.get("config_groups").forEach(group -> group.get("targets")
                 .forEach(module -> named.put(
                         module.asText() + ".weight",
-                        group.get("weights").get("num_bits").asInt() == 4 ? "nvfp4" : "fp8-dynamic")));
+                        group.get("weights").get("num_bits").asInt() == 4 ? "nvfp4" : eight)));
         assertEquals(formats, named);
     }
 
@@ -273,6 +274,24 @@ class AutoMixTest {
                 "fp8",
                 "--formats",
                 "fp8-per-tensor,fp8-block");
+        refused(
+                ExitCode.USAGE,
+                "know no modules of FP8_PER_CHANNEL_PER_TOKEN (fp8-dynamic)",
+                "--target compressed-tensors",
+                "quantize",
+                LLAMA,
+                "-o",
+                at("x"),
+                "--mix",
+                "auto",
+                "--bits",
+                "9",
+                "--data",
+                TEXTS,
+                "--target",
+                "modelopt",
+                "--formats",
+                "fp8-dynamic,nvfp4");
     }
 
     private static String[] with(String[] words, String... more) {

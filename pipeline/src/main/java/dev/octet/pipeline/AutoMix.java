@@ -43,6 +43,7 @@ import java.util.Optional;
 import java.util.function.ToDoubleFunction;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -108,6 +109,33 @@ public final class AutoMix {
         public Request {
             formats = List.copyOf(formats);
             keep = List.copyOf(keep);
+        }
+
+        /** The usual formats and rounding of the target, all Linears, no report. */
+        public static Request of(Path model, Path output, SampleSource samples, Goal goal, Target target) {
+            return new Request(
+                    model, output, samples, List.of(), goal, target, List.of(), Optional.empty(), Optional.empty());
+        }
+
+        /** The same with other formats to choose from. */
+        public Request withFormats(List<LinearFormat> newFormats) {
+            return new Request(model, output, samples, newFormats, goal, target, keep, rounding, report);
+        }
+
+        /** The same without the Linears whose names contain a match. */
+        public Request keeping(List<Pattern> patterns) {
+            return new Request(model, output, samples, formats, goal, target, patterns, rounding, report);
+        }
+
+        /** The same with the weights of an ONNX model rounded so. */
+        public Request withRounding(Quantize.Rounding newRounding) {
+            return new Request(
+                    model, output, samples, formats, goal, target, keep, Optional.of(newRounding), report);
+        }
+
+        /** The same with a report. */
+        public Request withReport(Path file) {
+            return new Request(model, output, samples, formats, goal, target, keep, rounding, Optional.of(file));
         }
     }
 
@@ -197,32 +225,24 @@ public final class AutoMix {
                 }
                 yield chosen;
             }
-            case Target.Checkpoint checkpoint -> {
-                Layout layout = checkpoint.layout();
-                List<LinearFormat> usual = layout.mixes()
-                        ? Sensitivity.CHECKPOINT_FORMATS
-                        : List.of(LinearFormat.of(
-                                layout.scheme(Recipes.FP8_BLOCK, LayoutOptions.defaults())
-                                                .isPresent()
-                                        ? Recipes.FP8_BLOCK
-                                        : Recipes.FP8_DYNAMIC));
-                List<LinearFormat> chosen = request.formats().isEmpty() ? usual : request.formats();
-                requireWritable(chosen, checkpoint, job);
-                if (chosen.size() > 1 && !layout.mixes()) {
-                    throw job.invalid(
-                            "the configuration of layout " + layout.name()
-                                    + " describes one recipe for all quantised weights, not " + names(chosen),
-                            "name one with --formats, or give --target "
-                                    + Layouts.ALL.stream()
-                                            .filter(Layout::mixes)
-                                            .map(Layout::name)
-                                            .collect(Collectors.joining(" or ")));
-                }
+            case Target.Checkpoint(Layout layout) -> {
+                List<LinearFormat> chosen = request.formats().isEmpty() ? usual(layout) : request.formats();
+                requireWritable(chosen, request.target(), job);
                 for (LinearFormat format : chosen) {
-                    Optional<String> refusal = Optional.ofNullable(format.recipe())
-                            .flatMap(r -> layout.unsupported(r, LayoutOptions.defaults()));
+                    Optional<String> refusal = layout.unsupported(recipe(format), LayoutOptions.defaults());
                     if (refusal.isPresent()) {
                         throw job.invalid(refusal.get(), "leave " + format.name() + " out of --formats");
+                    }
+                    Optional<String> alone = layout.unmixable(recipe(format), LayoutOptions.defaults());
+                    if (chosen.size() > 1 && alone.isPresent()) {
+                        throw job.invalid(
+                                alone.get() + ": " + format.name() + " cannot be one of " + names(chosen),
+                                "name one with --formats, or give --target "
+                                        + Layouts.ALL.stream()
+                                                .filter(Layout::mixes)
+                                                .filter(l -> l != layout)
+                                                .map(Layout::name)
+                                                .collect(Collectors.joining(" or ")));
                     }
                 }
                 yield chosen.stream().map(LinearFormat::withoutStatistics).toList();
@@ -230,6 +250,20 @@ public final class AutoMix {
             case Target.Floats floats ->
                 throw job.invalid("target " + floats.label() + " quantises nothing", "choose another --target");
         };
+    }
+
+    /** Eight bits and four where the layout can mix them, else the first recipe that it can hold without statistics. */
+    private static List<LinearFormat> usual(Layout layout) {
+        LayoutOptions options = LayoutOptions.defaults();
+        return Sensitivity.CHECKPOINT_MIXES.stream()
+                .filter(mix -> mix.stream().map(AutoMix::recipe).allMatch(r -> layout.unsupported(r, options)
+                                .isEmpty()
+                        && layout.unmixable(r, options).isEmpty()))
+                .findFirst()
+                .orElseGet(() -> List.of(LinearFormat.of(Stream.of(Recipes.FP8_BLOCK, Recipes.FP8_DYNAMIC)
+                        .filter(r -> layout.unsupported(r, options).isEmpty())
+                        .findFirst()
+                        .orElse(Recipes.CHECKPOINT_FP8))));
     }
 
     private static void requireWritable(List<LinearFormat> formats, Target target, Job job) {

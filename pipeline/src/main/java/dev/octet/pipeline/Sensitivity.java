@@ -51,6 +51,10 @@ public final class Sensitivity {
     static final List<LinearFormat> CHECKPOINT_FORMATS =
             List.of(format(Recipes.FP8_DYNAMIC.name()), format(Recipes.NVFP4.name()));
 
+    /** What {@code --mix auto} chooses from in layouts that can mix recipes; the first that a layout can. */
+    static final List<List<LinearFormat>> CHECKPOINT_MIXES = List.of(
+            CHECKPOINT_FORMATS, List.of(format(Recipes.MXFP8.name()), format(Recipes.NVFP4.name())));
+
     /** Most points of a curve in a result. */
     private static final int MAX_POINTS = 200;
 
@@ -245,10 +249,9 @@ public final class Sensitivity {
     }
 
     static SensitivityOptions options(Job job) {
-        return new SensitivityOptions(
-                job.threads(),
-                SensitivityOptions.defaults().batchSize(),
-                (done, total) -> job.listener().progress("measuring Linears", done, total, "variants"));
+        return SensitivityOptions.defaults()
+                .withThreads(job.threads())
+                .withProgress((done, total) -> job.listener().progress("measuring Linears", done, total, "variants"));
     }
 
     private static Result result(

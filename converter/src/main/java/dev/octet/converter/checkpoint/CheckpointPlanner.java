@@ -210,7 +210,7 @@ public final class CheckpointPlanner {
         if (!(goal instanceof ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options))) {
             return;
         }
-        requireMixable(layout);
+        requireMixable(layout, recipe, options);
         LayoutRecipes.scheme(layout, recipe, options); // refuses a recipe that the layout cannot say
         List<WeightSelector.Candidate> candidates = new ArrayList<>();
         for (Shard shard : checkpoint.shards()) {
@@ -249,19 +249,24 @@ public final class CheckpointPlanner {
     }
 
     /** Several recipes need a layout that can say so. */
-    private void requireMixable(Layout layout) {
+    private void requireMixable(Layout layout, Recipe recipe, LayoutOptions options) {
         if (inputs.recipes().isEmpty()) {
             return;
         }
-        if (!layout.mixes()) {
-            throw new InvalidOptionException(
-                    "the configuration of layout " + layout.name() + " describes one recipe for all quantised weights",
-                    inputs.recipes().size() + " weights have another",
-                    "choose a layout that can mix recipes: "
-                            + Layouts.ALL.stream()
-                                    .filter(Layout::mixes)
-                                    .map(Layout::name)
-                                    .collect(Collectors.joining(", ")));
+        List<Recipe> all = new ArrayList<>(inputs.recipes().values());
+        all.addFirst(recipe);
+        for (Recipe one : all) {
+            Optional<String> reason = layout.unmixable(one, options);
+            if (reason.isPresent()) {
+                throw new InvalidOptionException(
+                        reason.get(),
+                        inputs.recipes().size() + " weights have another recipe than " + recipe.name(),
+                        "choose other recipes, or a layout that can mix them: "
+                                + Layouts.ALL.stream()
+                                        .filter(Layout::mixes)
+                                        .map(Layout::name)
+                                        .collect(Collectors.joining(", ")));
+            }
         }
     }
 

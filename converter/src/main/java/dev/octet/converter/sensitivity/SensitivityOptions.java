@@ -22,4 +22,19 @@ public record SensitivityOptions(int threads, int batchSize, VariantProgress pro
         return new SensitivityOptions(
                 Runtime.getRuntime().availableProcessors(), CalibrationOptions.DEFAULT_BATCH, (_, _) -> {});
     }
+
+    /** A copy with this number of threads. */
+    public SensitivityOptions withThreads(int newThreads) {
+        return new SensitivityOptions(newThreads, batchSize, progress);
+    }
+
+    /** A copy with this batch size. */
+    public SensitivityOptions withBatchSize(int newBatchSize) {
+        return new SensitivityOptions(threads, newBatchSize, progress);
+    }
+
+    /** A copy with this listener. */
+    public SensitivityOptions withProgress(VariantProgress newProgress) {
+        return new SensitivityOptions(threads, batchSize, newProgress);
+    }
 }

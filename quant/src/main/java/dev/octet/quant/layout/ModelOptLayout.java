@@ -45,6 +45,8 @@ final class ModelOptLayout implements Layout {
     /** The algorithm of a checkpoint whose modules have several. */
     private static final String MIXED = "MIXED_PRECISION";
 
+    private static final List<String> MIXED_ALGORITHMS = List.of("FP8", "MXFP8", "NVFP4", "W4A16_NVFP4");
+
     /** The file next to {@code config.json}. */
     static final String QUANT_CONFIG = "hf_quant_config.json";
 
@@ -145,6 +147,19 @@ final class ModelOptLayout implements Layout {
     @Override
     public boolean mixes() {
         return true;
+    }
+
+    /**
+     * Those that vLLM knows as algorithms of a module ({@code ModelOptMixedPrecisionConfig}); it takes the module of any other for one that is not
+     * quantised, and its codes for values.
+     */
+    @Override
+    public Optional<String> unmixable(Recipe recipe, LayoutOptions options) {
+        return MIXED_ALGORITHMS.contains(algorithm(recipe, options))
+                ? Optional.empty()
+                : Optional.of("readers of MIXED_PRECISION in layout modelopt know no modules of "
+                        + algorithm(recipe, options) + " (" + recipe.ownName() + "), only of "
+                        + String.join(", ", MIXED_ALGORITHMS));
     }
 
     /**
