@@ -110,7 +110,7 @@ final class Arguments {
                     "missing " + String.join(" ", wanted.subList(given.size(), wanted.size())),
                     "usage: octet " + command.name() + " " + String.join(" ", wanted) + " [options]");
         }
-        if (given.size() > wanted.size()) {
+        if (given.size() > wanted.size() && !command.takesMore()) {
             String extra = given.get(wanted.size());
             throw usage(
                     "one argument too many: '" + extra + "'",
@@ -172,7 +172,10 @@ final class Arguments {
         RunPaths paths = outputs;
         for (int i = 0; i < operands() && command.operandWords().isEmpty(); i++) {
             List<String> names = command.operands();
-            paths = reading(paths, i < names.size() ? names.get(i) : "argument " + (i + 1), operand(i));
+            String name = i < names.size()
+                    ? names.get(i)
+                    : command.takesMore() ? names.getLast() : "argument " + (i + 1);
+            paths = reading(paths, name, operand(i));
         }
         for (Option given : line.getOptions()) {
             if (given instanceof PathOption option && option.way() == PathOption.Way.READ) {

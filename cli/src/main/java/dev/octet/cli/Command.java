@@ -18,6 +18,11 @@ interface Command {
     /** Names of the arguments without a dash, in order, as shown in the usage line: {@code MODEL}. All are paths that are read, but for {@link #operandWords}. */
     List<String> operands();
 
+    /** Whether the last operand may be given several times. */
+    default boolean takesMore() {
+        return false;
+    }
+
     /** The words that the operand may be, for a verb whose operand is no path; empty for the others. */
     default List<String> operandWords() {
         return List.of();

@@ -9,8 +9,10 @@ import dev.octet.pipeline.Prove;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -40,6 +42,13 @@ final class ExportCommand implements Command {
             "NAME",
             Flags.all(Recipes.byName(Recipes.GRAPH), CheckpointFlags.RECIPES),
             "how weights are quantised, as for quantize (default: as the run computed)");
+    private static final Map<String, Optional<WeightAveraging.Kind>> WEIGHTS = weights();
+
+    private static final Option AVERAGE = ChoiceOption.of(
+            "weights",
+            String.join("|", WEIGHTS.keySet()),
+            WEIGHTS.keySet(),
+            "the weights themselves, or an average of them that the run kept (default: trained)");
     private static final Option STEP = Flags.value("step", "N", "the checkpoint of step N (default: the newest)");
     private static final PathOption MODEL =
             PathOption.read("model", "MODEL", "the model that the run was started with (default: where it was then)");
@@ -80,6 +89,7 @@ final class ExportCommand implements Command {
                 DTYPE,
                 RECIPE,
                 STEP,
+                AVERAGE,
                 MODEL,
                 DATA,
                 SAMPLES,
@@ -134,11 +144,24 @@ final class ExportCommand implements Command {
             request = request.withRecipe(
                     arguments.choice(RECIPE, Flags.byName(recipes, Recipe::name), recipes.getFirst()));
         }
+        Optional<WeightAveraging.Kind> average = arguments.choice(AVERAGE, WEIGHTS, Optional.empty());
+        if (average.isPresent()) {
+            request = request.withAverage(average.get());
+        }
         Optional<Path> model = arguments.path(MODEL);
         if (model.isPresent()) {
             request = request.withModel(model.get());
         }
         return proves(arguments) ? request.withProof(proof(arguments)) : request;
+    }
+
+    private static Map<String, Optional<WeightAveraging.Kind>> weights() {
+        Map<String, Optional<WeightAveraging.Kind>> weights = new LinkedHashMap<>();
+        weights.put("trained", Optional.empty());
+        for (WeightAveraging.Kind kind : WeightAveraging.Kind.values()) {
+            weights.put(kind.label(), Optional.of(kind));
+        }
+        return weights;
     }
 
     private static boolean proves(Arguments arguments) {

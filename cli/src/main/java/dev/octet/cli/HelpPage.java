@@ -37,7 +37,7 @@ final class HelpPage {
         StringBuilder page =
                 new StringBuilder(TextStyle.heading("usage:")).append(" octet ").append(command.name());
         command.operands().forEach(o -> page.append(' ').append(o));
-        page.append(" [options]\n\n");
+        page.append(command.takesMore() ? "..." : "").append(" [options]\n\n");
         appendText(page, command.summary(), 0);
         page.append('\n').append(TextStyle.heading("options:")).append('\n');
         for (int i = 0; i < options.size(); i++) {

@@ -33,6 +33,7 @@ public final class Octet {
             new EvaluateCommand(),
             new SensitivityCommand(),
             new TrainCommand(),
+            new ReportCommand(),
             new ExportCommand(),
             new GradientCommand(),
             new CompletionCommand());

@@ -3,6 +3,7 @@ package dev.octet.cli;
 import dev.octet.pipeline.DeviceName;
 import dev.octet.pipeline.ExampleConfig;
 import dev.octet.pipeline.Job;
+import dev.octet.pipeline.Report;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunFolder;
@@ -20,6 +21,8 @@ final class TrainCommand implements Command {
             PathOption.read("config", "FILE", "what to do, as YAML; --example-config prints one to start from");
     private static final PathOption RUN = PathOption.outputIn(
             "RUN", "folder of the run: checkpoints, metrics.jsonl, tensorboard, run.json", RunFolder.WRITTEN);
+    private static final PathOption REPORT = PathOption.written(
+            "report", "PAGE.html", "at the end draw the run as one page; octet report RUN does it at any time");
     private static final Option RESUME = Flags.flag(
             "resume",
             "continue a run from its newest checkpoint: octet train --resume RUN, which knows its model and"
@@ -75,6 +78,7 @@ final class TrainCommand implements Command {
                 STEPS,
                 LOG_EVERY,
                 DEVICE,
+                REPORT,
                 EXAMPLE,
                 Flags.THREADS,
                 Flags.DRY_RUN);
@@ -110,6 +114,7 @@ final class TrainCommand implements Command {
             request = request.resumingFrom(arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE));
         }
         Optional<LogCadence> lines = lines(arguments);
+        Optional<Path> report = report(arguments);
         Job job = arguments.job(TaskListener.NONE);
         if (arguments.has(Flags.DRY_RUN)) {
             Train.Planned planned = Train.plan(request, job);
@@ -117,8 +122,24 @@ final class TrainCommand implements Command {
             return ExitCode.OK;
         }
         try (TrainSession session = new TrainSession(setup -> TrainPage.of(setup, arguments, lines, screen))) {
-            return session.end(Train.run(request, session, job));
+            ExitCode code = session.end(Train.run(request, session, job));
+            if (report.isPresent()) {
+                List<Path> runs = List.of(request.folder());
+                Report.Result _ = Report.run(new Report.Request(runs, report.get()), job);
+                screen.report(arguments, report);
+            }
+            return code;
         }
+    }
+
+    /** Where the page is to lie; one that is there already is refused before any step. */
+    private static Optional<Path> report(Arguments arguments) {
+        Optional<Path> report = arguments.path(REPORT);
+        if (report.filter(Files::exists).isPresent()) {
+            throw arguments.usage(
+                    "'" + report.get() + "' exists", "choose another name; octet report RUN --force replaces a page");
+        }
+        return report;
     }
 
     private static ExampleConfig example(Arguments arguments) {

@@ -3,6 +3,7 @@ package dev.octet.cli;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Fp8Warning;
@@ -294,7 +295,8 @@ final class TrainPage implements TrainingHook {
                 + (health
                         ? ", fp8_health.jsonl every "
                                 + counted(config.fp8Health().every(), "step")
-                        : "") + " in " + folder;
+                        : "")
+                + (config.debug().reads() ? ", " + DebugFile.NAME : "") + " in " + folder;
     }
 
     /** What a run would do, from its first step on. */

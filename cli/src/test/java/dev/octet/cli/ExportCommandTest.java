@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -16,6 +17,9 @@ import dev.octet.pipeline.Export;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Prove;
 import dev.octet.pipeline.Target;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import java.util.Arrays;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -51,6 +55,7 @@ class ExportCommandTest {
         train("fp32", "{mode: fp32}");
         train("delayed", "{mode: fp8, recipe: delayed, base: fp32, amax_history_len: 4}");
         train("deployed", "{mode: fp8, recipe: deployed, base: fp32, layers: [{match: decoder, fp8: false}]}");
+        train("averaged", "{mode: fp8, base: fp32}\naveraging: {ema: {decay: 0.5}, swa: {start: 100}}");
     }
 
     private static void train(String name, String precision) throws IOException {
@@ -120,6 +125,48 @@ class ExportCommandTest {
         assertEquals("eval.npz", proof.path("data").asText());
         CommandLine again = CommandLine.run("export", run(), "-o", at(name), "--target", target, "--prove-only");
         assertEquals(ExitCode.OK, again.code(), again.err());
+    }
+
+    @Test
+    void an_average_of_the_weights_is_exported_in_their_place() throws IOException {
+        Path run = runs.resolve("averaged");
+        Path out = folder.resolve("m.safetensors");
+        CommandLine line = CommandLine.run(
+                "export", run.toString(), "-o", out.toString(), "--target", "safetensors", "--weights", "ema");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        try (CheckpointFile checkpoint = new CheckpointFolder(run).openNewest();
+                ModelFile written = ModelFile.open(out)) {
+            String name = checkpoint.state().parameters().keySet().stream()
+                    .filter(n -> n.endsWith("word_embeddings.weight")
+                            && written.model().tensors().containsKey(n))
+                    .findFirst()
+                    .orElseThrow();
+            Tensor average = checkpoint.state().state().get("ema:" + name);
+            float[] exported = requireNonNull(written.model().tensors().get(name)).toFloats();
+            assertArrayEquals(requireNonNull(average, name).toFloats(), exported);
+            float[] trained = requireNonNull(checkpoint.state().parameters().get(name)).toFloats();
+            assertFalse(Arrays.equals(trained, exported));
+        }
+    }
+
+    @Test
+    void an_average_is_quantised_and_proved_as_weights_are() {
+        String run = runs.resolve("averaged").toString();
+        CommandLine line =
+                CommandLine.run("export", run, "-o", at("m.onnx"), "--target", "onnxruntime", "--weights", "ema");
+        assertEquals(ExitCode.OK, line.code(), line.err() + line.out());
+    }
+
+    @Test
+    void an_average_that_the_run_does_not_keep_or_has_not_begun_is_refused() {
+        assertRefused(
+                ExitCode.USAGE,
+                "the run keeps no ema average of its weights",
+                "export", run(), "-o", at("m.onnx"), "--target", "onnx", "--weights", "ema");
+        assertRefused(
+                ExitCode.USAGE,
+                "the swa average is empty: it begins after step 100, and this checkpoint has 3 updates",
+                "export", runs.resolve("averaged").toString(), "-o", at("m.onnx"), "--target", "onnx", "--weights", "swa");
     }
 
     @Test

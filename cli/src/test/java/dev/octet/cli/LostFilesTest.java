@@ -72,8 +72,9 @@ class LostFilesTest {
             "calibrate --merge <s.stats <t.stats -o >out.stats --force",
             "diff <model <fp8 --report >out.html --force",
             "diff <model/model.safetensors <b.onnx --report >out.html --force",
-            "train <b.onnx --config <train.yaml -o >out",
+            "train <b.onnx --config <train.yaml -o >out --report >out.html",
             "train <run --resume --model <b.onnx",
+            "report <run -o >out.html --force",
             "export <run --model <b.onnx --data <cal.npz --target onnx -o >out.onnx --force",
             "export <run --target fp8 -o >out --force",
             "export <run --target safetensors -o >out.safetensors --force");

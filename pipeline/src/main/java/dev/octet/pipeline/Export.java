@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -37,6 +38,7 @@ public final class Export {
      * @param type of weights that are not quantised: F32, BF16 or F16; empty for that of the Hugging Face folder that the run was started
      *     with, F32 without one and for graphs
      * @param recipe one of the target's; empty for the one that comes nearest to how the run computed
+     * @param average which average of the weights that the run kept; empty for the weights themselves
      * @param proof how the file is proved; empty to leave the proof out
      */
     public record Request(
@@ -47,6 +49,7 @@ public final class Export {
             long step,
             Optional<DType> type,
             Optional<Recipe> recipe,
+            Optional<WeightAveraging.Kind> average,
             Optional<Prove.Options> proof) {
         public Request {
             if (type.isPresent() && !TYPES.contains(type.get())) {
@@ -57,32 +60,45 @@ public final class Export {
         /** The newest checkpoint, as the run computed, without a proof. */
         public static Request of(Path run, Path output, Target target) {
             return new Request(
-                    run, output, target, Optional.empty(), 0, Optional.empty(), Optional.empty(), Optional.empty());
+                    run,
+                    output,
+                    target,
+                    Optional.empty(),
+                    0,
+                    Optional.empty(),
+                    Optional.empty(),
+                    Optional.empty(),
+                    Optional.empty());
         }
 
         /** The same run, whose model lies elsewhere now. */
         public Request withModel(Path newModel) {
-            return new Request(run, output, target, Optional.of(newModel), step, type, recipe, proof);
+            return new Request(run, output, target, Optional.of(newModel), step, type, recipe, average, proof);
         }
 
         /** The checkpoint of another step. */
         public Request withStep(long newStep) {
-            return new Request(run, output, target, model, newStep, type, recipe, proof);
+            return new Request(run, output, target, model, newStep, type, recipe, average, proof);
         }
 
         /** The same with weights that are not quantised in another type. */
         public Request withType(DType newType) {
-            return new Request(run, output, target, model, step, Optional.of(newType), recipe, proof);
+            return new Request(run, output, target, model, step, Optional.of(newType), recipe, average, proof);
         }
 
         /** The same by a recipe. */
         public Request withRecipe(Recipe newRecipe) {
-            return new Request(run, output, target, model, step, type, Optional.of(newRecipe), proof);
+            return new Request(run, output, target, model, step, type, Optional.of(newRecipe), average, proof);
+        }
+
+        /** The same with an average of the weights in their place. */
+        public Request withAverage(WeightAveraging.Kind kind) {
+            return new Request(run, output, target, model, step, type, recipe, Optional.of(kind), proof);
         }
 
         /** The same with a proof. */
         public Request withProof(Prove.Options newProof) {
-            return new Request(run, output, target, model, step, type, recipe, Optional.of(newProof));
+            return new Request(run, output, target, model, step, type, recipe, average, Optional.of(newProof));
         }
     }
 
@@ -154,7 +170,7 @@ public final class Export {
     }
 
     private static TrainedRun open(Request request) throws IOException {
-        return TrainedRun.open(request.run(), request.model(), request.step());
+        return TrainedRun.open(request.run(), request.model(), request.step(), request.average());
     }
 
     private static void check(Request request, Job job) {

@@ -3,7 +3,9 @@ package dev.octet.pipeline;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainedModel;
 import dev.octet.converter.data.Dataset;
+import dev.octet.converter.plan.LinearScales;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.graph.GraphModel;
@@ -22,12 +24,15 @@ import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.optimizer.UpdateProgram;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.ForwardSession;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -41,17 +46,25 @@ final class TrainedRun implements AutoCloseable {
     private final RunFolder run;
     private final OpenedModel source;
     private final CheckpointFile checkpoint;
+    private final TrainingState state;
+    private final boolean averaged;
     private final List<Tie> ties;
     private final GraphSource trained;
     private final RunScales scales;
 
-    private TrainedRun(RunFolder run, OpenedModel source, CheckpointFile checkpoint) {
+    private TrainedRun(
+            RunFolder run,
+            OpenedModel source,
+            CheckpointFile checkpoint,
+            Optional<WeightAveraging.Kind> average) {
         this.run = run;
         this.source = source;
         this.checkpoint = checkpoint;
+        this.averaged = average.isPresent();
+        this.state = average.isPresent() ? averaged(average.get()) : checkpoint.state();
         this.ties = run.config().ties().of(Ties.find(source.canonical().graph()));
         this.trained = source.source().withTies(ties);
-        this.scales = RunScales.of(policy(), trained.graph(), checkpoint.state());
+        this.scales = RunScales.of(policy(), trained.graph(), state);
     }
 
     /**
@@ -60,15 +73,18 @@ final class TrainedRun implements AutoCloseable {
      * @param folder what {@code octet train -o} wrote
      * @param model where the model lies now that the run was started with; empty for where it lay then
      * @param step whose checkpoint; 0 for the newest
+     * @param average which average of the weights takes their place; empty for none
      * @throws OctetException when the folder is not a run, the model is another one, or the checkpoint is damaged or not there
      */
-    static TrainedRun open(Path folder, Optional<Path> model, long step) throws IOException {
+    static TrainedRun open(
+            Path folder, Optional<Path> model, long step, Optional<WeightAveraging.Kind> average)
+            throws IOException {
         RunFolder run = RunFolder.open(folder, model);
         OpenedModel source = OpenedModel.of(run.model());
         try {
             CheckpointFile checkpoint = run.checkpoint(step);
             try {
-                return new TrainedRun(run, source, checkpoint);
+                return new TrainedRun(run, source, checkpoint, average);
             } catch (RuntimeException e) {
                 checkpoint.close();
                 throw e;
@@ -79,6 +95,40 @@ final class TrainedRun implements AutoCloseable {
         }
     }
 
+    /** The checkpoint's state with the average in place of the weights. */
+    private TrainingState averaged(WeightAveraging.Kind kind) {
+        TrainingState found = checkpoint.state();
+        WeightAveraging averaging = run.config().averaging().get(kind.label());
+        String where = run.folder() + ", checkpoint of step " + found.step();
+        if (averaging == null) {
+            throw new InvalidOptionException(
+                    "the run keeps no " + kind.label() + " average of its weights",
+                    where,
+                    "train with averaging: {" + kind.label() + ": ...} in the configuration, or leave --weights out");
+        }
+        Tensor updates = found.state().get(UpdateProgram.STEP);
+        long done = updates == null ? 0 : (long) updates.toFloats()[0];
+        if (averaging.averaged(done) == 0) {
+            throw new InvalidOptionException(
+                    "the " + kind.label() + " average is empty: it begins after step " + averaging.start()
+                            + ", and this checkpoint has " + done + " updates",
+                    where,
+                    "export a later checkpoint, or leave --weights out");
+        }
+        Map<String, Tensor> weights = kind.averaged(found.parameters(), found.state());
+        return new TrainingState(
+                found.step(), found.microBatches(), found.settings(), found.numbers(), weights, found.state());
+    }
+
+    /** What the run knows of scales. Those of its weights are not those of their averages. */
+    private Map<String, LinearScales> linears() {
+        Map<String, LinearScales> linears = new LinkedHashMap<>(scales.linears());
+        if (averaged) {
+            linears.replaceAll((node, l) -> l.withWeightsOwn());
+        }
+        return linears;
+    }
+
     /** The run's folder. */
     Path folder() {
         return run.folder();
@@ -86,7 +136,7 @@ final class TrainedRun implements AutoCloseable {
 
     /** The step of the checkpoint. */
     long step() {
-        return checkpoint.state().step();
+        return state.step();
     }
 
     /** The model that the run was started with. */
@@ -105,7 +155,7 @@ final class TrainedRun implements AutoCloseable {
     }
 
     PrecisionPolicy policy() {
-        return run.config().precision().policy();
+        return run.config().changesFor(trained.graph().graph()).policy();
     }
 
     RunScales scales() {
@@ -122,8 +172,8 @@ final class TrainedRun implements AutoCloseable {
         if (mode == ExportWriter.Mode.WRITE) {
             requireApart(request.output());
         }
-        Map<String, Tensor> weights = Ties.withCopies(checkpoint.state().parameters(), ties, Arena.ofAuto());
-        try (TrainedModel model = TrainedModel.of(source.converter(), huggingFace(), weights, scales.linears())) {
+        Map<String, Tensor> weights = Ties.withCopies(state.parameters(), ties, Arena.ofAuto());
+        try (TrainedModel model = TrainedModel.of(source.converter(), huggingFace(), weights, linears())) {
             return new ExportWriter(this, model, request, mode, job).write();
         }
     }
@@ -145,7 +195,6 @@ final class TrainedRun implements AutoCloseable {
     Prove.Result prove(Exported exported, Device device, Prove.Options options, Job job) throws IOException {
         List<String> outputs =
                 untrained().graph().outputs().stream().map(ValueInfo::name).toList();
-        TrainingState state = checkpoint.state();
         try (ForwardSession trainer =
                         new ForwardSession(trained, outputs, policy(), state.parameters(), state.state(), device);
                 Dataset data = data(options)) {

@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnavailableException;
@@ -28,6 +29,8 @@ import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
+import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Policy;
@@ -40,6 +43,7 @@ import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
+import dev.octet.trainer.step.TensorWatch;
 import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.io.IOException;
@@ -77,7 +81,9 @@ import org.jspecify.annotations.Nullable;
  * and whether or not the run was interrupted. Not thread-safe.
  */
 public final class Trainer implements AutoCloseable {
-    private static final String LOCK = ".octet-lock";
+    /** File in the folder of a run that the process which trains holds a lock on, see {@link FolderLock#isHeld}. */
+    public static final String LOCK = ".octet-lock";
+
     private static final String TOKENS = "input_ids";
     private static final int SHOWN_TIES = 4;
     private static final int SHOWN_SAMPLES = 64;
@@ -114,8 +120,7 @@ public final class Trainer implements AutoCloseable {
         this.schedule = config.schedule().schedule(config.steps());
         this.debug = DebugPlan.of(
                 config.debug(), LinearModule.of(model.graph().graph()));
-        this.debugChanges = DebugChanges.of(
-                debug, config.precision().policy(), model.graph().graph());
+        this.debugChanges = config.changesFor(model.graph().graph());
         this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
             this.teacher = parts.teacher()
@@ -187,7 +192,8 @@ public final class Trainer implements AutoCloseable {
                 config.precision().scaling(),
                 config.optimizer().optimizer(),
                 config.optimizer().noDecay(),
-                config.clipGradNorm().orElse(Double.POSITIVE_INFINITY));
+                config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
+                List.copyOf(config.averaging().values()));
     }
 
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
@@ -505,7 +511,7 @@ public final class Trainer implements AutoCloseable {
                 weights,
                 from == null ? Map.of() : from.state(),
                 from == null ? parts.config().precision().scaling().initial() : ScaleText.read(from.numbers()),
-                identity(first));
+                identity(first, steps));
     }
 
     /** Rejects weights of another model, by names and shapes. */
@@ -523,11 +529,12 @@ public final class Trainer implements AutoCloseable {
         });
     }
 
-    private String identity(long first) {
+    private String identity(long first, int steps) {
         Map<String, String> all = new TreeMap<>(Settings.of(parts.config()));
         all.putAll(dataDigests());
         parts.inputs().forEach((name, digest) -> all.put("inputs." + name, digest));
-        all.put("first_step", String.valueOf(first));
+        all.put("octet", OctetVersion.current());
+        all.put("replayed", first + " to " + (first + steps - 1));
         all.put("device", device.name());
         return Sha256.of(all.toString().getBytes(StandardCharsets.UTF_8));
     }
@@ -569,6 +576,22 @@ public final class Trainer implements AutoCloseable {
         if (teacher != null) {
             teacher.close();
         }
+    }
+
+    /** What {@code debug:} comes to for the model. */
+    DebugPlan debugPlan() {
+        return debug;
+    }
+
+    /** Has the tensors of the next step read that {@code debug:} asks for in it; empty when it asks for none. */
+    Optional<TensorWatch> watchTensors(long step, TensorDumps dumps) {
+        DebugSettings settings = parts.config().debug();
+        TensorWatch watch = new TensorWatch(debug, settings.iteration(step), settings.parity(), dumps);
+        if (!watch.isNeeded()) {
+            return Optional.empty();
+        }
+        session.watchNext(watch);
+        return Optional.of(watch);
     }
 
     /** What {@code debug:} changes in the run's numbers, as settings. */

@@ -12,28 +12,36 @@ import dev.octet.trainer.config.ScheduleConfig;
 import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.CheckpointCadence;
+import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.DivergenceStop;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.MetricsFile;
 import dev.octet.trainer.hook.NonFinite;
+import dev.octet.trainer.hook.ObservationReport;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TensorBoard;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.hook.TransformerEngineLog;
 import dev.octet.trainer.loss.LossValue;
+import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.step.StepResult;
+import dev.octet.trainer.step.TensorWatch;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Clock;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -57,6 +65,7 @@ final class TrainingRun implements RunControl {
     private final AtomicReference<@Nullable Stop> stop = new AtomicReference<>();
     private final AtomicBoolean checkpointWanted = new AtomicBoolean();
 
+    private final TensorDumps dumps;
     private final Fp8Health fp8Health;
     private Map<String, Float> lastScales = Map.of();
 
@@ -93,7 +102,24 @@ final class TrainingRun implements RunControl {
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }
+        this.dumps = new TensorDumps(folder);
+        addDebugHooks();
         hooks.addAll(options.hooks());
+    }
+
+    private void addDebugHooks() {
+        DebugSettings debug = config.debug();
+        if (debug.reads()) {
+            hooks.add(new DebugFile(folder.resolve(DebugFile.NAME)));
+        }
+        if (debug.logs()) {
+            hooks.add(new TransformerEngineLog(
+                    folder,
+                    debug.firstIteration(),
+                    debug.parity(),
+                    trainer.debugPlan().messages(),
+                    Clock.systemDefaultZone()));
+        }
     }
 
     /** Settings that must not change between sessions: the configuration, and digests of the files read. */
@@ -302,6 +328,7 @@ final class TrainingRun implements RunControl {
         long from = System.nanoTime();
         double lr = trainer.learningRate(step);
         boolean measuresFp8 = config.precision().isFp8() && watches(h -> h.watchesFp8(step));
+        Optional<TensorWatch> tensors = trainer.watchTensors(step, dumps);
         Trainer.Done d = trainer.step(step, gradientWatcher(step), measuresFp8);
         double seconds = (System.nanoTime() - from) / 1e9;
         StepResult r = d.result();
@@ -322,6 +349,11 @@ final class TrainingRun implements RunControl {
         if (measuresFp8) {
             Fp8Report measured = fp8Health.report(step, r.fp8());
             each(h -> h.fp8Measured(measured));
+        }
+        if (tensors.isPresent()) {
+            ObservationReport observed = new ObservationReport(
+                    step, config.debug().iteration(step), tensors.get().reports());
+            each(h -> h.tensorsObserved(observed));
         }
         StepReport report = new StepReport(
                 step,

@@ -141,7 +141,19 @@ class TrainerTest {
     @ParameterizedTest
     @MethodSource("precisionModes")
     void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(String precision) throws IOException {
-        TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision));
+        assertPiecesAreTheWhole(
+                SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision)));
+    }
+
+    @Test
+    void a_run_with_averages_and_clipped_updates_is_resumed_to_the_same_bytes() throws IOException {
+        assertPiecesAreTheWhole(SmallRun.parts(SmallRun.with(
+                "optimizer: {type: stableadamw, lr: 1.0e-2}",
+                "averaging: {ema: {decay: 0.9}, swa: {start: 20, every: 3}}")));
+    }
+
+    /** Trains at once, and interrupted again and again. */
+    private void assertPiecesAreTheWhole(TrainingParts parts) throws IOException {
         Path whole = folder.resolve("whole");
         run(parts, whole, RunOptions.defaults());
         Path pieces = folder.resolve("pieces");

@@ -36,6 +36,11 @@ public record LinearScales(
         return new LinearScales(amax, scale, null, "");
     }
 
+    /** The same with scales of weights that follow from their values. */
+    public LinearScales withWeightsOwn() {
+        return new LinearScales(inputAmax, inputScale, null, reason);
+    }
+
     /** Nothing observed. */
     public static LinearScales none(String reason) {
         return new LinearScales(0, null, null, reason);

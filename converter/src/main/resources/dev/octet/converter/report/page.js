@@ -11,6 +11,8 @@ const short = x => !known(x) ? fixed(x, 1) : x === 0 ? '0' : Math.abs(x) >= 0.00
     ? String(Number(x.toPrecision(4))) : x.toExponential(2);
 const share = x => !known(x) ? fixed(x, 1) : x === 0 ? '0 %' : x < 0.0001 ? '< 0.01 %' : (100 * x).toFixed(2) + ' %';
 const decibels = (x, unit = ' dB') => x === 'Infinity' ? 'exact' : known(x) ? x.toFixed(1) + unit : fixed(x, 1);
+const number = x => !known(x) ? '–' : x !== 0 && Math.abs(x) < 0.001 ? x.toExponential(2) : x.toPrecision(4);
+const counted = (n, word) => n.toLocaleString('en') + ' ' + word + (n === 1 ? '' : 's');
 const byId = id => document.getElementById(id);
 const element = (tag, text, className) => {
     const e = document.createElement(tag);
@@ -75,6 +77,27 @@ function table(target, columns, rows) {
     const thead = element('thead');
     thead.append(head);
     target.replaceChildren(thead, body);
+}
+
+/** What all names begin with, up to a separator: it says nothing and takes room. */
+function commonPrefix(names) {
+    if (names.length < 2) return '';
+    let prefix = names[0];
+    for (const name of names) {
+        while (!name.startsWith(prefix)) prefix = prefix.slice(0, -1);
+    }
+    return prefix.slice(0, Math.max(prefix.lastIndexOf('/'), prefix.lastIndexOf('.')) + 1);
+}
+
+/** What all names end with, from a separator on. */
+function commonSuffix(names) {
+    if (names.length < 2) return '';
+    let suffix = names[0];
+    for (const name of names) {
+        while (!name.endsWith(suffix)) suffix = suffix.slice(1);
+    }
+    const starts = [suffix.indexOf('/'), suffix.indexOf('.')].filter(i => i >= 0);
+    return starts.length === 0 ? '' : suffix.slice(Math.min(...starts));
 }
 
 /** The name without its middle: beginning and end are what tells names apart. */
@@ -185,6 +208,76 @@ function layerSection({measure, layers, columns, rows, worstFirst}) {
     }
     drawBars();
     return drawBars;
+}
+
+const seriesIsEmpty = s => !s || !s.min.some(known);
+const highOf = s => s.max.length > 0 ? s.max : s.min;
+
+/** Points of a curve; a bin has its smallest and its largest value, in the middle of its steps. */
+function points(s) {
+    if (!s) return [];
+    const high = highOf(s);
+    const all = [];
+    s.steps.forEach((first, i) => {
+        const x = first + (s.width - 1) / 2;
+        all.push({x, y: s.min[i]});
+        if (high[i] !== s.min[i]) all.push({x, y: high[i]});
+    });
+    return all;
+}
+
+/** One value for each bin. */
+const middle = s => !s ? [] : s.steps.map((first, i) => ({x: first + (s.width - 1) / 2, y: s.min[i]}));
+
+/**
+ * Lines over steps.
+ *
+ * @param first step at the left end; the chart's choice without
+ * @param last step at the right end
+ * @param more plugins, for example
+ */
+function lineChart(box, label, {datasets, y, first, last, ...more}) {
+    draw(box, label, Object.assign({
+        type: 'line',
+        data: {datasets},
+        options: {
+            animation: false,
+            maintainAspectRatio: false,
+            parsing: false,
+            normalized: true,
+            interaction: {mode: 'nearest', axis: 'x', intersect: false},
+            scales: {
+                x: axis('step', {type: 'linear', min: first, max: last, ticks: {color: colour('--soft'), maxTicksLimit: 10, precision: 0,
+                    callback: v => v.toLocaleString('en')}}),
+                y,
+            },
+            plugins: {
+                legend: {display: false},
+                tooltip: {
+                    filter: item => !item.dataset.silent,
+                    callbacks: {
+                        title: items => items.length === 0 ? '' : 'step ' + Math.round(items[0].parsed.x).toLocaleString('en'),
+                        label: item => item.dataset.label + ': ' + (item.dataset.asShare ? share(item.parsed.y) : number(item.parsed.y)),
+                    },
+                },
+            },
+        },
+    }, more));
+}
+
+/** A line through points; where one is not a number, it breaks. */
+function line(label, points, stroke, more) {
+    const finite = points.filter(p => known(p.y));
+    return Object.assign({
+        label,
+        data: points.map(p => ({x: p.x, y: known(p.y) ? p.y : NaN})),
+        borderColor: stroke,
+        backgroundColor: stroke,
+        borderWidth: 1.5,
+        pointRadius: finite.length === 1 ? 3 : 0,
+        pointHitRadius: 6,
+        clip: 6,
+    }, more);
 }
 
 const bytes = n => {

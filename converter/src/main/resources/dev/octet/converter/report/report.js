@@ -1,26 +1,5 @@
 const ACTIVATIONS_AT_A_TIME = 12;
 
-/** What all names begin with, up to a separator: it says nothing and takes room. */
-function commonPrefix(names) {
-    if (names.length < 2) return '';
-    let prefix = names[0];
-    for (const name of names) {
-        while (!name.startsWith(prefix)) prefix = prefix.slice(0, -1);
-    }
-    return prefix.slice(0, Math.max(prefix.lastIndexOf('/'), prefix.lastIndexOf('.')) + 1);
-}
-
-/** What all names end with, from a separator on. */
-function commonSuffix(names) {
-    if (names.length < 2) return '';
-    let suffix = names[0];
-    for (const name of names) {
-        while (!name.endsWith(suffix)) suffix = suffix.slice(1);
-    }
-    const starts = [suffix.indexOf('/'), suffix.indexOf('.')].filter(i => i >= 0);
-    return starts.length === 0 ? '' : suffix.slice(Math.min(...starts));
-}
-
 function head() {
     const s = data.summary;
     byId('model').textContent = s.model;

@@ -1,7 +1,6 @@
 const result = data.result;
 const consumers = result.consumers.join(', ');
 const SEVERITIES = {ERROR: ['error', 'kept'], WARNING: ['warning', 'kept'], ADVICE: ['advice', '']};
-const counted = (n, word) => n + ' ' + word + (n === 1 ? '' : 's');
 
 function head() {
     byId('verdict').textContent = result.errors > 0

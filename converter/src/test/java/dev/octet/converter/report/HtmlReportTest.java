@@ -11,7 +11,9 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -226,5 +228,33 @@ class HtmlReportTest {
         HtmlReport.write(encoder(6), Path.of("target", "report-sample.html"));
         HtmlReport.write(encoder(80), Path.of("target", "report-sample-large.html"));
         assertTrue(Files.size(Path.of("target", "report-sample.html")) > 200_000);
+    }
+
+    /** The shared script and that of a page stand in one scope: a name that both declare leaves the page blank. */
+    @Test
+    void no_script_declares_a_name_twice_or_uses_an_element_that_its_page_lacks() throws IOException {
+        Pattern declared = Pattern.compile("(?m)^(?:const|let|function) (\\w+)");
+        Pattern used = Pattern.compile("\\b(?:byId|hide)\\('([\\w-]+)'\\)");
+        Path sources = Path.of("src/main/resources/dev/octet/converter/report");
+        List<String> problems = new ArrayList<>();
+        try (Stream<Path> all = Files.list(sources)) {
+            for (Path script : all.filter(p -> p.toString().endsWith(".js")).toList()) {
+                String name = String.valueOf(script.getFileName()).replace(".js", "");
+                if (name.equals("page")) {
+                    continue;
+                }
+                String page = HtmlPage.html(name, "", List.of());
+                String shared = Files.readString(sources.resolve("page.js"));
+                String own = Files.readString(script);
+                Set<String> names = new HashSet<>();
+                declared.matcher(shared).results().forEach(m -> names.add(m.group(1)));
+                declared.matcher(own).results().filter(m -> !names.add(m.group(1))).forEach(m -> problems.add(name + ": " + m.group()));
+                used.matcher(own)
+                        .results()
+                        .filter(m -> !page.contains("id=\"" + m.group(1) + "\""))
+                        .forEach(m -> problems.add(name + ": no element " + m.group(1)));
+            }
+        }
+        assertEquals(List.of(), problems);
     }
 }

@@ -6,6 +6,7 @@ import java.nio.channels.FileLock;
 import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import org.jspecify.annotations.Nullable;
@@ -34,6 +35,26 @@ public final class FolderLock implements AutoCloseable {
     public static FolderLock of(Path folder, String name) throws IOException {
         Path file = folder.resolve(name);
         return Unfinished.begin(file, () -> take(folder, file));
+    }
+
+    /**
+     * Whether a process is writing to a folder now: one that was killed holds no lock, although it left the file.
+     *
+     * @throws IOException when the lock cannot be looked at
+     */
+    public static boolean isHeld(Path folder, String name) throws IOException {
+        Path file = folder.resolve(name);
+        if (!Files.exists(file)) {
+            return false;
+        }
+        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.READ);
+                FileLock lock = channel.tryLock(0, Long.MAX_VALUE, true)) {
+            return lock == null;
+        } catch (OverlappingFileLockException e) {
+            return true;
+        } catch (NoSuchFileException e) {
+            return false; // released meanwhile
+        }
     }
 
     private static FolderLock take(Path folder, Path file) throws IOException {

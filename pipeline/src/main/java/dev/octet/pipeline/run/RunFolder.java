@@ -9,15 +9,19 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.trainer.RunManifest;
+import dev.octet.trainer.Trainer;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.MetricsFile;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.TensorBoard;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.hook.TransformerEngineLog;
+import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -52,9 +56,13 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             RunManifest.NAME,
             MetricsFile.NAME,
             Fp8Health.NAME,
+            DebugFile.NAME,
+            TransformerEngineLog.FOLDERS.getFirst(),
+            TransformerEngineLog.FOLDERS.getLast(),
+            TensorDumps.NAME,
             CheckpointFolder.NAME,
             TensorBoard.FOLDER,
-            ".octet-lock");
+            Trainer.LOCK);
 
     /** What a run has in its folder, files and folders by name. */
     public static final List<String> ENTRIES =

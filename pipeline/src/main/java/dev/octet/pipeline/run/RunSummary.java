@@ -92,7 +92,7 @@ public record RunSummary(
      * @throws IOException when a file cannot be read
      */
     public static RunSummary of(Path folder) throws IOException {
-        JsonNode run = manifest(folder.resolve(RunManifest.NAME));
+        JsonNode run = manifest(folder);
         JsonNode sessions = run.path("sessions");
         JsonNode session = sessions.path(sessions.size() - 1);
         String model = session.path(RunFolder.MODEL).asText("");
@@ -141,7 +141,15 @@ public record RunSummary(
         }
     }
 
-    private static JsonNode manifest(Path file) throws IOException {
+    /**
+     * What {@code run.json} says.
+     *
+     * @param folder of the run
+     * @throws MalformedModelException when it is not a JSON object
+     * @throws IOException when it cannot be read
+     */
+    public static JsonNode manifest(Path folder) throws IOException {
+        Path file = folder.resolve(RunManifest.NAME);
         String problem = "has more than " + MAX_MANIFEST + " bytes";
         if (Files.size(file) <= MAX_MANIFEST) {
             try {

@@ -20,7 +20,10 @@ import java.util.Set;
  *       them, with this suspect where all others are healthy without it.
  *   <li>One member of the culprit stays cured, and all others are tried: when they are healthy, the search ends, else the next round begins.
  * </ol>
- * One culprit among the suspects in g groups takes at most {@code g - 1 + ceil(log2(largest group)) + 2} trials. At the end, members of
+ * A set is sick in a round above the geometric mean of 1 and the excess of all that are not cured: where one culprit stands out, many small
+ * distances do not mislead the search; those that are left are looked at in later rounds.
+ *
+ * <p>One culprit among the suspects in g groups takes at most {@code g - 1 + ceil(log2(largest group)) + 2} trials. At the end, members of
  * sets that another cure made unnecessary are given back.
  *
  * <p>Sources: binary splitting, Hwang, "A method for detecting all defective members in a population by group testing", JASA 67 (1972);
@@ -33,8 +36,21 @@ public final class GroupSearch<T> {
     /** A culprit of more members is no finding: the fault is spread over all of them. */
     private static final int MAX_MEMBERS = 6;
 
+    /** What is left may have this excess, if that of all was far more. */
+    private static final double HEALTHY = 1.2;
+
+    /** A set of this excess is sick, whatever that of all suspects. */
+    private static final double MOST = 4;
+
+    /** Below this limit sets of several members are not looked for. */
+    private static final double CLEAR = 1.1;
+
     private final Trial<T> trial;
-    private final Map<Set<T>, Boolean> known = new HashMap<>();
+    private final Map<Set<T>, Double> known = new HashMap<>();
+
+    /** Above this a set is sick in the present round. */
+    private double limit = 1;
+
     private final List<Set<T>> culprits = new ArrayList<>();
     private final Set<T> cured = new LinkedHashSet<>();
     private Set<T> suspects = Set.of();
@@ -48,25 +64,37 @@ public final class GroupSearch<T> {
     }
 
     /**
-     * Searches. That all suspects together are sick is taken for granted.
+     * The excess up to which a cure counts as one: 1.2, or the geometric mean of 1 and the excess without it where that is less. Noise moves
+     * an excess of 1 a little to both sides.
+     */
+    public static double healthy(double excess) {
+        return Math.min(HEALTHY, Math.sqrt(excess));
+    }
+
+    /**
+     * Searches.
      *
+     * @param excess of all suspects together, above 1
      * @param groups disjoint, tried in this order; members of a group in the order in which they are halved
      * @param most when there are more culprits than this, the fault is spread
      * @throws IOException when data of a trial cannot be read
      */
-    public static <T> Findings<T> search(List<List<T>> groups, int most, Trial<T> trial) throws IOException {
-        return new GroupSearch<>(most, trial).run(groups);
+    public static <T> Findings<T> search(List<List<T>> groups, double excess, int most, Trial<T> trial)
+            throws IOException {
+        return new GroupSearch<>(most, trial).run(groups, excess);
     }
 
-    private Findings<T> run(List<List<T>> groups) throws IOException {
+    private Findings<T> run(List<List<T>> groups, double excess) throws IOException {
         Set<T> all = new LinkedHashSet<>();
         groups.forEach(all::addAll);
-        known.put(all, true);
-        known.put(Set.of(), false);
+        known.put(all, excess);
+        known.put(Set.of(), 0.0);
         boolean complete = true;
         try {
-            while (!spread && isSick(without(all, cured))) {
+            double healthy = healthy(excess);
+            while (!spread && excess(without(all, cured)) > healthy) {
                 suspects = without(all, cured);
+                limit = Math.min(MOST, Math.sqrt(excess(suspects)));
                 if (culprits.size() == most) {
                     spread = true;
                 } else {
@@ -74,7 +102,7 @@ public final class GroupSearch<T> {
                 }
             }
             if (!spread) {
-                giveBack(all);
+                giveBack(all, healthy);
                 suspects = Set.of();
             }
         } catch (BudgetSpentException e) {
@@ -84,9 +112,13 @@ public final class GroupSearch<T> {
     }
 
     private boolean isSick(Set<T> set) throws BudgetSpentException, IOException {
-        Boolean answer = known.get(set);
+        return excess(set) > limit;
+    }
+
+    private double excess(Set<T> set) throws BudgetSpentException, IOException {
+        Double answer = known.get(set);
         if (answer == null) {
-            answer = trial.isSick(set);
+            answer = trial.excess(set);
             known.put(set, answer);
         }
         return answer;
@@ -108,7 +140,9 @@ public final class GroupSearch<T> {
         }
         Set<T> others = without(rest, Set.of(found));
         suspects = rest;
-        if (isSick(others)) {
+        if (limit < CLEAR) {
+            spread = true; // noise decides what is sick: sets that are so only together cannot be told apart
+        } else if (isSick(others)) {
             accept(explain(List.of(), false, new ArrayList<>(others), MAX_MEMBERS));
         } else {
             // found is a member of every culprit: its company is all that is looked for
@@ -165,14 +199,14 @@ public final class GroupSearch<T> {
     }
 
     /** What an interaction had cured in vain, because a later culprit is part of it, too. */
-    private void giveBack(Set<T> all) throws BudgetSpentException, IOException {
+    private void giveBack(Set<T> all, double healthy) throws BudgetSpentException, IOException {
         boolean alone = culprits.stream().allMatch(c -> c.size() == 1);
         if (alone || cured.size() < 2) {
             return;
         }
         for (T member : List.copyOf(cured)) {
             Set<T> fewer = without(cured, Set.of(member));
-            if (!isSick(without(all, fewer))) {
+            if (excess(without(all, fewer)) <= healthy) {
                 cured.remove(member);
             }
         }

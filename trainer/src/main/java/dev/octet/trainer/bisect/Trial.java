@@ -11,10 +11,10 @@ import java.util.Set;
 @FunctionalInterface
 public interface Trial<T> {
     /**
-     * Whether these suspects show the fault while all others are cured. A set that contains a sick set is taken to be sick.
+     * How sick these suspects are while all others are cured: above 1 they show the fault. A set that contains a sick set is taken to be sick.
      *
      * @throws BudgetSpentException when no further trial is allowed
      * @throws IOException when data of the trial cannot be read
      */
-    boolean isSick(Set<T> suspects) throws BudgetSpentException, IOException;
+    double excess(Set<T> suspects) throws BudgetSpentException, IOException;
 }

@@ -1,6 +1,7 @@
 package dev.octet.trainer.config;
 
 import dev.octet.trainer.optimizer.Optimizer;
+import dev.octet.trainer.op.update.AdamStep.Variant;
 import dev.octet.trainer.yaml.Section;
 import java.util.List;
 import java.util.Locale;
@@ -34,17 +35,20 @@ public record OptimizerConfig(
     public enum Type {
         SGD,
         ADAM,
-        ADAMW
+        ADAMW,
+        /** AdamW whose updates are clipped tensor by tensor. */
+        STABLEADAMW
     }
 
-    private static final Map<String, Type> TYPES = Map.of("sgd", Type.SGD, "adam", Type.ADAM, "adamw", Type.ADAMW);
+    private static final Map<String, Type> TYPES = Map.of("sgd", Type.SGD, "adam", Type.ADAM, "adamw", Type.ADAMW, "stableadamw", Type.STABLEADAMW);
 
     /** Largest number below 1: with a decay of 1 a moment would never forget. */
     private static final double BELOW_ONE = Math.nextDown(1.0);
 
     static OptimizerConfig read(Section s) {
         Type type = s.choice("type", TYPES, Type.ADAMW);
-        List<Double> betas = s.numbers("betas", List.of(0.9, 0.999), 2, 0, BELOW_ONE);
+        double beta2 = (type == Type.STABLEADAMW ? Optimizer.Adam.STABLE_ADAMW : Optimizer.Adam.ADAMW).beta2();
+        List<Double> betas = s.numbers("betas", List.of(0.9, beta2), 2, 0, BELOW_ONE);
         OptimizerConfig optimizer = new OptimizerConfig(
                 type,
                 s.number("lr", 1e-3, 0, Double.MAX_VALUE),
@@ -54,7 +58,7 @@ public record OptimizerConfig(
                 betas.getFirst(),
                 betas.getLast(),
                 s.number("eps", 1e-8, 0, Double.MAX_VALUE),
-                s.number("weight_decay", type == Type.ADAMW ? 0.01 : 0, 0, Double.MAX_VALUE),
+                s.number("weight_decay", type == Type.ADAMW || type == Type.STABLEADAMW ? 0.01 : 0, 0, Double.MAX_VALUE),
                 s.patterns("no_decay"));
         for (String key : type == Type.SGD ? List.of("betas", "eps") : List.of("momentum", "dampening", "nesterov")) {
             if (s.has(key)) {
@@ -78,8 +82,13 @@ public record OptimizerConfig(
     public Optimizer optimizer() {
         return switch (type) {
             case SGD -> new Optimizer.Sgd(momentum, dampening, weightDecay, nesterov);
-            case ADAM -> new Optimizer.Adam(beta1, beta2, eps, weightDecay, false);
-            case ADAMW -> new Optimizer.Adam(beta1, beta2, eps, weightDecay, true);
+            case ADAM -> adam(Variant.ADAM);
+            case ADAMW -> adam(Variant.ADAMW);
+            case STABLEADAMW -> adam(Variant.STABLE_ADAMW);
         };
+    }
+
+    private Optimizer adam(Variant variant) {
+        return new Optimizer.Adam(beta1, beta2, eps, weightDecay, variant);
     }
 }

@@ -90,6 +90,9 @@ final class OtherNames {
 
     private static String optimizer(String name) {
         String lower = name.toLowerCase(Locale.ROOT);
+        if (lower.equals("stable_adamw")) {
+            return "stableadamw";
+        }
         return lower.startsWith("adamw") ? "adamw" : lower.startsWith("adam") ? "adam" : lower;
     }
 

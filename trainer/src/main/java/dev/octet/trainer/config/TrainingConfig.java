@@ -1,14 +1,21 @@
 package dev.octet.trainer.config;
 
+import dev.octet.formats.graph.Graph;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.optimizer.WeightAveraging;
+import dev.octet.trainer.observe.DebugChanges;
+import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
+import java.util.TreeMap;
 import java.util.regex.Pattern;
 
 /**
@@ -20,6 +27,7 @@ import java.util.regex.Pattern;
  * @param epochs how often the run reads its samples, above 0; empty where steps are given
  * @param seed for all random numbers
  * @param clipGradNorm largest allowed global gradient norm; empty for no clipping
+ * @param averaging averages of the weights that the run keeps, by name
  * @param precision the floating-point type that each operator computes in
  * @param freeze parameters that match one of these patterns (anywhere in the name) are not trained
  * @param trainOnly if not empty, only parameters that match one of these patterns are trained
@@ -39,6 +47,7 @@ public record TrainingConfig(
         OptimizerConfig optimizer,
         ScheduleConfig schedule,
         OptionalDouble clipGradNorm,
+        Map<String, WeightAveraging> averaging,
         PrecisionConfig precision,
         List<Pattern> freeze,
         List<Pattern> trainOnly,
@@ -49,6 +58,12 @@ public record TrainingConfig(
         DivergenceConfig divergence,
         Fp8HealthConfig fp8Health,
         DebugSettings debug) {
+    public TrainingConfig {
+        averaging = Collections.unmodifiableMap(new TreeMap<>(averaging));
+        freeze = List.copyOf(freeze);
+        trainOnly = List.copyOf(trainOnly);
+    }
+
     private static final Map<String, NonFinitePolicy> POLICIES =
             Map.of("skip", NonFinitePolicy.SKIP, "stop", NonFinitePolicy.STOP);
 
@@ -100,6 +115,7 @@ public record TrainingConfig(
                 s.optionalNumber("clip_grad_norm", Double.MIN_VALUE, Double.MAX_VALUE)
                         .map(OptionalDouble::of)
                         .orElse(OptionalDouble.empty()),
+                s.section("averaging").read(AveragingConfig::read),
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
@@ -115,6 +131,16 @@ public record TrainingConfig(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
         }
         return config;
+    }
+
+    /**
+     * How a model computes: {@link #precision}'s policy, with what {@link #debug} changes.
+     *
+     * @param graph the model's, canonical, ties restored
+     * @throws dev.octet.formats.error.InvalidOptionException when {@code debug:} names no layer of the model, or contradicts itself
+     */
+    public DebugChanges changesFor(Graph graph) {
+        return DebugChanges.of(DebugPlan.of(debug, LinearModule.of(graph)), precision.policy(), graph);
     }
 
     /**
@@ -140,6 +166,7 @@ public record TrainingConfig(
                 optimizer,
                 schedule.forSteps(all),
                 clipGradNorm,
+                averaging,
                 precision,
                 freeze,
                 trainOnly,

@@ -3,7 +3,6 @@ package dev.octet.trainer.hook;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.BufferedWriter;
 import java.io.ByteArrayOutputStream;
@@ -63,26 +62,32 @@ public final class StepLines {
 
     private static long visit(long position, Path file, Visitor visitor) throws IOException {
         long next = position;
-        try (InputStream in = new BufferedInputStream(Files.newInputStream(file), 1 << 16)) {
+        try (InputStream in = Files.newInputStream(file)) {
             in.skipNBytes(Math.min(position, Files.size(file)));
-            ByteArrayOutputStream text = new ByteArrayOutputStream();
+            byte[] buffer = new byte[1 << 16];
+            ByteArrayOutputStream line = new ByteArrayOutputStream();
             long length = 0;
-            for (int c = in.read(); c >= 0; c = in.read()) {
-                length++;
-                if (c != '\n') {
-                    if (length <= MAX_LINE) {
-                        text.write(c);
+            for (int n = in.read(buffer); n >= 0; n = in.read(buffer)) {
+                int start = 0;
+                for (int i = 0; i < n; i++) {
+                    if (buffer[i] == '\n') {
+                        length += i - start;
+                        if (length <= MAX_LINE) {
+                            line.write(buffer, start, i - start);
+                            visit(line.toByteArray(), visitor);
+                        }
+                        next += length + 1;
+                        line.reset();
+                        length = 0;
+                        start = i + 1;
                     }
-                    continue;
                 }
-                next += length;
+                length += n - start;
                 if (length <= MAX_LINE) {
-                    visit(text.toByteArray(), visitor);
+                    line.write(buffer, start, n - start);
                 }
-                text.reset();
-                length = 0;
             }
-            if (length <= MAX_LINE && visit(text.toByteArray(), visitor)) {
+            if (length <= MAX_LINE && visit(line.toByteArray(), visitor)) {
                 next += length; // complete, but for its line end
             }
         }

@@ -56,6 +56,13 @@ public final class TensorBoard implements TrainingHook {
     }
 
     @Override
+    public void tensorsObserved(ObservationReport report) throws IOException {
+        Map<String, Double> values = new LinkedHashMap<>();
+        report.tensors().forEach(t -> t.values().forEach((name, value) -> values.put(t.name(name), value)));
+        write(report.step(), values);
+    }
+
+    @Override
     public void afterStep(StepReport r) throws IOException {
         Map<String, Double> values = new LinkedHashMap<>();
         values.put("train/loss", r.loss());

@@ -10,7 +10,7 @@ import java.util.OptionalDouble;
  *
  * <p>A run calls, in this order: {@link #recall} (resumed runs only) and {@link #runStarted}; for each step {@link #beforeStep},
  * {@link #afterBackward} (with gradients), {@link #nonFiniteSeen}, {@link #lossScaleChanged}, {@link #amaxRecorded} and
- * {@link #scaleUpdated}, {@link #fp8Measured}, {@link #afterStep}, then {@link #evaluated}, {@link #remembered} and
+ * {@link #scaleUpdated}, {@link #fp8Measured}, {@link #tensorsObserved}, {@link #afterStep}, then {@link #evaluated}, {@link #remembered} and
  * {@link #checkpointWritten}, each if there is something to report; finally {@link #runEnded}. Expensive reports are opt-in:
  * {@link #watchesGradients}, {@link #watchesScales}, {@link #watchesAmaxes}, {@link #watchesFp8}.
  */
@@ -41,6 +41,9 @@ public interface TrainingHook {
 
     /** After a step that some hook requested by {@link #watchesFp8}: how well tensors fitted their FP8 codes. All hooks are called. */
     default void fp8Measured(Fp8Report report) throws IOException {}
+
+    /** After a step in which {@code debug:} asked for statistics. */
+    default void tensorsObserved(ObservationReport report) throws IOException {}
 
     /** After a step, applied or skipped. */
     default void afterStep(StepReport report) throws IOException {}

@@ -4,6 +4,24 @@ import java.util.function.IntConsumer;
 
 /** A pool of threads shared by kernels. */
 public interface Parallel extends AutoCloseable {
+    /** The thread that calls. */
+    Parallel ALONE = new Parallel() {
+        @Override
+        public int threads() {
+            return 1;
+        }
+
+        @Override
+        public void pieces(int count, IntConsumer piece) {
+            for (int i = 0; i < count; i++) {
+                piece.accept(i);
+            }
+        }
+
+        @Override
+        public void close() {}
+    };
+
     /** Body of {@link #ranges}: elements {@code from} (inclusive) to {@code to} (exclusive). */
     interface Range {
         /** Processes the elements from {@code from} (inclusive) to {@code to} (exclusive). */

@@ -105,9 +105,4 @@ public record CastStatistic(Optional<WhatIf> recipe, Measure measure, boolean co
     public String toString() {
         return label();
     }
-
-    /** The name of its recipe in lower case, for messages. */
-    String recipeText() {
-        return recipe.map(WhatIf::label).orElse("the layer's recipe").toLowerCase(Locale.ROOT);
-    }
 }

@@ -76,6 +76,17 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
         return new DebugPlan(inOrder(layers, modules), notes);
     }
 
+    /** Which features work on which layers, a line for each layer. */
+    public List<String> messages() {
+        return layers.values().stream()
+                .map(l -> l.module().name() + ": section=" + l.section().name() + ", features="
+                        + l.section().features().stream()
+                                .map(f -> f.getClass().getSimpleName())
+                                .distinct()
+                                .toList())
+                .toList();
+    }
+
     private static Map<String, Layer> inOrder(Map<String, Layer> layers, List<LinearModule> modules) {
         Map<String, Layer> ordered = new LinkedHashMap<>();
         for (LinearModule m : modules) {

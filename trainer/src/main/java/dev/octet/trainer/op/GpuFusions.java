@@ -7,6 +7,8 @@ import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SquareSumCuda;
+import dev.octet.trainer.op.update.UpdateRmsCuda;
+import dev.octet.trainer.op.update.WeightAverageCuda;
 import java.util.List;
 
 /** Steps that a GPU does together. One more is one class next to the twins it stands for and one row here. */
@@ -17,8 +19,10 @@ public final class GpuFusions {
             new ActivationFusion(),
             new GeluGradientFusion(),
             new SquareSumCuda(),
+            new UpdateRmsCuda(),
             new AdamStepCuda(),
-            new SgdStepCuda());
+            new SgdStepCuda(),
+            new WeightAverageCuda());
 
     private GpuFusions() {}
 }

@@ -50,6 +50,8 @@ import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.LossCheck;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
+import dev.octet.trainer.op.update.UpdateRms;
+import dev.octet.trainer.op.update.WeightAverage;
 import dev.octet.trainer.op.view.View;
 import dev.octet.trainer.op.where.Where;
 import java.util.HashMap;
@@ -104,6 +106,8 @@ public final class Ops {
             // --- made by programs: casts, quantisers, updates
             Accumulate.ENTRY,
             AdamStep.ENTRY,
+            UpdateRms.ENTRY,
+            WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,
             FakeQuantize.ENTRY,
             FiniteGradients.ENTRY,

@@ -1,5 +1,6 @@
 package dev.octet.trainer.optimizer;
 
+import dev.octet.trainer.op.update.AdamStep.Variant;
 import java.util.List;
 
 /**
@@ -48,18 +49,20 @@ public sealed interface Optimizer {
     }
 
     /**
-     * torch.optim.Adam, or AdamW when {@code decoupled}.
+     * torch.optim.Adam, AdamW, or StableAdamW (Wortsman et al., arXiv:2304.13013, algorithm 2).
      *
      * @param beta1 0.9 by default
-     * @param beta2 0.999 by default
+     * @param beta2 0.999 by default, 0.99 for StableAdamW
      * @param eps 1e-8 by default
      * @param weightDecay 0 by default for Adam, where it is added to the gradient; 0.01 for AdamW, where it shrinks the parameter
      */
-    record Adam(double beta1, double beta2, double eps, double weightDecay, boolean decoupled) implements Optimizer {
+    record Adam(double beta1, double beta2, double eps, double weightDecay, Variant variant) implements Optimizer {
         /** torch.optim.Adam with its defaults. */
-        public static final Adam ADAM = new Adam(0.9, 0.999, 1e-8, 0, false);
+        public static final Adam ADAM = new Adam(0.9, 0.999, 1e-8, 0, Variant.ADAM);
         /** torch.optim.AdamW with its defaults. */
-        public static final Adam ADAMW = new Adam(0.9, 0.999, 1e-8, 0.01, true);
+        public static final Adam ADAMW = new Adam(0.9, 0.999, 1e-8, 0.01, Variant.ADAMW);
+        /** StableAdamW with the betas of its authors and the weight decay of AdamW. */
+        public static final Adam STABLE_ADAMW = new Adam(0.9, 0.99, 1e-8, 0.01, Variant.STABLE_ADAMW);
 
         public Adam {
             require(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, "betas " + beta1 + ", " + beta2);
@@ -68,7 +71,7 @@ public sealed interface Optimizer {
 
         @Override
         public Adam withWeightDecay(double decay) {
-            return new Adam(beta1, beta2, eps, decay, decoupled);
+            return new Adam(beta1, beta2, eps, decay, variant);
         }
 
         @Override

@@ -4,14 +4,18 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.update.AdamStep;
+import dev.octet.trainer.op.update.AdamStep.Variant;
 import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
+import dev.octet.trainer.op.update.UpdateRms;
+import dev.octet.trainer.op.update.WeightAverage;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -49,6 +53,9 @@ public record UpdateProgram(
         Value step,
         Map<String, Map<String, Value>> memory,
         Map<String, Value> squares) {
+    /** Name of the state that counts the updates so far, F32. */
+    public static final String STEP = "optimizer_step";
+
     private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
 
     public UpdateProgram {
@@ -62,11 +69,17 @@ public record UpdateProgram(
      * @param training a program with a backward half; programs for other shapes have the same parameters and gradients
      * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
      * @param maxNorm largest allowed global gradient norm; infinity for no clipping
+     * @param averages of the weights, kept besides them
      */
-    public static UpdateProgram of(Program training, Optimizer optimizer, List<Pattern> noDecay, double maxNorm) {
+    public static UpdateProgram of(
+            Program training,
+            Optimizer optimizer,
+            List<Pattern> noDecay,
+            double maxNorm,
+            Collection<WeightAveraging> averages) {
         Predicate<String> decays =
                 name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
-        return new Writer(optimizer, decays).write(training.gradients(), maxNorm);
+        return new Writer(optimizer, decays, List.copyOf(averages)).write(training.gradients(), maxNorm);
     }
 
     /** Name of a state in a device's memory. */
@@ -77,6 +90,7 @@ public record UpdateProgram(
     private static final class Writer {
         private final Optimizer optimizer;
         private final Predicate<String> decays;
+        private final List<WeightAveraging> averages;
         private final ProgramBuilder builder = new ProgramBuilder();
         private final Value learningRate = builder.state("learning_rate", NUMBER, 0);
         private final Value unscale = builder.state("unscale", NUMBER, 1);
@@ -84,9 +98,10 @@ public record UpdateProgram(
         private final Value norm = builder.state("gradient_norm", NUMBER, 0);
         private final Value factor = builder.state("gradient_factor", NUMBER, 1);
         private final Value nonFinite = builder.state("non_finite", NUMBER, 0);
-        private final Value step = builder.state("optimizer_step", NUMBER, 0);
+        private final Value step = builder.state(STEP, NUMBER, 0);
 
-        Writer(Optimizer optimizer, Predicate<String> decays) {
+        Writer(Optimizer optimizer, Predicate<String> decays, List<WeightAveraging> averages) {
+            this.averages = averages;
             this.optimizer = optimizer;
             this.decays = decays;
         }
@@ -108,9 +123,42 @@ public record UpdateProgram(
                     new FiniteGradients(squares.size(), maxNorm),
                     checked,
                     List.of(norm, factor, nonFinite, step));
+            gradients.forEach((name, g) -> measure(name, g.type()));
             gradients.forEach((name, g) -> memory.put(name, update(name, g.type())));
+            averages.forEach(a -> gradients.forEach((name, g) -> average(a, name, g.type())));
             return new UpdateProgram(
                     builder.build(), learningRate, unscale, badLoss, norm, factor, nonFinite, step, memory, squares);
+        }
+
+        /** Must follow the step. */
+        private void average(WeightAveraging a, String name, OperandType type) {
+            OperandType kept = type.as(DType.F32);
+            Value average = builder.state(a.kind().state(name), kept, 0);
+            WeightAverage op = new WeightAverage(type, kept, a.decay(), a.start(), a.every());
+            builder.step(
+                    Phase.UPDATE,
+                    name,
+                    op,
+                    List.of(average, builder.parameter(name, type), step, nonFinite),
+                    List.of(average));
+        }
+
+        /** What StableAdamW divides the learning rate of a tensor by, from its second moment before the step. */
+        private void measure(String name, OperandType type) {
+            if (optimizer instanceof Optimizer.Adam a && a.variant() == Variant.STABLE_ADAMW) {
+                OperandType moment = type.as(DType.F32);
+                Value second = builder.state(stateName(a.memory().getLast(), name), moment, 0);
+                builder.step(
+                        Phase.UPDATE,
+                        name,
+                        new UpdateRms(type, moment, a.beta2(), a.eps()),
+                        List.of(builder.gradient(name, type), second, step, factor),
+                        List.of(rms(name)));
+            }
+        }
+
+        private Value rms(String name) {
+            return builder.state(stateName("update_rms", name), NUMBER, 0);
         }
 
         private Map<String, Value> update(String name, OperandType type) {
@@ -129,7 +177,10 @@ public record UpdateProgram(
                     inputs.addAll(memory.values());
                     inputs.addAll(List.of(learningRate, step, factor, nonFinite));
                     AdamStep op =
-                            new AdamStep(type, moment, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), a.decoupled());
+                            new AdamStep(type, moment, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), a.variant());
+                    if (a.variant() == Variant.STABLE_ADAMW) {
+                        inputs.add(rms(name));
+                    }
                     builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
                 }
                 case Optimizer.Sgd s -> {

@@ -44,14 +44,15 @@ public sealed interface OperandChange {
     /**
      * The operand is quantised as given and widened again, and its product computed in the narrow type, as Transformer Engine's {@code FakeQuant}.
      *
-     * @param spec scaled by {@link Scaling.Current}
+     * @param spec scaled by {@link Scaling.Current}, or the recipe's own with {@link Scaling.Delayed}, whose scale and history it then goes on with
      */
     record Fake(OperandSpec spec) implements OperandChange {
-        /** @throws IllegalArgumentException when the scales come from elsewhere than the values of the step */
+        /** @throws IllegalArgumentException when the scales come from elsewhere than the values of training steps */
         public Fake {
-            if (!(spec.scaling() instanceof Scaling.Current)) {
-                throw new IllegalArgumentException("fake quantisation takes its scales from the values of the step, not "
-                        + spec.scaling().getClass().getSimpleName());
+            if (!(spec.scaling() instanceof Scaling.Current || spec.scaling() instanceof Scaling.Delayed)) {
+                throw new IllegalArgumentException(
+                        "fake quantisation in training takes its scales from the values of steps, not "
+                                + spec.scaling().getClass().getSimpleName());
             }
         }
 

@@ -21,6 +21,16 @@ public record Culprit(
         operands = Set.copyOf(operands);
     }
 
+    /** This with another remedy. */
+    Culprit with(Remedy other) {
+        return new Culprit(extent, products, cured, operands, other);
+    }
+
+    /** This with other guilty operands. */
+    Culprit with(Set<LinearTensor> others) {
+        return new Culprit(extent, products, cured, others, remedy);
+    }
+
     /** How far a fault reaches. */
     public enum Extent {
         /** One product of one layer shows the fault alone. */

@@ -9,13 +9,13 @@ package dev.octet.trainer.replay;
  * @param loss largest {@code |loss - reference|} of any step
  * @param error largest relative error of a gradient, {@code |g - r| / |r|}
  * @param cosine smallest cosine of a gradient with the reference
- * @param gain of all gradients the factor along the reference that is farthest from 1
+ * @param gain largest share by which a gradient is too long or too short along the reference, {@code |g·r / r·r - 1|}
  * @param update smallest cosine of an update of all steps with the reference
  */
 public record Deviation(
         double excess, String by, double loss, double error, double cosine, double gain, double update) {
     /** Of the reference from itself. */
-    static final Deviation NONE = new Deviation(0, "", 0, 0, 1, 1, 1);
+    static final Deviation NONE = new Deviation(0, "", 0, 0, 1, 0, 1);
 
     /** Whether noise does not explain it. */
     public boolean isSick() {

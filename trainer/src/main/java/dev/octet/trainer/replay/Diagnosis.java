@@ -63,7 +63,7 @@ public record Diagnosis(
                 Map.of(),
                 Optional.empty(),
                 List.of(),
-                new Evidence(null, List.of(), List.of()),
+                new Evidence(null, null, List.of(), List.of()),
                 0,
                 0,
                 true);

@@ -5,7 +5,7 @@ package dev.octet.trainer.replay;
  *
  * @param error {@code |x - r| / |r|}; infinite where x is not finite, or r is zero and x is not
  * @param cosine of the angle between x and r, -1 to 1; 1 where both are zero, otherwise 0 where one is
- * @param ratio {@code |x| / |r|}, of the norms
+ * @param ratio {@code |x| / |r|}, of the norms; 0 where x is not finite
  * @param elements how many were compared
  */
 public record Difference(double error, double cosine, double ratio, long elements) {
@@ -32,7 +32,7 @@ public record Difference(double error, double cosine, double ratio, long element
             dd += d * d;
         }
         if (!Double.isFinite(xx) || !Double.isFinite(dd)) {
-            return new Difference(Double.POSITIVE_INFINITY, 0, Double.POSITIVE_INFINITY, x.length);
+            return new Difference(Double.POSITIVE_INFINITY, 0, 0, x.length);
         }
         if (rr == 0 || xx == 0) {
             boolean same = rr == 0 && xx == 0;

@@ -6,11 +6,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * All that a diagnosis rests on.
  *
- * @param floor what noise explains; null where the examination ended before it was measured
+ * @param floor what noise explains of the distance from the reference; null where the examination ended before it was measured
+ * @param productFloor what noise explains of the distance from fake quantisation; null where it was not measured
  * @param experiments in the order they were made; the first is the reference
  * @param cells for each product of each layer what is known of it alone
  */
-public record Evidence(@Nullable NoiseFloor floor, List<Experiment> experiments, List<Cell> cells) {
+public record Evidence(@Nullable NoiseFloor floor, @Nullable NoiseFloor productFloor, List<Experiment> experiments, List<Cell> cells) {
     public Evidence {
         experiments = List.copyOf(experiments);
         cells = List.copyOf(cells);

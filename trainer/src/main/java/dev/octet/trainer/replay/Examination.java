@@ -1,7 +1,5 @@
 package dev.octet.trainer.replay;
 
-import static java.util.Objects.requireNonNull;
-
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.quant.recipe.ProductOperand;
@@ -13,11 +11,13 @@ import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.OperandChange;
 import dev.octet.trainer.replay.Culprit.Extent;
 import dev.octet.trainer.replay.Culprit.Remedy;
+import dev.octet.trainer.replay.Experiment.Against;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -37,13 +37,18 @@ import org.jspecify.annotations.Nullable;
  *   <li>the noise floor, see {@link NoiseFloor}: two replays;
  *   <li>the run as configured. When noise explains its distance, the examination ends;
  *   <li>where asked for, features around the products, switched off one by one;
+ *   <li>all products as fake quantisation: whether codes and scales are at fault, or the products of them;
  *   <li>a search among the products of all layers, by product, then by halves of the layers, see {@link GroupSearch}: those tried are in FP8,
  *       all others in high precision;
  *   <li>the operands of what was found;
- *   <li>cures: current scaling, then high precision, each tried by a replay of the run with it;
- *   <li>all products as fake quantisation: whether codes and scales are at fault, or the products of them.
+ *   <li>cures: current scaling, then high precision, each tried by a replay of the run with it.
  * </ol>
- * Of two layers or more, {@code n} of them, a single culprit is found in at most {@code 2 log2(n) + 9} replays without those of features and cures.
+ * A run that rounding explains is looked at once more, for products that are wrong by so little that rounding hides it: one step with
+ * products of codes against the same step with fake quantisation, all around them in F32. Where they differ, the same search follows, with
+ * products of codes in the place of FP8 and fake quantisation in that of high precision.
+ *
+ * <p>Of {@code n} layers, two or more, a single culprit is found in at most {@code 2 log2(n) + 9} replays without those of features and cures; a
+ * product that is wrong by little, of four layers or more.
  */
 public final class Examination {
     /** What begins the names of the states of scales. */
@@ -64,7 +69,15 @@ public final class Examination {
     private final Map<LayerProduct, Evidence.Cell> cells = new HashMap<>();
     private @Nullable Replay reference;
     private @Nullable NoiseFloor floor;
-    private int run;
+    private @Nullable NoiseFloor productFloor;
+
+    private int runs;
+
+    /** Keys of variants whose replays the answer rests on. */
+    private final Set<String> used = new HashSet<>();
+
+    /** Keys of replays that the log had. */
+    private final Set<String> reused = new HashSet<>();
 
     // the answer so far
     private Verdict verdict = Verdict.UNFINISHED;
@@ -74,6 +87,10 @@ public final class Examination {
     private final Map<String, Map<ProductOperand, OperandChange>> cure = new TreeMap<>();
     private @Nullable Experiment proof;
     private int toFind;
+
+    /** How sick the run was found to be. */
+    private double accused = 1;
+
     private boolean complete = true;
 
     private Examination(Excerpt excerpt, Fp8Policy policy, List<Fp8Layer> layers, ExaminationOptions options) {
@@ -115,7 +132,7 @@ public final class Examination {
         } catch (BudgetSpentException e) {
             complete = false;
         }
-        toFind = toFind == 0 ? experiments.size() : toFind;
+        toFind = toFind == 0 ? used.size() : toFind;
         Replay known = reference;
         List<Integer> spikes = known == null ? List.of() : Spikes.of(known);
         if (verdict == Verdict.HEALTHY && !spikes.isEmpty()) {
@@ -132,9 +149,9 @@ public final class Examination {
                 cure,
                 Optional.ofNullable(proof),
                 spikes.stream().map(i -> excerpt.firstStep() + i).toList(),
-                new Evidence(floor, experiments, allCells()),
+                new Evidence(floor, productFloor, experiments, allCells()),
                 toFind,
-                experiments.size(),
+                used.size(),
                 complete);
         return diagnosis.withSentence(VerdictText.of(diagnosis));
     }
@@ -146,68 +163,145 @@ public final class Examination {
                 .toList();
     }
 
+    /** What replays are compared with, and what noise explains of their distance from it. */
+    private record Comparison(Against against, Replays of, Variant with, Replay replay, NoiseFloor floor) {}
+
     private void examine() throws BudgetSpentException, IOException {
-        Finished first = replay(variants.reference());
-        Replay known = first.replay();
+        Variant plain = variants.reference();
+        Replay known = replay(replays, plain, plain);
         reference = known;
-        add(new Experiment("reference: " + policy.base().name(), known, Deviation.NONE, first.reused()));
-        if (!known.isFinite()) {
+        add(new Experiment(
+                "reference: " + policy.base().name(), Against.REFERENCE, known, Deviation.NONE, reused(plain, plain)));
+        if (!known.finite()) {
             verdict = Verdict.REFERENCE_NOT_FINITE;
             return;
         }
-        measureFloor(known);
-        Experiment configured = experiment(variants.configured(), "FP8 as configured");
-        suspects = variants.suspects().stream().flatMap(List::stream).toList();
+        Comparison rounding = rounding(plain, known);
+        Experiment configured = experiment(variants.configured(), "FP8 as configured", rounding);
+        suspects = variants.all();
+        accused = configured.deviation().excess();
         note(Set.copyOf(suspects), configured);
         if (!configured.deviation().isSick()) {
             suspects = List.of();
-            verdict = Verdict.HEALTHY;
-        } else if (options.features() && findFeature()) {
+            examineProducts(rounding);
+        } else if (options.features() && findFeature(rounding)) {
             suspects = List.of();
             verdict = Verdict.FEATURE;
         } else {
-            search();
+            boolean fakeIsHealthy = variants.multipliesCodes()
+                    && cures(experiment(variants.fake(), FAKE, rounding));
+            search(rounding, configured.deviation().excess(), fakeIsHealthy);
         }
     }
 
-    private void measureFloor(Replay known) throws BudgetSpentException, IOException {
-        Finished order = replay(Variants.otherOrder());
-        Finished rounding = replay(variants.rounding());
-        NoiseFloor measured = NoiseFloor.of(known, order.replay(), rounding.replay());
+    /** Measures the floor of distances from the reference. */
+    private Comparison rounding(Variant plain, Replay known) throws BudgetSpentException, IOException {
+        Replay order = replay(replays, Variants.otherOrder(), plain);
+        Replay rounding = replay(replays, variants.rounding(), plain);
+        NoiseFloor measured = NoiseFloor.ofRounding(known, order, rounding);
         floor = measured;
-        add(new Experiment(
-                "noise: F32, samples last to first",
-                order.replay(),
-                measured.deviation(order.replay(), known),
-                order.reused()));
-        add(new Experiment(
-                "noise: mantissas rounded as in FP8",
-                rounding.replay(),
-                measured.deviation(rounding.replay(), known),
-                rounding.reused()));
+        Comparison comparison = new Comparison(Against.REFERENCE, replays, plain, known, measured);
+        experiment(Variants.otherOrder(), "noise: F32, samples last to first", comparison);
+        experiment(variants.rounding(), "noise: mantissas rounded as in FP8", comparison);
+        return comparison;
     }
 
-    /** A replay, and whether the log had it. */
-    private record Finished(Replay replay, boolean reused) {}
-
-    private Finished replay(Variant variant) throws BudgetSpentException, IOException {
-        Optional<Replay> known = options.log().find(variant.key());
-        if (known.isPresent()) {
-            return new Finished(known.get(), true);
+    /** Looks for products that are wrong although their codes and scales are good, by too little to stand out of rounding. */
+    private void examineProducts(Comparison rounding) throws BudgetSpentException, IOException {
+        if (!variants.multipliesCodes()) {
+            verdict = Verdict.HEALTHY;
+            return;
         }
-        if (run >= options.maxReplays()) {
+        Set<LayerProduct> all = Set.copyOf(variants.all());
+        try (Arena arena = Arena.ofShared()) {
+            Replays step = new Replays(excerpt.firstStepOnly(arena));
+            Variant fake = variants.around(Set.of(), Map.of(), false);
+            Variant reversed = variants.around(Set.of(), Map.of(), true);
+            Replay known = replay(step, fake, fake);
+            NoiseFloor measured = NoiseFloor.ofProducts(known, replay(step, reversed, fake));
+            productFloor = measured;
+            Comparison products = new Comparison(Against.FAKE_QUANTISATION, step, fake, known, measured);
+            experiment(reversed, "noise: fake quantisation, samples last to first", products);
+            Experiment codes = experiment(
+                    variants.around(all, Map.of(), false), "products of codes instead of fake quantisation", products);
+            if (codes.deviation().isSick()) {
+                searchProducts(products, codes.deviation().excess());
+            } else {
+                verdict = Verdict.HEALTHY;
+            }
+        }
+    }
+
+    private void searchProducts(Comparison products, double excess) throws BudgetSpentException, IOException {
+        suspects = variants.all();
+        accused = excess;
+        Findings<LayerProduct> found = GroupSearch.search(
+                variants.suspects(),
+                excess,
+                MOST_CULPRITS,
+                s -> tried(variants.around(s, Map.of(), false), s, "codes multiplied: ", products));
+        take(found);
+        toFind = used.size();
+        if (found.spread()) {
+            verdict = Verdict.SPREAD;
+        } else if (found.complete()) {
+            verdict = Verdict.PRODUCT;
+            cureProducts(products);
+        } else {
+            complete = false;
+        }
+    }
+
+    /** High precision for all, then current scaling for all: a product that is wrong by itself is wrong with any scale. */
+    private void cureProducts(Comparison products) throws BudgetSpentException, IOException {
+        Set<LayerProduct> all = Set.copyOf(variants.all());
+        for (Remedy remedy : List.of(Remedy.HIGH_PRECISION, Remedy.CURRENT_SCALING)) {
+            List<Culprit> cured = culprits.stream().map(c -> c.with(remedy)).toList();
+            if (remedy == Remedy.HIGH_PRECISION || cured.stream().allMatch(this::isDelayed)) {
+                Map<String, Map<ProductOperand, OperandChange>> changes = changes(cured);
+                Variant fake = variants.around(Set.of(), changes, false);
+                Replay known = replay(products.of(), fake, fake);
+                Experiment e = experiment(
+                        variants.around(all, changes, false),
+                        "products of codes with " + variants.words(changes),
+                        new Comparison(products.against(), products.of(), fake, known, products.floor()));
+                products.of().forget(fake);
+                if (cures(e)) {
+                    accept(cured, e);
+                }
+            }
+        }
+    }
+
+    private static String key(Variant variant, Variant with) {
+        return variant.key().equals(with.key()) || with.key().startsWith(Variants.REFERENCE)
+                ? variant.key()
+                : variant.key() + " / " + with.key();
+    }
+
+    private boolean reused(Variant variant, Variant with) {
+        return reused.contains(key(variant, with));
+    }
+
+    private Replay replay(Replays of, Variant variant, Variant with) throws BudgetSpentException, IOException {
+        used.add(variant.key());
+        used.add(with.key());
+        String key = key(variant, with);
+        Optional<Replay> known = options.log().find(key).filter(r -> r.isOf(of.steps()));
+        if (known.isPresent()) {
+            reused.add(key);
+            return known.get();
+        }
+        if (runs >= options.maxReplays()) {
             throw new BudgetSpentException(options.maxReplays() + " replays");
         }
         if (System.nanoTime() - start > options.maxTime().toNanos()) {
             throw new BudgetSpentException(options.maxTime().toSeconds() + " seconds");
         }
-        if (!replays.hasReference() && !variant.key().equals(variants.reference().key())) {
-            replays.run(variants.reference()); // known from the log, but not its gradients
-        }
-        Replay made = replays.run(variant);
-        run++;
+        Replay made = of.compare(key, variant, with);
+        runs++;
         options.log().add(made);
-        return new Finished(made, false);
+        return made;
     }
 
     private void add(Experiment experiment) {
@@ -216,16 +310,17 @@ public final class Examination {
     }
 
     /** Makes an experiment, or finds it among those made. */
-    private Experiment experiment(Variant variant, String what) throws BudgetSpentException, IOException {
+    private Experiment experiment(Variant variant, String what, Comparison comparison)
+            throws BudgetSpentException, IOException {
+        String key = key(variant, comparison.with());
         for (Experiment e : experiments) {
-            if (e.replay().key().equals(variant.key())) {
+            if (e.replay().key().equals(key)) {
                 return e;
             }
         }
-        Finished finished = replay(variant);
-        Deviation deviation =
-                requireNonNull(floor).deviation(finished.replay(), requireNonNull(reference));
-        Experiment made = new Experiment(what, finished.replay(), deviation, finished.reused());
+        Replay replay = replay(comparison.of(), variant, comparison.with());
+        Deviation deviation = comparison.floor().deviation(replay, comparison.replay());
+        Experiment made = new Experiment(what, comparison.against(), replay, deviation, reused.contains(key));
         add(made);
         return made;
     }
@@ -240,10 +335,10 @@ public final class Examination {
         }
     }
 
-    private boolean findFeature() throws BudgetSpentException, IOException {
+    private boolean findFeature(Comparison rounding) throws BudgetSpentException, IOException {
         for (Map.Entry<String, Variant> e : variants.withoutFeatures().entrySet()) {
-            Experiment without = experiment(e.getValue(), "without " + e.getKey());
-            if (!without.deviation().isSick()) {
+            Experiment without = experiment(e.getValue(), "without " + e.getKey(), rounding);
+            if (cures(without)) {
                 feature = e.getKey();
                 proof = without;
                 return true;
@@ -252,23 +347,22 @@ public final class Examination {
         return false;
     }
 
-    private void search() throws BudgetSpentException, IOException {
-        Findings<LayerProduct> found = GroupSearch.search(variants.suspects(), MOST_CULPRITS, this::isSick);
-        suspects = List.copyOf(found.suspects());
+    private void search(Comparison rounding, double excess, boolean fakeIsHealthy)
+            throws BudgetSpentException, IOException {
+        Findings<LayerProduct> found = GroupSearch.search(
+                variants.suspects(), excess, MOST_CULPRITS, s -> tried(variants.only(s), s, "", rounding));
+        take(found);
         if (found.spread()) {
-            cureEverywhere();
+            culprits.clear();
+            cureEverywhere(rounding);
+        } else if (found.complete()) {
+            cureEach(rounding);
         } else {
-            for (Set<LayerProduct> products : found.culprits()) {
-                culprits.add(culprit(products, found.cured()));
-            }
-            if (!found.complete()) {
-                complete = false;
-                return;
-            }
-            cureEach();
+            complete = false;
+            return;
         }
         if (verdict != Verdict.SPREAD) {
-            verdict = variants.multipliesCodes() && !experiment(variants.fake(), FAKE).deviation().isSick()
+            verdict = fakeIsHealthy
                     ? Verdict.PRODUCT
                     : culprits.stream().allMatch(c -> c.remedy() == Remedy.CURRENT_SCALING)
                             ? Verdict.STALE_SCALES
@@ -276,10 +370,20 @@ public final class Examination {
         }
     }
 
-    private boolean isSick(Set<LayerProduct> inFp8) throws BudgetSpentException, IOException {
-        Experiment e = experiment(variants.only(inFp8), variants.words(inFp8));
+    private void take(Findings<LayerProduct> found) {
+        suspects = List.copyOf(found.suspects());
+        found.culprits().forEach(products -> culprits.add(culprit(products, found.cured())));
+    }
+
+    private double tried(Variant variant, Set<LayerProduct> inFp8, String prefix, Comparison comparison)
+            throws BudgetSpentException, IOException {
+        Experiment e = experiment(variant, prefix + variants.words(inFp8), comparison);
         note(inFp8, e);
-        return e.deviation().isSick();
+        return e.deviation().excess();
+    }
+
+    private boolean isDelayed(Culprit c) {
+        return c.cured().stream().anyMatch(p -> c.operands().stream().anyMatch(t -> variants.isDelayed(p, t)));
     }
 
     /** A culprit as found: both operands, high precision. */
@@ -311,48 +415,51 @@ public final class Examination {
     }
 
     /** Makes the cure of each culprit as small as it can be, while the others stay cured. */
-    private void cureEach() throws BudgetSpentException, IOException {
+    private void cureEach(Comparison rounding) throws BudgetSpentException, IOException {
         Set<LayerProduct> rest = new LinkedHashSet<>(variants.all());
         culprits.forEach(c -> c.cured().forEach(rest::remove));
-        accept(culprits, experiment(variants.only(rest), variants.words(rest)));
+        accept(culprits, experiment(variants.only(rest), variants.words(rest), rounding));
+        toFind = used.size();
         for (int i = 0; i < culprits.size(); i++) {
-            narrow(i);
+            narrow(i, rounding);
         }
-        toFind = experiments.size();
         for (int i = 0; i < culprits.size(); i++) {
-            Culprit c = culprits.get(i);
-            boolean delayed = c.cured().stream()
-                    .anyMatch(p -> c.operands().stream().anyMatch(t -> variants.isDelayed(p, t)));
-            if (delayed) {
-                tryOn(i, new Culprit(c.extent(), c.products(), c.cured(), c.operands(), Remedy.CURRENT_SCALING));
+            if (isDelayed(culprits.get(i))) {
+                tryOn(i, culprits.get(i).with(Remedy.CURRENT_SCALING), rounding);
             }
         }
     }
 
     /** Looks whether one operand alone is guilty. */
-    private void narrow(int i) throws BudgetSpentException, IOException {
+    private void narrow(int i, Comparison rounding) throws BudgetSpentException, IOException {
         Culprit c = culprits.get(i);
         if (c.operands().size() < 2) {
             return;
         }
-        for (LinearTensor tensor : List.copyOf(EnumSet.copyOf(c.operands()))) {
-            if (tryOn(i, new Culprit(c.extent(), c.products(), c.cured(), Set.of(tensor), c.remedy()))) {
+        for (LinearTensor tensor : EnumSet.copyOf(c.operands())) {
+            boolean alone = tryOn(i, c.with(Set.of(tensor)), rounding);
+            toFind = used.size();
+            if (alone) {
                 return;
             }
         }
     }
 
     /** Tries a smaller cure of one culprit, and keeps it when the run is healthy with it. */
-    private boolean tryOn(int i, Culprit smaller) throws BudgetSpentException, IOException {
+    private boolean tryOn(int i, Culprit smaller, Comparison rounding) throws BudgetSpentException, IOException {
         List<Culprit> changed = new ArrayList<>(culprits);
         changed.set(i, smaller);
-        return cures(changed);
+        return cures(changed, rounding);
     }
 
-    private boolean cures(List<Culprit> changed) throws BudgetSpentException, IOException {
+    private boolean cures(Experiment e) {
+        return e.deviation().excess() <= GroupSearch.healthy(accused);
+    }
+
+    private boolean cures(List<Culprit> changed, Comparison rounding) throws BudgetSpentException, IOException {
         Map<String, Map<ProductOperand, OperandChange>> changes = changes(changed);
-        Experiment e = experiment(variants.changed(changes), "FP8 with " + variants.words(changes));
-        if (e.deviation().isSick()) {
+        Experiment e = experiment(variants.changed(changes), "FP8 with " + variants.words(changes), rounding);
+        if (!cures(e)) {
             return false;
         }
         accept(changed, e);
@@ -369,25 +476,22 @@ public final class Examination {
     }
 
     /** Cures the products that are sick by themselves in all layers: first with current scaling, then with high precision. */
-    private void cureEverywhere() throws BudgetSpentException, IOException {
+    private void cureEverywhere(Comparison rounding) throws BudgetSpentException, IOException {
         List<List<LayerProduct>> sick = new ArrayList<>();
         for (List<LayerProduct> group : variants.suspects()) {
-            if (isSick(new LinkedHashSet<>(group))) {
+            if (tried(variants.only(Set.copyOf(group)), Set.copyOf(group), "", rounding) > 1) {
                 sick.add(group);
             }
         }
-        toFind = experiments.size();
+        toFind = used.size();
         List<List<LayerProduct>> guilty = sick.isEmpty() ? variants.suspects() : sick;
+        boolean some = guilty.size() < variants.suspects().size(); // high precision for all is not FP8
         for (Remedy remedy : Remedy.values()) {
-            boolean changes = remedy == Remedy.HIGH_PRECISION
-                    || guilty.stream().flatMap(List::stream).anyMatch(p -> variants.operands(p).stream()
-                            .anyMatch(t -> variants.isDelayed(p, t)));
-            if (changes && guilty.size() < variants.suspects().size() + (remedy == Remedy.CURRENT_SCALING ? 1 : 0)) {
-                List<Culprit> all = guilty.stream().map(g -> everywhere(g, remedy)).toList();
-                if (cures(all)) {
-                    suspects = List.of();
-                    return;
-                }
+            List<Culprit> all = guilty.stream().map(g -> everywhere(g, remedy)).toList();
+            boolean tried = remedy == Remedy.HIGH_PRECISION ? some : all.stream().anyMatch(this::isDelayed);
+            if (tried && cures(all, rounding)) {
+                suspects = List.of();
+                return;
             }
         }
         verdict = Verdict.SPREAD;

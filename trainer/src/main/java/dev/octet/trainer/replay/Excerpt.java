@@ -1,10 +1,12 @@
 package dev.octet.trainer.replay;
 
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.number.BFloat16;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.step.TrainingSetup;
+import java.lang.foreign.Arena;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -53,5 +55,29 @@ public record Excerpt(
     /** This with another state to begin from. */
     Excerpt withState(Map<String, Tensor> newState) {
         return new Excerpt(setup, device, firstStep, batches, rates, parameters, newState, scale, identity);
+    }
+
+    /** The first step alone, with vectors such as biases rounded to BF16: some FP8 products add them so, and are compared with others. */
+    Excerpt firstStepOnly(Arena arena) {
+        Map<String, Tensor> rounded = new TreeMap<>(parameters);
+        rounded.replaceAll((_, tensor) -> tensor.shape().rank() == 1 ? rounded(tensor, arena) : tensor);
+        return new Excerpt(
+                setup,
+                device,
+                firstStep,
+                batches.subList(0, 1),
+                rates.subList(0, 1),
+                rounded,
+                state,
+                scale,
+                identity);
+    }
+
+    private static Tensor rounded(Tensor vector, Arena arena) {
+        float[] elements = vector.toFloats();
+        for (int i = 0; i < elements.length; i++) {
+            elements[i] = BFloat16.toFloat(BFloat16.fromFloat(elements[i]));
+        }
+        return Tensor.ofFloats(arena, vector.name(), vector.shape(), elements);
     }
 }

@@ -7,9 +7,9 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What a replay did, compared with the reference.
+ * What a replay did, compared with another.
  *
- * @param key names the replay within its excerpt: the same key is the same computation
+ * @param key names the replay and what it is compared with, within their excerpt: the same key is the same computation
  * @param losses of each step
  * @param norms of the gradient of all parameters, in each step
  * @param gradients for each step, by trained parameter
@@ -35,7 +35,12 @@ public record Replay(
     }
 
     /** Whether every loss and gradient is finite. */
-    public boolean isFinite() {
+    public boolean finite() {
         return nonFinite.isEmpty();
+    }
+
+    /** Whether it is a replay of so many steps: a file may hold anything. */
+    boolean isOf(int steps) {
+        return losses.size() == steps && norms.size() == steps && gradients.size() == steps;
     }
 }

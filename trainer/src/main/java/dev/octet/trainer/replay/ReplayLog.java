@@ -1,6 +1,7 @@
 package dev.octet.trainer.replay;
 
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -16,6 +17,16 @@ public interface ReplayLog {
      * @throws IOException when it cannot be written
      */
     void add(Replay replay) throws IOException;
+
+    /**
+     * A log as a file, which is read if it exists.
+     *
+     * @param excerpt what was replayed, {@link Excerpt#identity}: a log of another excerpt is begun anew
+     * @throws IOException when the file cannot be read
+     */
+    static ReplayLog file(Path file, String excerpt) throws IOException {
+        return new ReplayFile(file, excerpt);
+    }
 
     /** A log in memory. */
     static ReplayLog inMemory() {

@@ -14,40 +14,79 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.math.BigInteger;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import org.jspecify.annotations.Nullable;
 
 /**
- * Runs an excerpt again and again, each time in a session of its own, and compares gradients and updates with those of the first replay, the
- * reference. Equal variants give equal replays, in any order.
+ * Runs an excerpt again and again, each time in a session of its own, and compares gradients and updates with those of another. Equal
+ * variants give equal replays, in any order.
  *
- * <p>The reference's gradients stay in memory: at most {@link #MAX_ELEMENTS} elements of each parameter, evenly spread, for each step.
+ * <p>Gradients of replays that others are compared with stay in memory: at most {@link #MAX_ELEMENTS} elements of each parameter, evenly
+ * spread, for each step.
  */
 final class Replays {
     /** Elements of a parameter that are compared. Of that many, an error of 1 % is measured to about 0.002 %. */
     static final int MAX_ELEMENTS = 1 << 18;
 
     private final Excerpt excerpt;
-    private @Nullable Trace reference;
+    private final Map<String, Trace> kept = new HashMap<>();
 
     Replays(Excerpt excerpt) {
         this.excerpt = excerpt;
     }
 
     /** What a replay leaves: a sample of each step's gradients, and of the updates of all steps. */
-    private record Trace(List<Map<String, float[]>> gradients, Map<String, float[]> updates) {}
+    private record Trace(
+            List<Double> losses,
+            List<Double> norms,
+            List<Map<String, float[]>> gradients,
+            Map<String, float[]> updates,
+            String nonFinite,
+            double seconds) {}
 
-    /** Whether the reference has run. */
-    boolean hasReference() {
-        return reference != null;
+
+    /** Steps of each replay. */
+    int steps() {
+        return excerpt.steps();
     }
 
-    /** Runs a variant; the first one is the reference of all others. */
-    Replay run(Variant variant) {
+    /** Forgets a variant's gradients. */
+    void forget(Variant variant) {
+        kept.remove(variant.key());
+    }
+
+    /**
+     * Runs a variant and compares it with another, which is run only once.
+     *
+     * @param key of the result
+     */
+    Replay compare(String key, Variant variant, Variant with) {
+        Trace reference = kept.get(with.key());
+        if (reference == null) {
+            reference = run(with);
+            kept.put(with.key(), reference);
+        }
+        Trace trace = variant.key().equals(with.key()) ? reference : run(variant);
+        List<Map<String, Difference>> gradients = new ArrayList<>();
+        for (int i = 0; i < trace.gradients().size(); i++) {
+            gradients.add(differences(
+                    trace.gradients().get(i), reference.gradients().get(i)));
+        }
+        return new Replay(
+                key,
+                trace.losses(),
+                trace.norms(),
+                gradients,
+                differences(trace.updates(), reference.updates()),
+                trace.nonFinite(),
+                trace.seconds());
+    }
+
+    private Trace run(Variant variant) {
         long start = System.nanoTime();
         List<Double> losses = new ArrayList<>();
         List<Double> norms = new ArrayList<>();
@@ -69,14 +108,14 @@ final class Replays {
             }
             Map<String, Tensor> after = session.parameterViews(arena);
             for (String name : gradients.getFirst().keySet()) {
-                updates.put(name, update(requireNonNull(after.get(name)), requireNonNull(excerpt.parameters().get(name))));
+                updates.put(
+                        name,
+                        update(
+                                requireNonNull(after.get(name)),
+                                requireNonNull(excerpt.parameters().get(name))));
             }
         }
-        Trace trace = new Trace(gradients, updates);
-        if (reference == null) {
-            reference = trace;
-        }
-        return compared(variant.key(), losses, norms, trace, reference, nonFinite, (System.nanoTime() - start) / 1e9);
+        return new Trace(losses, norms, gradients, updates, nonFinite, (System.nanoTime() - start) / 1e9);
     }
 
     private static String where(StepResult result) {
@@ -94,7 +133,8 @@ final class Replays {
                 s.scaling(),
                 s.optimizer(),
                 s.noDecay(),
-                s.maxNorm());
+                s.maxNorm(),
+                List.of()); // averages of the weights change nothing in a replay
         TrainingSession session = new TrainingSession(changed, excerpt.device());
         session.restore(excerpt.parameters(), excerpt.state(), excerpt.scale());
         return session;
@@ -178,22 +218,6 @@ final class Replays {
             stride++;
         }
         return stride;
-    }
-
-    private static Replay compared(
-            String key,
-            List<Double> losses,
-            List<Double> norms,
-            Trace trace,
-            Trace reference,
-            String nonFinite,
-            double seconds) {
-        List<Map<String, Difference>> gradients = new ArrayList<>();
-        for (int i = 0; i < trace.gradients().size(); i++) {
-            gradients.add(differences(trace.gradients().get(i), reference.gradients().get(i)));
-        }
-        return new Replay(
-                key, losses, norms, gradients, differences(trace.updates(), reference.updates()), nonFinite, seconds);
     }
 
     private static Map<String, Difference> differences(Map<String, float[]> of, Map<String, float[]> reference) {

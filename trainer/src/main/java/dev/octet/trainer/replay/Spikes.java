@@ -3,22 +3,22 @@ package dev.octet.trainer.replay;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Steps in which a replay's loss or gradient norm jumps. */
+/** Steps in which a replay's loss or gradient norm jumps above those of the steps before. */
 final class Spikes {
-    /** A loss jumps when it is so many times the median of all steps, ... */
+    /** A loss jumps when it is so many times the median of the steps before it, ... */
     private static final double LOSS = 1.5;
 
-    /** ... a gradient norm when it is so many times the median. */
+    /** ... a gradient norm when it is so many times theirs. */
     private static final double NORM = 5;
 
     private Spikes() {}
 
-    /** Places of these steps, from 0. */
+    /** Places of these steps, from 0; never the first. */
     static List<Integer> of(Replay replay) {
-        double loss = LOSS * median(replay.losses());
-        double norm = NORM * median(replay.norms());
         List<Integer> spikes = new ArrayList<>();
-        for (int i = 0; i < replay.losses().size(); i++) {
+        for (int i = 1; i < replay.losses().size(); i++) {
+            double loss = LOSS * median(replay.losses().subList(0, i));
+            double norm = NORM * median(replay.norms().subList(0, i));
             boolean jumps = (loss > 0 && replay.losses().get(i) > loss) || replay.norms().get(i) > norm;
             if (jumps) {
                 spikes.add(i);

@@ -14,7 +14,6 @@ import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings;
-import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import dev.octet.trainer.precision.LayerFilter;
 import dev.octet.trainer.precision.OperandChange;
 import java.nio.charset.StandardCharsets;
@@ -30,6 +29,9 @@ import java.util.stream.Collectors;
 
 /** The variants of one FP8 policy. A variant's key names the changes it makes; layers go by their place among the layers in FP8. */
 final class Variants {
+    /** What the key of {@link #reference} begins with. */
+    static final String REFERENCE = "reference ";
+
     private static final int LONGEST_KEY = 200;
 
     private final Fp8Policy policy;
@@ -138,7 +140,7 @@ final class Variants {
 
     /** All in the type around the products. */
     Variant reference() {
-        return new Variant("reference " + policy.base().name(), policy.base());
+        return new Variant(REFERENCE + policy.base().name(), policy.base());
     }
 
     /** F32, the samples of each micro-batch last to first. */
@@ -250,12 +252,43 @@ final class Variants {
 
     /** Codes and scales of the recipe; products of what they stand for, in the narrow type. */
     Variant fake() {
-        Fp8Settings s = policy.settings();
-        List<LayerOverride> overrides = s.overrides().stream()
-                .map(o -> new LayerOverride(
-                        o.layers(), o.fp8(), o.recipe(), o.highPrecision(), o.fp8() ? Boolean.TRUE : null, o.operands()))
-                .toList();
-        return new Variant("fake", policy(s, true, s.fusedNorm(), s.exemptFirst(), s.exemptLast(), s.filter(), overrides));
+        return new Variant("fake", with(faked(Set.of(), Map.of())));
+    }
+
+    /**
+     * Some products of codes among fake quantisation, all around them in F32.
+     *
+     * @param onCodes products of codes
+     * @param changes of the run
+     * @param reversed whether samples come last to first
+     */
+    Variant around(
+            Set<LayerProduct> onCodes, Map<String, Map<ProductOperand, OperandChange>> changes, boolean reversed) {
+        String key = "fp32, codes in [" + shortened(key(onCodes)) + "]"
+                + (changes.isEmpty() ? "" : ", " + changed(changes).key()) + (reversed ? ", reversed" : "");
+        Fp8Policy faked = with(faked(onCodes, changes));
+        return new Variant(key, new Fp8Policy(Autocast.fp32(), faked.settings(), faked.replaceable()), reversed);
+    }
+
+    private Map<String, Map<ProductOperand, OperandChange>> faked(
+            Set<LayerProduct> onCodes, Map<String, Map<ProductOperand, OperandChange>> changes) {
+        Map<String, Map<ProductOperand, OperandChange>> all = new TreeMap<>();
+        for (LayerProduct p : all()) {
+            for (LinearTensor tensor : operands(p)) {
+                OperandSpec spec = spec(p, tensor).orElseThrow();
+                OperandChange change = changes.getOrDefault(p.node(), Map.of())
+                        .get(new ProductOperand(p.product(), tensor));
+                OperandSpec changed = change == null ? spec : change.of(spec);
+                if (changed == null) {
+                    put(all, p, tensor, new OperandChange.Unquantised());
+                } else if (!onCodes.contains(p)) {
+                    put(all, p, tensor, new OperandChange.Fake(changed));
+                } else if (change != null) {
+                    put(all, p, tensor, change);
+                }
+            }
+        }
+        return all;
     }
 
     /** For each feature around the products that is in use, by its key in the configuration, the policy without it. */
@@ -266,22 +299,21 @@ final class Variants {
         boolean last = s.exemptLast();
         boolean norm = s.fusedNorm();
         LayerFilter filter = s.filter();
-        List<LayerOverride> overrides = s.overrides();
         Map<String, Fp8Policy> without = new LinkedHashMap<>();
         if (norm && layers.values().stream().anyMatch(l -> l.recipe().isDelayed())) {
-            without.put("fused_norm", policy(s, fake, false, first, last, filter, overrides));
+            without.put("fused_norm", policy(s, fake, false, first, last, filter));
         }
         if (fake) {
-            without.put("fake_quantize", policy(s, false, norm, first, last, filter, overrides));
+            without.put("fake_quantize", policy(s, false, norm, first, last, filter));
         }
         if (filter != LayerFilter.NONE) {
-            without.put("filter", policy(s, fake, norm, first, last, LayerFilter.NONE, overrides));
+            without.put("filter", policy(s, fake, norm, first, last, LayerFilter.NONE));
         }
         if (first) {
-            without.put("exempt_first", policy(s, fake, norm, false, last, filter, overrides));
+            without.put("exempt_first", policy(s, fake, norm, false, last, filter));
         }
         if (last) {
-            without.put("exempt_last", policy(s, fake, norm, first, false, filter, overrides));
+            without.put("exempt_last", policy(s, fake, norm, first, false, filter));
         }
         Map<String, Variant> variants = new LinkedHashMap<>();
         without.forEach((feature, p) -> variants.put(feature, new Variant("without " + feature, p)));
@@ -294,8 +326,7 @@ final class Variants {
             boolean fusedNorm,
             boolean exemptFirst,
             boolean exemptLast,
-            LayerFilter filter,
-            List<LayerOverride> overrides) {
+            LayerFilter filter) {
         Fp8Settings changed = new Fp8Settings(
                 s.recipe(),
                 s.highPrecision(),
@@ -305,7 +336,7 @@ final class Variants {
                 exemptLast,
                 filter,
                 s.operands(),
-                overrides,
+                s.overrides(),
                 s.changes());
         return new Fp8Policy(policy.base(), changed, policy.replaceable());
     }

@@ -3,8 +3,11 @@ package dev.octet.trainer.replay;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.replay.Culprit.Extent;
 import dev.octet.trainer.replay.Culprit.Remedy;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.stream.Collectors;
 
 /** Verdicts as sentences. */
@@ -24,12 +27,12 @@ final class VerdictText {
                 "Not FP8's fault: the reference is not finite, either ("
                         + d.evidence().experiments().getFirst().replay().nonFinite() + ").";
             case FEATURE -> "The feature " + d.feature() + " is at fault: without it FP8 is healthy.";
-            case STALE_SCALES -> guilty(d) + ": scales of earlier steps do not fit; current scaling cures.";
+            case STALE_SCALES -> capital(guilty(d)) + ": scales of earlier steps do not fit; current scaling cures.";
             case RANGE ->
-                guilty(d) + ": the values do not fit the format with their scale; "
+                capital(guilty(d)) + ": the values do not fit the format with their scale; "
                         + (current(d) ? "current scaling does not cure, " : "") + "high precision does.";
             case PRODUCT ->
-                guilty(d) + ": the product is wrong, not its codes and scales, for fake quantisation is healthy; "
+                capital(guilty(d)) + ": the product is wrong, not its codes and scales, for fake quantisation is healthy; "
                         + (all(d, Remedy.CURRENT_SCALING)
                                 ? "with current scaling it is healthy, too."
                                 : "current scaling does not cure, high precision does.");
@@ -50,7 +53,7 @@ final class VerdictText {
         String rest = d.suspects().isEmpty()
                 ? ""
                 : " One of " + d.suspects().size() + " products is at fault: " + list(d.suspects()) + ".";
-        return (d.culprits().isEmpty() ? "FP8 is at fault." : guilty(d) + ".") + rest
+        return (d.culprits().isEmpty() ? "FP8 is at fault." : capital(guilty(d)) + ".") + rest
                 + " The budget was spent before more was known.";
     }
 
@@ -63,23 +66,42 @@ final class VerdictText {
     }
 
     private static String guilty(Diagnosis d) {
-        List<String> names = d.culprits().stream().map(VerdictText::name).toList();
+        // one tensor is an operand of two products: its fault is told once
+        Map<String, List<Culprit>> byTensor = new LinkedHashMap<>();
+        for (Culprit c : d.culprits()) {
+            byTensor.computeIfAbsent(tensor(c), _ -> new ArrayList<>()).add(c);
+        }
+        List<String> names = new ArrayList<>();
+        byTensor.forEach((tensor, of) -> {
+            if (of.size() == 1) {
+                names.add(name(of.getFirst()));
+            } else {
+                names.add("the " + tensor + " in "
+                        + of.stream().map(VerdictText::product).collect(Collectors.joining(" and ")));
+            }
+        });
         return String.join("; ", names) + (names.size() == 1 ? " is at fault" : " are at fault");
     }
 
-    private static String name(Culprit c) {
-        String product = c.products().getFirst().product().name().toLowerCase(Locale.ROOT);
-        return switch (c.extent()) {
-            case ALONE -> c.products().getFirst() + operands(c);
-            case TOGETHER -> list(c.products()) + " together";
-            case ALL_LAYERS -> product + " in many layers";
-        };
+    /** {@code input of model.layers.0.mlp.up_proj}, or what no other culprit has. */
+    private static String tensor(Culprit c) {
+        return c.extent() == Extent.ALONE && c.operands().size() == 1
+                ? c.operands().stream().map(VerdictText::word).collect(Collectors.joining()) + " of "
+                        + c.products().getFirst().module()
+                : c.toString();
     }
 
-    private static String operands(Culprit c) {
-        return c.extent() == Extent.ALONE && c.operands().size() == 1
-                ? " (its " + c.operands().stream().map(VerdictText::word).collect(Collectors.joining()) + ")"
-                : "";
+    private static String product(Culprit c) {
+        return c.products().getFirst().product().name().toLowerCase(Locale.ROOT);
+    }
+
+    private static String name(Culprit c) {
+        return switch (c.extent()) {
+            case ALONE ->
+                c.operands().size() == 1 ? "the " + tensor(c) + " in " + product(c) : c.products().getFirst().toString();
+            case TOGETHER -> list(c.products()) + " together";
+            case ALL_LAYERS -> product(c) + " in many layers";
+        };
     }
 
     private static String word(LinearTensor tensor) {
@@ -94,5 +116,10 @@ final class VerdictText {
     private static String steps(List<Long> steps) {
         return (steps.size() == 1 ? "step " : "steps ")
                 + steps.stream().map(String::valueOf).collect(Collectors.joining(", "));
+    }
+
+    /** Names of modules keep their case. */
+    private static String capital(String sentence) {
+        return sentence.startsWith("the ") ? "T" + sentence.substring(1) : sentence;
     }
 }

@@ -12,6 +12,7 @@ import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.kernel.OperandType;
@@ -59,6 +60,7 @@ public final class TrainingSession implements AutoCloseable {
     private final RecentPrograms<Key, Loaded> programs =
             new RecentPrograms<>(l -> l.executable().close());
     private @Nullable Update update;
+    private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
 
     private record Key(Map<String, Shape> shapes, boolean trains) {}
@@ -144,7 +146,8 @@ public final class TrainingSession implements AutoCloseable {
         Program program = Autodiff.program(graph.model(), options);
         Executable executable = memory.load(program);
         if (trains && update == null) {
-            UpdateProgram made = UpdateProgram.of(program, setup.optimizer(), setup.noDecay(), setup.maxNorm());
+            UpdateProgram made = UpdateProgram.of(
+                    program, setup.optimizer(), setup.noDecay(), setup.maxNorm(), setup.averages());
             update = new Update(made, memory.load(made.program()));
         }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
@@ -159,6 +162,11 @@ public final class TrainingSession implements AutoCloseable {
 
     private Update update() {
         return Objects.requireNonNull(update, "no program was built yet");
+    }
+
+    /** Has the next step's tensors read; does not change its numbers. */
+    public void watchNext(TensorWatch watch) {
+        tensorWatch = watch;
     }
 
     /**
@@ -176,7 +184,9 @@ public final class TrainingSession implements AutoCloseable {
         UpdateProgram program = update().program();
         scalars.write(memory.memory(), program.badLoss(), 0);
         Fp8Watch watch = measuresFp8 ? new Fp8Watch() : null;
-        List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch);
+        TensorWatch tensors = tensorWatch;
+        tensorWatch = null;
+        List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch, tensors);
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
@@ -192,13 +202,16 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** Accumulates gradients over the micro-batches; returns suppliers of their losses, which wait for the device. */
-    private List<Supplier<LossValue>> forwardAndBackward(List<MicroBatch> batches, @Nullable Fp8Watch watch) {
+    private List<Supplier<LossValue>> forwardAndBackward(
+            List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
         Set<Executable> prepared = new HashSet<>();
         List<Supplier<LossValue>> losses = new ArrayList<>();
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
             Executable executable = loaded.executable();
-            executable.observe(watch == null ? null : watch.of(loaded.fp8().layers()));
+            StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
+            StepObserver read = tensors == null ? null : tensors.ofMicroBatch(losses.isEmpty());
+            executable.observe(casts == null || read == null ? (casts == null ? read : casts) : both(casts, read));
             if (prepared.add(executable)) {
                 memory.writeLossGradient(executable.program(), scale.scale() / batches.size());
                 executable.run(Phase.PREPARE);
@@ -208,6 +221,13 @@ public final class TrainingSession implements AutoCloseable {
             executable.observe(null);
         }
         return losses;
+    }
+
+    private static StepObserver both(StepObserver one, StepObserver other) {
+        return (step, nanos, running) -> {
+            one.after(step, nanos, running);
+            other.after(step, nanos, running);
+        };
     }
 
     private Supplier<LossValue> forward(Loaded loaded, MicroBatch batch) {

@@ -3,6 +3,7 @@ package dev.octet.trainer.step;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.optimizer.Optimizer;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.util.List;
@@ -18,6 +19,7 @@ import java.util.regex.Pattern;
  * @param trained names of the parameters to train
  * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
  * @param maxNorm largest allowed global gradient norm; infinity for no clipping
+ * @param averages of the weights, kept besides them
  */
 public record TrainingSetup(
         GraphSource source,
@@ -28,9 +30,11 @@ public record TrainingSetup(
         LossScaling scaling,
         Optimizer optimizer,
         List<Pattern> noDecay,
-        double maxNorm) {
+        double maxNorm,
+        List<WeightAveraging> averages) {
     public TrainingSetup {
         trained = new TreeSet<>(trained);
         noDecay = List.copyOf(noDecay);
+        averages = List.copyOf(averages);
     }
 }

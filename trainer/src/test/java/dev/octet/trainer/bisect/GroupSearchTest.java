@@ -40,12 +40,12 @@ class GroupSearchTest {
         }
 
         @Override
-        public boolean isSick(Set<Integer> suspects) throws BudgetSpentException {
+        public double excess(Set<Integer> suspects) throws BudgetSpentException {
             if (asked.size() == budget) {
                 throw new BudgetSpentException(budget + " trials");
             }
             assertTrue(asked.add(Set.copyOf(suspects)), "a set is tried once: " + suspects);
-            return culprits.stream().anyMatch(suspects::containsAll);
+            return culprits.stream().anyMatch(suspects::containsAll) ? 10 : 0.5;
         }
     }
 
@@ -64,7 +64,7 @@ class GroupSearchTest {
     void one_culprit_is_found_in_the_logarithm_of_the_layers_and_four_trials(int layers) throws IOException {
         for (int culprit = 0; culprit < PRODUCTS * layers; culprit++) {
             Oracle oracle = new Oracle(List.of(Set.of(culprit)));
-            Findings<Integer> found = GroupSearch.search(groups(layers), 10, oracle);
+            Findings<Integer> found = GroupSearch.search(groups(layers), 10, 10, oracle);
             assertEquals(List.of(Set.of(culprit)), found.culprits());
             assertEquals(Set.of(culprit), found.cured());
             assertTrue(found.complete());
@@ -76,7 +76,7 @@ class GroupSearchTest {
     @Test
     void several_culprits_are_all_found_and_what_is_left_is_healthy() throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(3), Set.of(17), Set.of(40)));
-        Findings<Integer> found = GroupSearch.search(groups(16), 10, oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, 10, oracle);
         assertEquals(Set.of(Set.of(3), Set.of(17), Set.of(40)), Set.copyOf(found.culprits()));
         assertEquals(Set.of(3, 17, 40), found.cured());
         assertTrue(oracle.asked.size() <= 3 * (log2(16) + 4), "trials: " + oracle.asked.size());
@@ -85,7 +85,7 @@ class GroupSearchTest {
     @Test
     void suspects_that_are_sick_only_together_are_one_culprit_and_one_of_them_is_cured() throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(5, 38)));
-        Findings<Integer> found = GroupSearch.search(groups(16), 10, oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, 10, oracle);
         assertTrue(found.complete());
         assertEquals(List.of(Set.of(5, 38)), found.culprits());
         assertEquals(1, found.cured().size());
@@ -96,7 +96,7 @@ class GroupSearchTest {
     @Test
     void a_pair_besides_a_single_culprit_is_named_as_a_pair() throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(0), Set.of(5, 38)));
-        Findings<Integer> found = GroupSearch.search(groups(16), 10, oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, 10, oracle);
         assertTrue(found.complete());
         assertEquals(Set.of(Set.of(0), Set.of(5, 38)), Set.copyOf(found.culprits()));
         assertEquals(2, found.cured().size());
@@ -106,7 +106,7 @@ class GroupSearchTest {
     @Test
     void two_disjoint_pairs_are_both_broken() throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(2, 30), Set.of(9, 21)));
-        Findings<Integer> found = GroupSearch.search(groups(12), 10, oracle);
+        Findings<Integer> found = GroupSearch.search(groups(12), 10, 10, oracle);
         assertTrue(found.complete());
         assertEquals(Set.of(Set.of(2, 30), Set.of(9, 21)), Set.copyOf(found.culprits()));
         assertEquals(2, found.cured().size());
@@ -115,10 +115,26 @@ class GroupSearchTest {
     @Test
     void a_fault_of_very_many_together_is_spread_and_nobody_is_accused() throws IOException {
         Set<Integer> most = IntStream.range(0, 40).boxed().collect(Collectors.toSet());
-        Trial<Integer> trial = s -> s.stream().filter(most::contains).count() >= 25;
-        Findings<Integer> found = GroupSearch.search(groups(16), 10, trial);
+        Trial<Integer> trial = s -> s.stream().filter(most::contains).count() >= 25 ? 10 : 0;
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, 10, trial);
         assertTrue(found.spread());
         assertFalse(found.complete());
+        assertEquals(List.of(), found.culprits());
+    }
+
+    @Test
+    void small_distances_of_many_do_not_hide_the_one_that_stands_out() throws IOException {
+        // 48 suspects of 0.04 each: a half of them is above 1 without the culprit
+        Trial<Integer> trial = s -> 0.04 * s.size() + (s.contains(37) ? 20 : 0);
+        Findings<Integer> found = GroupSearch.search(groups(16), 22, 4, trial);
+        assertEquals(List.of(Set.of(37)), found.culprits().subList(0, 1));
+    }
+
+    @Test
+    void what_is_hardly_sick_is_not_taken_apart() throws IOException {
+        Trial<Integer> trial = s -> s.size() / 40.0;
+        Findings<Integer> found = GroupSearch.search(groups(16), 1.2, 4, trial);
+        assertTrue(found.spread());
         assertEquals(List.of(), found.culprits());
     }
 
@@ -126,7 +142,7 @@ class GroupSearchTest {
     void more_culprits_than_wanted_are_a_spread_fault_and_those_found_are_kept() throws IOException {
         List<Set<Integer>> all = IntStream.range(16, 32).mapToObj(Set::of).toList();
         Oracle oracle = new Oracle(all);
-        Findings<Integer> found = GroupSearch.search(groups(16), 3, oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, 3, oracle);
         assertTrue(found.spread());
         assertEquals(3, found.culprits().size());
         assertTrue(all.containsAll(found.culprits()));
@@ -137,7 +153,7 @@ class GroupSearchTest {
     @ValueSource(ints = {0, 1, 2, 3, 4, 5, 6, 7, 8})
     void a_spent_budget_ends_with_the_smallest_set_known_to_hold_the_culprit(int budget) throws IOException {
         Oracle oracle = new Oracle(List.of(Set.of(21)), budget);
-        Findings<Integer> found = GroupSearch.search(groups(16), 10, oracle);
+        Findings<Integer> found = GroupSearch.search(groups(16), 10, 10, oracle);
         boolean enough = budget >= 8; // fprop, dgrad, four halves, the one that is left, all but it
         assertEquals(enough, found.complete());
         if (budget < 7) {
@@ -164,7 +180,7 @@ class GroupSearchTest {
                 }
                 culprits.add(members);
             }
-            Findings<Integer> found = GroupSearch.search(groups(layers), 10, new Oracle(culprits));
+            Findings<Integer> found = GroupSearch.search(groups(layers), 10, 10, new Oracle(culprits));
             assertTrue(found.complete());
             for (Set<Integer> c : culprits) {
                 assertTrue(c.stream().anyMatch(found.cured()::contains), culprits + ": " + found);

@@ -24,7 +24,10 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -274,7 +277,34 @@ class DebugConfigTest {
         StepGate gate = new StepGate(5, List.of(new StepGate.Range(0, 10), new StepGate.Range(21, 30)));
         assertEquals(
                 List.of(0L, 5L, 10L, 25L, 30L),
-                java.util.stream.LongStream.rangeClosed(0, 40).filter(gate::opens).boxed().toList());
+                LongStream.rangeClosed(0, 40).filter(gate::opens).boxed().toList());
+    }
+
+    /** {@code docs/debug.md}, whose examples are read and whose features are all there are. */
+    @Test
+    void the_page_names_every_feature_and_its_examples_can_be_read() throws IOException {
+        String page = Files.readString(Path.of(System.getProperty("octet.testdata"), "../docs/debug.md"));
+        String[] blocks = page.split("```yaml\n");
+        assertEquals(3, blocks.length);
+        assertEquals("debug: te_debug.yaml\n", blocks[1].split("```")[0]);
+        DebugSettings settings = read(blocks[2].split("```")[0]);
+        assertTrue(settings.logs());
+        assertEquals(List.of("attention", "head"), settings.sections().stream().map(DebugSection::name).toList());
+        assertEquals(5, settings.sections().getFirst().features().size());
+        Set<String> named = new TreeSet<>();
+        page.lines()
+                .filter(l -> l.startsWith("| `Log") || l.startsWith("| `D") || l.startsWith("| `F") || l.startsWith("| `Per"))
+                .forEach(l -> Pattern.compile("`((Log|Dump|Fake|Per|Disable)\\w+)`")
+                        .matcher(l)
+                        .results()
+                        .forEach(m -> named.add(m.group(1))));
+        assertEquals(new TreeSet<>(DebugFeatures.READERS.keySet()), named);
+        for (String name : TensorStatistic.OfAll.byLabel().keySet()) {
+            assertTrue(page.contains("`" + name + "`"), name);
+        }
+        for (CastStatistic.Measure measure : CastStatistic.Measure.values()) {
+            assertTrue(page.contains("`" + measure.label() + "`"), measure.label());
+        }
     }
 
     @Test

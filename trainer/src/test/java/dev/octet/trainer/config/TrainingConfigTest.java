@@ -132,6 +132,7 @@ class TrainingConfigTest {
                 "{adam_beta2: 0.95, adam_beta1: 0.8}  | write optimizer: {betas: [0.8, 0.95]}",
                 "adam_epsilon: 1e-6                   | write optimizer: {eps: 1e-6}",
                 "optim: adamw_torch                   | write optimizer: {type: adamw}",
+                "optim: stable_adamw                  | write optimizer: {type: stableadamw}",
                 "optimizer: {learning_rate: 1e-3}     | write optimizer: {lr: 1e-3}",
                 "schedule: {num_warmup_steps: 7}      | write schedule: {warmup: 7}",
                 "lr: 1e-3                             | write optimizer: {lr: 1e-3}",

@@ -16,8 +16,11 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.update.AdamStep.Variant;
+import dev.octet.trainer.optimizer.WeightAveraging.Kind;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
@@ -59,7 +62,7 @@ class UpdateProgramTest {
     private static Map<String, Configuration> configurations() {
         Map<String, Configuration> all = new LinkedHashMap<>();
         all.put("adamw", new Configuration(1e-3, Optimizer.Adam.ADAMW));
-        all.put("adamw_decay", new Configuration(3e-2, new Optimizer.Adam(0.8, 0.95, 1e-6, 0.3, true)));
+        all.put("adamw_decay", new Configuration(3e-2, new Optimizer.Adam(0.8, 0.95, 1e-6, 0.3, Variant.ADAMW)));
         all.put("adam", new Configuration(1e-3, Optimizer.Adam.ADAM));
         all.put("adam_decay", new Configuration(1e-2, Optimizer.Adam.ADAM.withWeightDecay(0.1)));
         all.put("sgd", new Configuration(1e-2, Optimizer.Sgd.of(0)));
@@ -67,6 +70,8 @@ class UpdateProgramTest {
         all.put("sgd_momentum", new Configuration(1e-2, Optimizer.Sgd.of(0.9)));
         all.put("sgd_dampening", written("{type: sgd, lr: 1e-2, momentum: 0.9, dampening: 0.4, weight_decay: 0.1}"));
         all.put("sgd_nesterov", written("{type: sgd, lr: 1e-2, momentum: 0.8, nesterov: true, weight_decay: 0.1}"));
+        all.put("stableadamw", new Configuration(1e-2, Optimizer.Adam.STABLE_ADAMW));
+        all.put("stableadamw_decay", written("{type: stableadamw, lr: 3e-2, betas: [0.8, 0.95], eps: 1e-6, weight_decay: 0.3}"));
         return all;
     }
 
@@ -77,11 +82,21 @@ class UpdateProgramTest {
         private final Executable executable;
 
         Run(Device device, Optimizer optimizer, List<Pattern> noDecay, double maxNorm, float[]... parameters) {
+            this(device, optimizer, noDecay, maxNorm, List.of(), parameters);
+        }
+
+        Run(
+                Device device,
+                Optimizer optimizer,
+                List<Pattern> noDecay,
+                double maxNorm,
+                List<WeightAveraging> averages,
+                float[]... parameters) {
             ProgramBuilder training = new ProgramBuilder();
             for (int i = 0; i < parameters.length; i++) {
                 training.gradient("p" + i, type(parameters[i].length));
             }
-            update = UpdateProgram.of(training.build(), optimizer, noDecay, maxNorm);
+            update = UpdateProgram.of(training.build(), optimizer, noDecay, maxNorm, averages);
             memory = device.allocate(List.of());
             executable = device.load(update.program(), memory);
             for (int i = 0; i < parameters.length; i++) {
@@ -263,6 +278,43 @@ class UpdateProgramTest {
             run.step(0.5, new float[] {0}, new float[] {0});
             assertArrayEquals(new float[] {0.75f}, run.get("p0"));
             assertArrayEquals(new float[] {1}, run.get("p1"));
+        }
+    }
+
+    @TestFactory
+    Stream<DynamicTest> averages_of_weights_are_those_of_torch() throws IOException {
+        Golden golden = new Golden();
+        Map<String, WeightAveraging> kinds = Map.of(
+                "ema", new WeightAveraging(Kind.EMA, 0.9, 0, 1),
+                "ema_later", new WeightAveraging(Kind.EMA, 0.75, 5, 3),
+                "swa", new WeightAveraging(Kind.SWA, 0, 10, 2));
+        return kinds.entrySet().stream()
+                .flatMap(k -> Stream.of(CpuDevice.of(2), new ReferenceDevice(), TestGpus.hostDevice(90))
+                        .map(device -> dynamicTest(k.getKey() + " on " + device.name(), () -> {
+                            averages(device, k.getKey(), k.getValue(), golden);
+                            device.close();
+                        })));
+    }
+
+    private static void averages(Device device, String name, WeightAveraging averaging, Golden golden) {
+        float[] start = golden.get("averages.start");
+        int n = start.length;
+        Optimizer optimizer = Optimizer.Adam.ADAMW;
+        try (Run run = new Run(
+                device, optimizer, List.of(), Double.POSITIVE_INFINITY, List.of(averaging), start)) {
+            for (int s = 0; s < 20; s++) {
+                float[] gradient = Arrays.copyOfRange(golden.get("averages.gradients"), s * n, (s + 1) * n);
+                float[] bad = gradient.clone();
+                bad[0] = Float.NaN;
+                run.step(1e-1, bad); // does not count
+                run.step(1e-1, gradient);
+                if (averaging.averaged(s + 1) > 0) {
+                    assertClose(
+                            Arrays.copyOfRange(golden.get("averages." + name), s * n, (s + 1) * n),
+                            run.get(averaging.kind().state("p0")),
+                            "step " + (s + 1));
+                }
+            }
         }
     }
 

@@ -2,11 +2,14 @@ package dev.octet.trainer.device.reference;
 
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.device.Memory;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.Overflow;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -70,6 +73,13 @@ final class ReferenceMemory implements Memory {
                     one[0] = (float) from[i];
                     t.write(i, one, 0, 1);
                 }
+                case F8_E4M3FN, F8_E5M2 -> // held as the numbers that the codes stand for
+                    bytes.set(
+                            ValueLayout.JAVA_BYTE,
+                            i,
+                            (byte) Float8Format.of(type.dtype())
+                                    .orElseThrow()
+                                    .encode((float) from[i], Overflow.SATURATE));
                 default -> t.writeLong(i, (long) from[i]);
             }
         }

@@ -8,7 +8,6 @@ import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Parallel;
 import java.util.Objects;
-import java.util.function.IntConsumer;
 
 /**
  * What a tensor loses when it is cast to codes, found again from the tensor and its scales by the kernels' arithmetic.
@@ -21,24 +20,6 @@ import java.util.function.IntConsumer;
  * @param scale dequantisation multiplier; the largest one where blocks have their own
  */
 public record CastCounts(Float8Format format, long elements, long clipped, long underflowed, float amax, float scale) {
-    /** The thread that calls. */
-    private static final Parallel ALONE = new Parallel() {
-        @Override
-        public int threads() {
-            return 1;
-        }
-
-        @Override
-        public void pieces(int count, IntConsumer piece) {
-            for (int i = 0; i < count; i++) {
-                piece.accept(i);
-            }
-        }
-
-        @Override
-        public void close() {}
-    };
-
     /**
      * With scales from the tensor's own values, as {@link QuantizeFp8} finds them.
      *
@@ -46,7 +27,7 @@ public record CastCounts(Float8Format format, long elements, long clipped, long 
      */
     public static CastCounts current(CpuTensor x, CodedMatrix form) {
         QuantScaleRule rule = Objects.requireNonNull(form.rule());
-        return count(x, form, new MatrixCodes(form.blocks(), ALONE).quantScales(x, form.format(), rule));
+        return count(x, form, new MatrixCodes(form.blocks(), Parallel.ALONE).quantScales(x, form.format(), rule));
     }
 
     /** With one multiplier that earlier steps left. */

@@ -3,10 +3,11 @@ package dev.octet.trainer.op.update;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
+import java.util.function.IntToDoubleFunction;
 
 /**
  * One step of Adam (Kingma and Ba, arXiv:1412.6980) or, when decoupled, AdamW (Loshchilov and Hutter, arXiv:1711.05101), as torch
- * computes it, t being the step's number from 1:
+ * computes it, or StableAdamW, which is AdamW with the learning rate divided by {@link UpdateRms} where that is above 1; t is the step's number from 1:
  *
  * <pre>
  * g  = gradient · factor                       Adam: g += weightDecay · p     AdamW: p *= 1 - lr · weightDecay
@@ -14,8 +15,8 @@ import java.util.List;
  * p -= lr / (1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + eps)
  * </pre>
  *
- * <p>Inputs: p, gradient, m, v, then the scalars lr, t, factor, and whether the step is left out (1, then nothing changes). Outputs: p, m
- * and v, which lie where the inputs do.
+ * <p>Inputs: p, gradient, m, v, then the scalars lr, t, factor, whether the step is left out (1, then nothing changes), and for StableAdamW the
+ * rms. Outputs: p, m and v, which lie where the inputs do.
  *
  * @param p type of the parameter
  * @param moment type of m and v
@@ -27,18 +28,53 @@ public record AdamStep(
         double beta2,
         double eps,
         double weightDecay,
-        boolean decoupled)
+        Variant variant)
         implements UpdateOp {
+    /** How weight decay and the learning rate enter. */
+    public enum Variant {
+        /** Weight decay is added to the gradient. */
+        ADAM,
+        /** Weight decay shrinks the parameter. */
+        ADAMW,
+        /** As AdamW; the update of a tensor is clipped. */
+        STABLE_ADAMW
+    }
+
     /** Its row in the table of operators. */
     public static final OpEntry<AdamStep> ENTRY =
             UpdateOp.entry(AdamStep.class, UpdateReference::adam, new AdamStepCpu(), new AdamStepCuda());
 
-    /** Scalars of a step: lr, t, factor, whether it is left out. */
+    /** Scalars of a step: the tensor's lr, t, factor, whether it is left out. */
     record Scalars(double lr, double t, double factor, boolean leftOut) {}
+
+    /** The index of the rms among the inputs. */
+    static final int RMS = 8;
+
+    boolean decoupled() {
+        return variant != Variant.ADAM;
+    }
+
+    boolean clipsUpdates() {
+        return variant == Variant.STABLE_ADAMW;
+    }
+
+    /** The scalars, read by the index of the input. */
+    Scalars scalars(IntToDoubleFunction read) {
+        double lr = read.applyAsDouble(4);
+        return new Scalars(
+                clipsUpdates() ? lr / UpdateRms.divisor(read.applyAsDouble(RMS)) : lr,
+                read.applyAsDouble(5),
+                read.applyAsDouble(6),
+                read.applyAsDouble(7) != 0);
+    }
 
     @Override
     public String type() {
-        return decoupled ? "AdamW" : "Adam";
+        return switch (variant) {
+            case ADAM -> "Adam";
+            case ADAMW -> "AdamW";
+            case STABLE_ADAMW -> "StableAdamW";
+        };
     }
 
     @Override
@@ -58,11 +94,11 @@ public record AdamStep(
 
     /** What p is multiplied by before the step. */
     double kept(Scalars s) {
-        return decoupled ? 1 - s.lr * weightDecay : 1;
+        return decoupled() ? 1 - s.lr * weightDecay : 1;
     }
 
     /** How much of p is added to the gradient. */
     double coupledDecay() {
-        return decoupled ? 0 : weightDecay;
+        return decoupled() ? 0 : weightDecay;
     }
 }

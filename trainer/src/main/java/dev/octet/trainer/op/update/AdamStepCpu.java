@@ -13,8 +13,7 @@ import dev.octet.trainer.kernel.Frame;
 final class AdamStepCpu implements CpuKernel.Forward<AdamStep> {
     @Override
     public void forward(AdamStep op, Frame<CpuTensor> frame, CpuContext cpu) {
-        AdamStep.Scalars s =
-                new AdamStep.Scalars(scalar(frame, 4), scalar(frame, 5), scalar(frame, 6), scalar(frame, 7) != 0);
+        AdamStep.Scalars s = op.scalars(i -> scalar(frame, i));
         if (s.leftOut()) {
             keep(frame, 0, 0);
             keep(frame, 2, 1);

@@ -18,7 +18,7 @@ public final class AdamStepCuda extends UpdateCuda<AdamStep> {
                 && first.beta1() == other.beta1()
                 && first.beta2() == other.beta2()
                 && first.eps() == other.eps()
-                && first.decoupled() == other.decoupled();
+                && first.variant() == other.variant();
     }
 
     @Override
@@ -28,6 +28,7 @@ public final class AdamStepCuda extends UpdateCuda<AdamStep> {
 
     @Override
     void write(List<AdamStep> ops, List<Frame<CudaTensor>> frames, CudaStream cuda) {
+        AdamStep op = ops.getFirst();
         Chunks chunks = new Chunks();
         for (int i = 0; i < ops.size(); i++) {
             Frame<CudaTensor> f = frames.get(i);
@@ -42,9 +43,9 @@ public final class AdamStepCuda extends UpdateCuda<AdamStep> {
                     f.output(1).address(),
                     f.output(2).address(),
                     count,
-                    Double.doubleToRawLongBits(ops.get(i).weightDecay()));
+                    Double.doubleToRawLongBits(ops.get(i).weightDecay()),
+                    op.clipsUpdates() ? f.input(AdamStep.RMS).address() : 0);
         }
-        AdamStep op = ops.getFirst();
         Frame<CudaTensor> scalars = frames.getFirst();
         chunks.launch(
                 cuda,

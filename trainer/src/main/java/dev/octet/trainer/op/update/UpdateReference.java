@@ -29,9 +29,27 @@ final class UpdateReference {
         }
     }
 
+    static void updateRms(UpdateRms op, Frame<double[]> frame) {
+        double sum = 0;
+        for (int i = 0; i < frame.input(0).length; i++) {
+            double g = frame.input(0)[i] * scalar(frame, 3);
+            double u = (op.beta2() * frame.input(1)[i] + (1 - op.beta2()) * g * g) / op.correction(scalar(frame, 2));
+            double expected = Math.max(u, op.eps() * op.eps());
+            sum += expected > 0 ? g * g / expected : 0;
+        }
+        frame.output(0)[0] = Math.sqrt(sum / Math.max(1, frame.input(0).length));
+    }
+
+    static void average(WeightAverage op, Frame<double[]> frame) {
+        double weight = op.weight(scalar(frame, 2), scalar(frame, 3) != 0);
+        for (int i = 0; i < frame.input(0).length; i++) {
+            double average = frame.input(0)[i];
+            frame.output(0)[i] = average + weight * (frame.input(1)[i] - average);
+        }
+    }
+
     static void adam(AdamStep op, Frame<double[]> frame) {
-        AdamStep.Scalars s =
-                new AdamStep.Scalars(scalar(frame, 4), scalar(frame, 5), scalar(frame, 6), scalar(frame, 7) != 0);
+        AdamStep.Scalars s = op.scalars(i -> scalar(frame, i));
         for (int i = 0; i < frame.input(0).length; i++) {
             double p = frame.input(0)[i];
             double m = frame.input(2)[i];

@@ -89,26 +89,28 @@ struct AdamNumbers {
     float factor, decay, kept, weight1, beta2, weight2, root, eps, size;
 };
 
-// Rows: p, gradient, m, v, new p, new m, new v, elements, weight decay as the bits of an F64. Learning rate, step, factor and whether
+// Rows: p, gradient, m, v, new p, new m, new v, elements, weight decay as the bits of an F64, address of the rms of StableAdamW or 0. Learning rate, step, factor and whether
 // the step is left out lie in memory, so that a graph of this launch is the same at every step.
 template <typename T>
 DEVICE void adam(const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,
                  double beta1, double beta2, double eps, int decoupled) {
     SHARED AdamNumbers numbers;
     Chunk c = chunk(chunks);
-    const i64* row = table + 9 * c.row;
+    const i64* row = table + 10 * c.row;
     if (thread_index() == 0) {
         double decay = *(const double*)(row + 8);
         double t = *step;
+        const float* rms = (const float*)row[9];
+        double rate = rms && *rms > 1 ? *lr / (double)*rms : *lr;
         numbers.factor = *factor;
         numbers.decay = decoupled ? 0.0f : (float)decay;
-        numbers.kept = decoupled ? (float)(1 - *lr * decay) : 1.0f;
+        numbers.kept = decoupled ? (float)(1 - rate * decay) : 1.0f;
         numbers.weight1 = (float)(1 - beta1);
         numbers.beta2 = (float)beta2;
         numbers.weight2 = (float)(1 - beta2);
         numbers.root = (float)sqrt(1 - pow(beta2, t));
         numbers.eps = (float)eps;
-        numbers.size = (float)(-*lr / (1 - pow(beta1, t)));
+        numbers.size = (float)(-rate / (1 - pow(beta1, t)));
     }
     block_barrier();
     bool skip = *left_out != 0;
@@ -137,6 +139,86 @@ DEVICE void adam(const i64* table, const i64* chunks, const float* lr, const flo
         store_some<4>((T*)row[4] + at, p, m);
         store_some<4>((float*)row[5] + at, first, m);
         store_some<4>((float*)row[6] + at, second, m);
+    }
+}
+
+// --- the size of updates ------------------------------------------------------------------------------------------------------------
+
+// Rows: gradient, v, elements, first chunk, chunks, address of the rms. parts: for each chunk the sum of g^2 / max(u, eps^2).
+template <typename T>
+DEVICE void update_rms_parts(const i64* table, const i64* chunks, const float* step, const float* factor, double beta2, double eps,
+                             double* parts) {
+    SHARED double scratch[33];
+    Chunk c = chunk(chunks);
+    const i64* row = table + 6 * c.row;
+    float f = *factor;
+    float correction = (float)(1 - pow(beta2, (double)*step));
+    float keep = (float)beta2;
+    float weight = (float)(1 - beta2);
+    float least = (float)(eps * eps);
+    i64 end = c.from + CHUNK < row[2] ? c.from + CHUNK : row[2];
+    double sum = 0;
+    for (i64 at = c.from + thread_index() * 4; at < end; at += thread_count() * 4) {
+        int m = end - at < 4 ? (int)(end - at) : 4;
+        float g[4], v[4];
+        load_some<4>((const T*)row[0] + at, g, m);
+        load_some<4>((const float*)row[1] + at, v, m);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float x = g[i] * f;
+            float u = (keep * v[i] + weight * x * x) / correction;
+            float expected = u > least ? u : least;
+            sum += i < m && expected > 0 ? x * x / expected : 0.0f;
+        }
+    }
+    sum = block_fold(sum, Sum(), 0.0, scratch);
+    if (thread_index() == 0) {
+        parts[block_index()] = sum;
+    }
+}
+
+// A warp for each row.
+KERNEL(update_rms_join, 256, (const i64* table, i64 rows, const double* parts)) {
+    i64 r = block_index() * (thread_count() / WARP) + warp();
+    if (r < rows) {
+        const i64* row = table + 6 * r;
+        double sum = 0;
+        for (i64 i = lane(); i < row[4]; i += WARP) {
+            sum += parts[row[3] + i];
+        }
+        sum = warp_fold(sum, Sum());
+        if (lane() == 0) {
+            *(float*)row[5] = row[2] ? (float)sqrt(sum / (double)row[2]) : 0.0f;
+        }
+    }
+}
+
+// --- averages of weights --------------------------------------------------------------------------------------------------------------
+
+// Rows: average, p, new average, elements.
+template <typename T>
+DEVICE void weight_average(const i64* table, const i64* chunks, const float* step, const float* left_out, double decay, double start,
+                           double every) {
+    Chunk c = chunk(chunks);
+    const i64* row = table + 4 * c.row;
+    double after = (double)*step - start;
+    double n = after / every;
+    bool enters = *left_out == 0 && after > 0 && n == floor(n);
+    if (!enters && row[0] == row[2]) {
+        return;
+    }
+    float weight = !enters ? 0.0f : n == 1 ? 1.0f : (float)(decay > 0 ? 1 - decay : 1 / n);
+    i64 end = c.from + CHUNK < row[3] ? c.from + CHUNK : row[3];
+    for (i64 at = c.from + thread_index() * 4; at < end; at += thread_count() * 4) {
+        int m = end - at < 4 ? (int)(end - at) : 4;
+        float average[4], p[4];
+        load_some<4>((const float*)row[0] + at, average, m);
+        load_some<4>((const T*)row[1] + at, p, m);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            average[i] = weight == 1 ? p[i] : average[i] + weight * (p[i] - average[i]);
+        }
+        store_some<4>((float*)row[2] + at, average, m);
     }
 }
 
@@ -192,6 +274,14 @@ DEVICE void sgd(const i64* table, const i64* chunks, const float* lr, const floa
            (const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,        \
             double beta1, double beta2, double eps, int decoupled)) {                                                                   \
         adam<T>(table, chunks, lr, step, factor, left_out, beta1, beta2, eps, decoupled);                                             \
+    }                                                                                                                                 \
+    KERNEL(update_rms_parts_##S, 256,                                                                                                 \
+           (const i64* table, const i64* chunks, const float* step, const float* factor, double beta2, double eps, double* parts)) {     \
+        update_rms_parts<T>(table, chunks, step, factor, beta2, eps, parts);                                                          \
+    }                                                                                                                                 \
+    KERNEL(weight_average_##S, 256,                                                                                                   \
+           (const i64* table, const i64* chunks, const float* step, const float* left_out, double decay, double start, double every)) { \
+        weight_average<T>(table, chunks, step, left_out, decay, start, every);                                                        \
     }                                                                                                                                 \
     KERNEL(sgd_##S, 256,                                                                                                              \
            (const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,        \

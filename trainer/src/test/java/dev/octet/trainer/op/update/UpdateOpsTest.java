@@ -8,6 +8,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.TwinTest;
+import dev.octet.trainer.op.update.AdamStep.Variant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -17,17 +18,44 @@ class UpdateOpsTest extends TwinTest {
     private static final OperandType MANY = f32(3, 20011);
 
     /** Arrays, then scalars, then arrays again. Second moments are not negative. */
-    private static Case adam(String name, OperandType p, boolean decoupled, double leftOut) {
-        AdamStep op = new AdamStep(p, p.as(DType.F32), 0.9, 0.99, 1e-8, 0.1, decoupled);
+    private static Case adam(String name, OperandType p, Variant variant, double leftOut) {
+        AdamStep op = new AdamStep(p, p.as(DType.F32), 0.9, 0.99, 1e-8, 0.1, variant);
         Case drawn = Case.normal(name, op, p, p, p.as(DType.F32), p.as(DType.F32));
         List<double[]> inputs = new ArrayList<>(drawn.inputs());
         inputs.set(3, Arrays.stream(inputs.get(3)).map(x -> x * x).toArray());
-        for (double s : new double[] {0.125, 3, 0.5, leftOut}) {
-            inputs.add(new double[] {s});
-        }
         List<OperandType> types = new ArrayList<>(drawn.types());
-        types.addAll(List.of(f32(), f32(), f32(), f32()));
+        for (double s : new double[] {0.125, 3, 0.5, leftOut, 1.75}) {
+            inputs.add(new double[] {s});
+            types.add(f32());
+        }
+        if (variant != Variant.STABLE_ADAMW) {
+            inputs.removeLast();
+            types.removeLast();
+        }
         return new Case(name, op, types, List.copyOf(inputs));
+    }
+
+    private static Case rms(String name, OperandType g, double eps) {
+        Case drawn = Case.normal(name, new UpdateRms(g, g.as(DType.F32), 0.9, eps), g, g.as(DType.F32));
+        List<double[]> inputs = new ArrayList<>(drawn.inputs());
+        inputs.set(1, Arrays.stream(inputs.get(1)).map(x -> x * x).toArray());
+        return with(name, drawn, inputs, 3, 0.5);
+    }
+
+    /** From step 3 on, every third. */
+    private static Case average(String name, OperandType p, double decay, double t, double leftOut) {
+        Case drawn = Case.normal(name, new WeightAverage(p, p.as(DType.F32), decay, 3, 3), p.as(DType.F32), p);
+        return with(name, drawn, new ArrayList<>(drawn.inputs()), t, leftOut);
+    }
+
+    /** A case with scalars behind its arrays. */
+    private static Case with(String name, Case drawn, List<double[]> inputs, double... scalars) {
+        List<OperandType> types = new ArrayList<>(drawn.types());
+        for (double s : scalars) {
+            inputs.add(new double[] {s});
+            types.add(f32());
+        }
+        return new Case(name, drawn.op(), types, List.copyOf(inputs));
     }
 
     private static Case sgd(
@@ -75,10 +103,21 @@ class UpdateOpsTest extends TwinTest {
     @Override
     protected List<Case> cases() {
         return List.of(
-                adam("AdamW", f32(3, 5), true, 0),
-                adam("AdamW, many", MANY, true, 0),
-                adam("AdamW, left out", f32(3, 5), true, 1),
-                adam("Adam", f32(1), false, 0),
+                adam("AdamW", f32(3, 5), Variant.ADAMW, 0),
+                adam("AdamW, many", MANY, Variant.ADAMW, 0),
+                adam("AdamW, left out", f32(3, 5), Variant.ADAMW, 1),
+                adam("Adam", f32(1), Variant.ADAM, 0),
+                adam("StableAdamW, many", MANY, Variant.STABLE_ADAMW, 0),
+                adam("StableAdamW, left out", f32(3, 5), Variant.STABLE_ADAMW, 1),
+                rms("rms", f32(3, 5), 1e-8),
+                rms("rms, many", MANY, 1e-8),
+                rms("rms, floor", f32(7), 3),
+                average("EMA, a copy first", f32(3, 5), 0.75, 6, 0),
+                average("EMA", MANY, 0.75, 9, 0),
+                average("SWA", MANY, 0, 12, 0),
+                average("an average that nothing enters", f32(7), 0, 8, 0),
+                average("an average before its start", f32(7), 0, 3, 0),
+                average("an average, left out", f32(7), 0, 9, 1),
                 sgd("SGD", f32(7), 0, false, 3, 0),
                 sgd("SGD, momentum", f32(7), 0.5, false, 3, 0),
                 sgd("SGD, first step", f32(7), 0.5, false, 1, 0),

@@ -1,0 +1,247 @@
+package dev.octet.trainer.step;
+
+import static java.util.Objects.requireNonNull;
+
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.StepObserver;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.observe.DebugPlan;
+import dev.octet.trainer.observe.Feature;
+import dev.octet.trainer.observe.LiveCast;
+import dev.octet.trainer.observe.ObservedTensor;
+import dev.octet.trainer.observe.Sample;
+import dev.octet.trainer.observe.TensorBuffer;
+import dev.octet.trainer.observe.TensorDumps;
+import dev.octet.trainer.observe.TensorReport;
+import dev.octet.trainer.op.fp8.CodedMatrix;
+import dev.octet.trainer.op.fp8.Fp8Linear;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.op.product.Linear;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Step;
+import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Reads tensors of Linears while the programs of a step run, for the features of a debug configuration. Only reads: the step's numbers are
+ * those of a step without it.
+ *
+ * <p>Tensors are as the Linear has them: the activation and the gradient in their type, before they are quantised; the weight as F32 where it is
+ * quantised and in the narrow type where it is not; results as the product made them. Gradients carry the loss scale, divided by the number of
+ * micro-batches, as they do in backward.
+ */
+public final class TensorWatch {
+    private final Map<String, EnumMap<ObservedTensor, TensorBuffer>> buffers = new LinkedHashMap<>();
+    private final Map<String, DebugPlan.Layer> layers = new HashMap<>();
+    private final Map<Program, Map<Value, Float>> quantScales = new IdentityHashMap<>();
+    private final Map<Program, Map<Value, Integer>> contributions = new IdentityHashMap<>();
+    private final long iteration;
+    private final TensorDumps dumps;
+    private boolean isFirst = true;
+
+    /**
+     * A watch for one step.
+     *
+     * @param iteration of the step, as gates count
+     * @param parity whether numbers are as Transformer Engine's code finds them where that is odd
+     * @param dumps writes tensors that features ask to be written
+     */
+    public TensorWatch(DebugPlan plan, long iteration, boolean parity, TensorDumps dumps) {
+        this.iteration = iteration;
+        this.dumps = dumps;
+        Map<List<Object>, TensorBuffer> ofModules = new HashMap<>();
+        for (DebugPlan.Layer layer : plan.layers().values()) {
+            EnumMap<ObservedTensor, List<Feature.Reading>> wanted = new EnumMap<>(ObservedTensor.class);
+            for (Feature.Reading f : layer.readings(iteration)) {
+                wanted.computeIfAbsent(f.tensor(), _ -> new ArrayList<>()).add(f);
+            }
+            if (!wanted.isEmpty()) {
+                EnumMap<ObservedTensor, TensorBuffer> own = new EnumMap<>(ObservedTensor.class);
+                // a module that the graph uses twice is one layer
+                wanted.forEach((tensor, features) -> own.put(
+                        tensor,
+                        ofModules.computeIfAbsent(
+                                List.of(layer.module().name(), tensor),
+                                _ -> new TensorBuffer(layer, tensor, features, parity))));
+                buffers.put(layer.module().node(), own);
+                layers.put(layer.module().node(), layer);
+            }
+        }
+    }
+
+    /** Whether anything is read in this step; otherwise the step runs as it would without a watch. */
+    public boolean isNeeded() {
+        return !buffers.isEmpty();
+    }
+
+    /** The observer of the next micro-batch, and of the preparation before it. */
+    StepObserver ofMicroBatch(boolean first) {
+        isFirst = first;
+        return (step, nanos, running) -> {
+            if (step.op() instanceof QuantizeFp8Delayed) {
+                remember(step, running);
+                return;
+            }
+            Map<ObservedTensor, TensorBuffer> wanted = buffers.get(step.node());
+            boolean isLinear = step.op() instanceof Fp8Linear || step.op() instanceof Linear;
+            if (wanted != null && isLinear) {
+                try (Arena arena = Arena.ofConfined()) {
+                    new Look(step, running, requireNonNull(layers.get(step.node())), wanted, arena).take();
+                }
+            }
+        };
+    }
+
+    /** The multiplier of a delayed cast, before the step's update of it. */
+    private void remember(Step step, Executable running) {
+        try (Arena arena = Arena.ofConfined()) {
+            float quantScale = Readings.number(requireNonNull(step.inputs().get(1)), running, arena);
+            quantScales
+                    .computeIfAbsent(running.program(), _ -> new HashMap<>())
+                    .put(requireNonNull(step.outputs().getFirst()), quantScale);
+        }
+    }
+
+    /** What was found in the step, in the order of the model's layers. */
+    public List<TensorReport> reports() {
+        return buffers.values().stream()
+                .flatMap(own -> own.values().stream())
+                .distinct()
+                .map(TensorBuffer::report)
+                .flatMap(Optional::stream)
+                .toList();
+    }
+
+    /** One Linear's step. */
+    private final class Look {
+        private final Step step;
+        private final Executable running;
+        private final DebugPlan.Layer layer;
+        private final Map<ObservedTensor, TensorBuffer> wanted;
+        private final Arena arena;
+
+        Look(
+                Step step,
+                Executable running,
+                DebugPlan.Layer layer,
+                Map<ObservedTensor, TensorBuffer> wanted,
+                Arena arena) {
+            this.step = step;
+            this.running = running;
+            this.layer = layer;
+            this.wanted = wanted;
+            this.arena = arena;
+        }
+
+        void take() {
+            if (!step.backward()) {
+                take(ObservedTensor.ACTIVATION, step.inputs().get(Fp8Linear.X));
+                if (isFirst) {
+                    take(ObservedTensor.WEIGHT, step.inputs().get(Fp8Linear.W));
+                }
+                take(ObservedTensor.OUTPUT, step.outputs().getFirst());
+                return;
+            }
+            take(ObservedTensor.GRADIENT, step.upstream().getFirst());
+            take(ObservedTensor.DGRAD, step.gradients().get(Fp8Linear.X));
+            take(ObservedTensor.WGRAD, step.gradients().get(Fp8Linear.W));
+        }
+
+        private void take(ObservedTensor tensor, @Nullable Value value) {
+            TensorBuffer buffer = wanted.get(tensor);
+            if (buffer == null || value == null) {
+                return;
+            }
+            CpuTensor read = tensor == ObservedTensor.DGRAD || tensor == ObservedTensor.WGRAD
+                    ? gradient(value, tensor == ObservedTensor.DGRAD ? Fp8Linear.X : Fp8Linear.W)
+                    : Readings.of(value, running, arena);
+            boolean isWeight = tensor == ObservedTensor.WEIGHT || tensor == ObservedTensor.WGRAD;
+            Sample sample = isWeight ? Sample.ofWeight(read, layer.module().transB()) : Sample.of(read);
+            LiveCast live = step.op() instanceof Fp8Linear op ? live(op, tensor) : LiveCast.NONE;
+            buffer.feed(sample, live);
+            for (Feature.DumpTensors dump : buffer.dumps()) {
+                try {
+                    dumps.write(iteration, layer.module().name(), dump, sample, live);
+                } catch (IOException e) {
+                    throw new UncheckedIOException(e);
+                }
+            }
+        }
+
+        /** A gradient of this step alone: where it was added to others, it is computed again. */
+        private CpuTensor gradient(Value value, int input) {
+            boolean alone = !step.accumulated().contains(input)
+                    || (value.role() == ValueRole.GRADIENT && isFirst && contributions(value) == 1);
+            return alone ? Readings.of(value, running, arena) : FreshGradient.of(step, input, running, arena);
+        }
+
+        /** How many steps of a micro-batch add to a value. */
+        private int contributions(Value value) {
+            return contributions
+                    .computeIfAbsent(running.program(), TensorWatch::count)
+                    .getOrDefault(value, 0);
+        }
+
+        private LiveCast live(Fp8Linear op, ObservedTensor tensor) {
+            return switch (tensor) {
+                case ACTIVATION ->
+                    new LiveCast(
+                            op.fprop().left(),
+                            op.wgrad().right(),
+                            remembered(step.inputs(), Fp8Linear.X_CODES, Fp8Linear.X_CODES_WGRAD));
+                case WEIGHT ->
+                    new LiveCast(
+                            op.fprop().right(),
+                            op.dgrad().right(),
+                            remembered(step.inputs(), Fp8Linear.W_CODES, Fp8Linear.W_CODES_DGRAD));
+                case GRADIENT -> gradient(op);
+                case OUTPUT, DGRAD, WGRAD -> LiveCast.NONE;
+            };
+        }
+
+        private LiveCast gradient(Fp8Linear op) {
+            Value quantScale = step.inputs().get(Fp8Linear.DY_QUANT_SCALE);
+            CodedMatrix dgrad = op.dgrad().left();
+            CodedMatrix wgrad = op.wgrad().left();
+            return new LiveCast(
+                    dgrad, wgrad, quantScale == null ? Float.NaN : Readings.number(quantScale, running, arena));
+        }
+
+        private float remembered(List<@Nullable Value> inputs, int codes, int others) {
+            Map<Value, Float> known = quantScales.getOrDefault(running.program(), Map.of());
+            for (int i : new int[] {codes, others}) {
+                Float quantScale = inputs.get(i) == null ? null : known.get(requireNonNull(inputs.get(i)));
+                if (quantScale != null) {
+                    return quantScale;
+                }
+            }
+            return Float.NaN;
+        }
+    }
+
+    private static Map<Value, Integer> count(Program program) {
+        Map<Value, Integer> count = new HashMap<>();
+        for (Step s : program.steps()) {
+            if (s.backward()) {
+                s.gradients().stream().filter(v -> v != null).forEach(v -> count.merge(requireNonNull(v), 1, Integer::sum));
+            } else {
+                s.outputs().stream()
+                        .filter(v -> v != null && v.role() == ValueRole.GRADIENT)
+                        .forEach(v -> count.merge(requireNonNull(v), 1, Integer::sum));
+            }
+        }
+        return count;
+    }
+}
