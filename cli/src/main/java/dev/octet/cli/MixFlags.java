@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -189,9 +190,12 @@ final class MixFlags {
                 Target::label);
         Optional<String> name = arguments.text(target);
         boolean checkpoint = Files.exists(model) && Checkpoint.isCheckpoint(model);
-        Target usual = checkpoint ? CheckpointFlags.TARGETS.get("compressed-tensors") : Target.GRAPHS.getFirst();
+        Target usual = checkpoint
+                ? Objects.requireNonNull(CheckpointFlags.TARGETS.get("compressed-tensors"))
+                : Target.GRAPHS.getFirst();
         Optional<Target> served = name.flatMap(n -> Optional.ofNullable(Serving.CONSUMERS.get(n)))
-                .map(c -> CheckpointFlags.TARGETS.get(Serving.layouts(c).getFirst()));
+                .flatMap(c -> Optional.ofNullable(
+                        CheckpointFlags.TARGETS.get(Serving.layouts(c).getFirst())));
         Target chosen = served.isPresent() ? served.get() : arguments.choice(target, all, usual);
         if (!checkpoint && chosen instanceof Target.Checkpoint) {
             throw arguments.usage(

@@ -240,7 +240,7 @@ public final class AutoMix {
                                 "name one with --formats, or give --target "
                                         + Layouts.ALL.stream()
                                                 .filter(Layout::mixes)
-                                                .filter(l -> l != layout)
+                                                .filter(l -> !l.equals(layout))
                                                 .map(Layout::name)
                                                 .collect(Collectors.joining(" or ")));
                     }

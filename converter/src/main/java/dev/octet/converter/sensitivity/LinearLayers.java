@@ -13,6 +13,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 
 /** The Linears of a canonical graph that a plan would quantise, one for each weight, in the graph's order. */
@@ -40,7 +41,9 @@ public final class LinearLayers {
     }
 
     private static LinearLayer layer(Graph graph, String weight, List<Node> nodes) {
-        Tensor tensor = graph.initializers().get(weight).tensor().orElseThrow();
+        Tensor tensor = Objects.requireNonNull(graph.initializers().get(weight))
+                .tensor()
+                .orElseThrow();
         boolean transposed = nodes.getFirst().intAttribute("transB", 0) == 0;
         Shape stored = tensor.shape();
         return new LinearLayer(

@@ -8,8 +8,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The mixes of formats that no other mix beats in both size and predicted loss, found by dynamic programming over the groups (the
- * multiple-choice knapsack; Kellerer, Pferschy, Pisinger 2004, section 11.5): after each group, every size that can be reached has its least
+ * The mixes of formats that no other mix beats in both size and predicted loss, found by dynamic programming over the groups
+ * (the multiple-choice knapsack; Kellerer, Pferschy, Pisinger 2004, section 11.5): after each group, every size that can be reached has its least
  * loss. Deterministic; exact as long as no more than {@link #MAX_STATES} sizes remain, else the best of each of as many equal intervals of
  * size.
  */

@@ -27,6 +27,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Predicate;
@@ -108,10 +109,7 @@ public final class SensitivityRun implements AutoCloseable {
     /** F32 weights, [in, out], as the switched graphs take them. */
     private void readWeights() {
         for (LinearLayer layer : layers) {
-            Tensor stored = canonical
-                    .graph()
-                    .initializers()
-                    .get(layer.weight())
+            Tensor stored = Objects.requireNonNull(canonical.graph().initializers().get(layer.weight()))
                     .tensor()
                     .orElseThrow();
             own.put(layer.weight(), outIn(stored, layer));
@@ -191,13 +189,14 @@ public final class SensitivityRun implements AutoCloseable {
     }
 
     /**
-     * Whether the logits of a token are of the token that comes next: then those of all earlier tokens stay when the last one is another, as in
-     * causal language models and not in those that see the whole text.
+     * Whether the logits of a token are of the token that comes next: then those of all earlier tokens stay when the last one is another,
+     * as in causal language models and not in those that see the whole text.
      */
     private boolean predictsNext(OnnxRuntimeSession session, Map<String, Tensor> feeds) {
         Batch batch = batches.getFirst();
         Tensor ids = batch.tensors().get(LossSums.IDS);
-        Tensor before = logits.map(reference.getFirst()::get).orElse(null);
+        Tensor before = logits.flatMap(l -> Optional.ofNullable(reference.getFirst().get(l)))
+                .orElse(null);
         if (ids == null || before == null || !LossSums.isTokenwise(before.shape(), ids.shape())) {
             return false;
         }

@@ -1,5 +1,6 @@
 package dev.octet.converter.sensitivity;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -80,6 +81,10 @@ class RoundedValuesTest {
         }
     }
 
+    private static LinearFormat format(String name) {
+        return requireNonNull(LinearFormat.ALL.get(name));
+    }
+
     @Test
     void integers_have_one_scale_for_each_token() throws IOException {
         float[] found = run((values, end) -> values.integers(end, "x"));
@@ -124,7 +129,7 @@ class RoundedValuesTest {
 
     @Test
     void four_bit_integers_have_fifteen_values_in_each_group() {
-        LinearFormat int4 = LinearFormat.ALL.get("int4");
+        LinearFormat int4 = format("int4");
         float[] found = rounded(int4.weight());
         for (int group = 0; group < found.length / 32; group++) {
             Set<Float> distinct = new HashSet<>();
@@ -146,10 +151,10 @@ class RoundedValuesTest {
     void bits_count_codes_and_scales_as_they_are_stored() {
         Shape shape = Shape.of(256, 512);
         double elements = shape.elementCount();
-        assertEquals(8 + 32.0 / 512, LinearFormat.ALL.get("fp8-dynamic").bits(shape) / elements);
-        assertEquals(8 + 32.0 / (128 * 128), LinearFormat.ALL.get("fp8-block").bits(shape) / elements);
-        assertEquals(8 + 8.0 / 32, LinearFormat.ALL.get("mxfp8").bits(shape) / elements);
-        assertEquals(4 + 8.0 / 16 + 32 / elements, LinearFormat.ALL.get("nvfp4").bits(shape) / elements);
-        assertEquals(8 + 32 / elements, LinearFormat.ALL.get("fp8-per-tensor").bits(shape) / elements);
+        assertEquals(8 + 32.0 / 512, format("fp8-dynamic").bits(shape) / elements);
+        assertEquals(8 + 32.0 / (128 * 128), format("fp8-block").bits(shape) / elements);
+        assertEquals(8 + 8.0 / 32, format("mxfp8").bits(shape) / elements);
+        assertEquals(4 + 8.0 / 16 + 32 / elements, format("nvfp4").bits(shape) / elements);
+        assertEquals(8 + 32 / elements, format("fp8-per-tensor").bits(shape) / elements);
     }
 }
