@@ -34,6 +34,7 @@ public final class Octet {
             new SensitivityCommand(),
             new TrainCommand(),
             new ReportCommand(),
+            new DoctorCommand(),
             new ExportCommand(),
             new GradientCommand(),
             new CompletionCommand());

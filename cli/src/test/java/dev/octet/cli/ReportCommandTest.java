@@ -111,7 +111,7 @@ class ReportCommandTest {
                 .add(e.get("step").asText() + ": " + e.get("text").asText()));
         assertEquals(2, events.size());
         assertTrue(events.get(0).startsWith("1: started on "), events.get(0));
-        assertEquals("2: checkpoint", events.get(1));
+        assertEquals("2: checkpoints/step-2", events.get(1));
         List<String> said = train.err().lines()
                 .filter(l -> l.startsWith("step 2: "))
                 .map(l -> l.substring("step ".length()))

@@ -213,15 +213,20 @@ function layerSection({measure, layers, columns, rows, worstFirst}) {
 const seriesIsEmpty = s => !s || !s.min.some(known);
 const highOf = s => s.max.length > 0 ? s.max : s.min;
 
-/** Points of a curve; a bin has its smallest and its largest value, in the middle of its steps. */
+/** Points of a curve; a bin has its smallest and its largest value. */
 function points(s) {
     if (!s) return [];
     const high = highOf(s);
     const all = [];
+    let before = -Infinity;
     s.steps.forEach((first, i) => {
-        const x = first + (s.width - 1) / 2;
-        all.push({x, y: s.min[i]});
-        if (high[i] !== s.min[i]) all.push({x, y: high[i]});
+        const middle = (s.min[i] + high[i]) / 2;
+        // in the direction that the curve goes, so that a smooth one has no teeth
+        const falls = middle < before;
+        const at = share => first + share * (s.width - 1);
+        if (high[i] === s.min[i]) all.push({x: at(0.5), y: high[i]});
+        else all.push({x: at(0.25), y: falls ? high[i] : s.min[i]}, {x: at(0.75), y: falls ? s.min[i] : high[i]});
+        before = middle;
     });
     return all;
 }

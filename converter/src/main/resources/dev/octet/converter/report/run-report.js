@@ -480,7 +480,7 @@ function more() {
     byId('more-key').replaceChildren(...keys.map(k => element('option', k)));
     byId('more-key').onchange = drawMore;
     const left = runs.reduce((sum, r) => sum + r.moreLeft, 0);
-    if (left > 0) byId('more-left').textContent = counted(left, 'further key') + ' of metrics.jsonl not shown.';
+    if (left > 0) byId('more-left').textContent = counted(left, 'further number') + ' not on this page.';
     drawMore();
 }
 

@@ -26,8 +26,8 @@ import org.jspecify.annotations.Nullable;
  * @param speedUnit {@code tokens} or {@code samples} a second
  * @param curves by key of {@code metrics.jsonl}, those that every run has
  * @param evaluations by key, those that begin with {@code eval_}
- * @param more other numbers of {@code metrics.jsonl} by key
- * @param moreLeft keys of further numbers
+ * @param more other numbers of {@code metrics.jsonl}, and statistics of {@code debug.jsonl}, by name
+ * @param moreLeft names of further numbers
  * @param skipped steps whose gradients were not applied
  * @param notFinite steps whose loss was not finite
  * @param events by step

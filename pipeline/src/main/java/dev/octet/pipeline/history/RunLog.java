@@ -8,6 +8,7 @@ import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.RunManifest;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Fp8Warning;
@@ -30,8 +31,8 @@ import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The files that a run writes, read as far as they go; reading again continues where the last reading ended. Of {@code metrics.jsonl} and
- * {@code fp8_health.jsonl} see {@link MetricsFile} and {@link Fp8Health}; of {@code guard.jsonl}, one decision per line, any keys.
+ * The files that a run writes, read as far as they go; reading again continues where the last reading ended: {@link MetricsFile},
+ * {@link Fp8Health}, {@link DebugFile}, and {@code guard.jsonl} with a decision in each line, whose keys may be any.
  */
 public final class RunLog {
     private static final String GUARD = "guard.jsonl";
@@ -63,8 +64,8 @@ public final class RunLog {
 
     private static final String HISTORY_LENGTH = "precision.policy.settings.recipe.amax_history_length";
     private static final int CURVE_BINS = 800;
-    private static final int MORE_BINS = 250;
-    private static final int MOST_MORE = 40;
+    private static final int MORE_BINS = 120;
+    private static final int MOST_MORE = 120;
     private static final int WORST_TENSORS = 6;
 
     /** Characters of a value in an event. */
@@ -138,17 +139,35 @@ public final class RunLog {
             line.properties().forEach(field -> {
                 String key = field.getKey();
                 double value = number(field.getValue());
-                boolean unknown = field.getValue().isNumber() && !OTHERS.contains(key) && !key.equals("skipped");
                 if (CURVES.contains(key)) {
                     curves.computeIfAbsent(key, k -> new StepBins(CURVE_BINS)).add(at, value);
                 } else if (key.equals(EVAL_LOSS) || key.equals(EVAL_PERPLEXITY)) {
                     evaluations
                             .computeIfAbsent(key, k -> new StepBins(CURVE_BINS))
                             .add(at, value);
-                } else if (unknown && (more.containsKey(key) || more.size() < MOST_MORE)) {
-                    more.computeIfAbsent(key, k -> new StepBins(MORE_BINS)).add(at, value);
-                } else if (unknown && moreLeft.size() < MOST_MORE * MOST_MORE) {
-                    moreLeft.add(key);
+                } else if (field.getValue().isNumber() && !OTHERS.contains(key)) {
+                    more(at, key, value);
+                }
+            });
+        }
+
+        private void more(long at, String key, double value) {
+            if (more.containsKey(key) || more.size() < MOST_MORE) {
+                more.computeIfAbsent(key, k -> new StepBins(MORE_BINS)).add(at, value);
+            } else if (moreLeft.size() < MOST_MORE * MOST_MORE) {
+                moreLeft.add(key);
+            }
+        }
+
+        void debug(JsonNode line) {
+            if (!line.path(STEP).isIntegralNumber()) {
+                withoutStep++;
+                return;
+            }
+            String tensor = line.path("layer").asText("") + " " + line.path("tensor").asText("") + " ";
+            line.path("stats").properties().forEach(field -> {
+                if (field.getValue().isNumber()) {
+                    more(line.get(STEP).asLong(), tensor + field.getKey(), number(field.getValue()));
                 }
             });
         }
@@ -172,13 +191,20 @@ public final class RunLog {
                 events.add(RunEvent.of(
                         at,
                         RunEvent.Kind.LOSS_SCALE,
-                        String.format(Locale.ROOT, "loss scale %.4g, was %.4g", scale, lossScale)));
+                        "loss scale " + plain(scale) + ", was " + plain(lossScale)));
             }
             lossScale = scale;
             double tokens = number(line.path("tokens"));
             counted |= tokens > 0;
             double speed = (counted ? tokens : number(line.path("samples"))) / number(line.path("seconds"));
             curves.computeIfAbsent(SPEED, k -> new StepBins(CURVE_BINS)).add(at, speed);
+        }
+
+        /** Scales are powers of two as a rule. */
+        private static String plain(double scale) {
+            return scale == Math.rint(scale) && Math.abs(scale) < 1e15
+                    ? String.valueOf((long) scale)
+                    : String.valueOf(scale);
         }
 
         void fp8(JsonNode line) {
@@ -317,8 +343,9 @@ public final class RunLog {
         }
         boolean metrics = readOn(MetricsFile.NAME);
         boolean health = readOn(Fp8Health.NAME);
+        boolean debug = readOn(DebugFile.NAME);
         boolean guard = readOn(GUARD);
-        return anew || metrics || health || guard;
+        return anew || metrics || health || debug || guard;
     }
 
     private boolean isCut() throws IOException {
@@ -349,6 +376,7 @@ public final class RunLog {
             switch (file) {
                 case MetricsFile.NAME -> reading.metrics(line);
                 case Fp8Health.NAME -> reading.fp8(line);
+                case DebugFile.NAME -> reading.debug(line);
                 default -> reading.guard(line);
             }
         });
@@ -414,7 +442,7 @@ public final class RunLog {
     private List<RunEvent> events(Reading r) throws IOException {
         List<RunEvent> events = new ArrayList<>(r.events.all());
         for (long step : new CheckpointFolder(folder).steps()) {
-            events.add(RunEvent.of(step, RunEvent.Kind.CHECKPOINT, "checkpoint"));
+            events.add(RunEvent.of(step, RunEvent.Kind.CHECKPOINT, CheckpointFolder.NAME + "/step-" + step));
         }
         events.sort((a, b) -> Long.compare(a.step(), b.step()));
         return events;

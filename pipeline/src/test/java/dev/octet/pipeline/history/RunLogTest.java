@@ -151,7 +151,7 @@ class RunLogTest {
         RunHistory history = history();
         assertEquals(1, history.skipped());
         assertEquals(1, texts(history, RunEvent.Kind.SKIPPED).size());
-        assertEquals(List.of("loss scale 0.5000, was 1.000"), texts(history, RunEvent.Kind.LOSS_SCALE));
+        assertEquals(List.of("loss scale 0.5, was 1"), texts(history, RunEvent.Kind.LOSS_SCALE));
     }
 
     @Test
@@ -284,6 +284,17 @@ class RunLogTest {
         assertTrue(history.notes().contains("2 lines of its files name no step; they are left out."));
         assertEquals(2, history.fp8().rows().size());
         assertTrue(history.scales().getLast().room().isEmpty());
+    }
+
+    @Test
+    void statistics_that_a_run_was_asked_for_are_curves_of_their_own() throws IOException {
+        add(
+                "debug.jsonl",
+                "{\"step\":1,\"iteration\":0,\"layer\":\"h.0\",\"tensor\":\"activation\",\"stats\":{\"max\":3.5,\"std\":null}}",
+                "{\"step\":3,\"iteration\":2,\"layer\":\"h.0\",\"tensor\":\"activation\",\"stats\":{\"max\":4.5}}");
+        Map<String, Series> more = history().more();
+        assertEquals(List.of("h.0 activation max"), List.copyOf(more.keySet()));
+        assertEquals(List.of(3.5, 4.5), more.get("h.0 activation max").min());
     }
 
     @Test

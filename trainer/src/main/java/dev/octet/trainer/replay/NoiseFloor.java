@@ -10,11 +10,12 @@ import java.util.function.ToDoubleFunction;
 /**
  * What of the distance between two replays noise explains. There are two floors, each measured by replays that are healthy by construction:
  * <ul>
- *   <li>of FP8 from the reference, by two: F32 with the samples of each micro-batch last to first, so that everything is rounded elsewhere and
- *       sums have another order; and every operand rounded to the mantissa of its FP8 format with a power of two for each element, so that
+ *   <li>of FP8 from the reference, by two: F32 with the samples of each micro-batch last to first, so that everything is rounded elsewhere
+ *       and sums have another order; and every operand rounded to the mantissa of its FP8 format with a power of two for each element, so that
  *       nothing is clipped and nothing underflows: what the format costs whatever the scales;
- *   <li>of products of codes from fake quantisation with the same codes and scales, everything around them in F32, by one: fake quantisation
- *       with the samples last to first. It is so low that a product which is wrong by one or two percent stands out.
+ *   <li>of products of codes from fake quantisation with the same codes and scales, everything around them in F32, by one: fake
+ *       quantisation with the samples last to first. It is so low that a product which is wrong by one or two percent stands out. Such a product makes
+ *       gradients too long or too short; an error without that is one of rounding.
  * </ul>
  * The floor of a gradient is its largest error in these replays, at least half of the median over all parameters of the step; the same for
  * updates. What the mantissa costs counts to a relative error of {@value #MOST_ROUNDING}: a layer that stands no rounding is at fault.
@@ -22,16 +23,18 @@ import java.util.function.ToDoubleFunction;
  * @param measuredBy the replays
  * @param losses floor of {@code |loss - reference|} in each step
  * @param gradients floor of each gradient's relative error, for each step by parameter
- * @param updates floor of each update's relative error, by parameter; empty for products of codes: the first update of Adam has the sign of the
- *     gradient, which one code that is rounded otherwise may turn
+ * @param updates floor of each update's relative error, by parameter; empty for products of codes: the first update of Adam has the sign
+ *     of the gradient, which one code that is rounded otherwise may turn
+ * @param ofProducts whether this is the second floor
  */
 public record NoiseFloor(
         List<Replay> measuredBy,
         List<Double> losses,
         List<Map<String, Double>> gradients,
-        Map<String, Double> updates) {
+        Map<String, Double> updates,
+        boolean ofProducts) {
     /** A distance may be so many times the floor. */
-    static final double TOLERANCE = 2.5;
+    static final double TOLERANCE = 3;
 
     /** The largest relative error that rounding explains. */
     static final double MOST_ROUNDING = 0.2;
@@ -41,6 +44,9 @@ public record NoiseFloor(
 
     /** A loss may be off by this share of itself in any case. */
     private static final double LOSS = 0.01;
+
+    /** A product of codes that is wrong makes gradients too long or too short by this at least; errors of single codes cancel out. */
+    private static final double LEAST_GAIN = 0.002;
 
     /**
      * The least floor of products of codes: FP8 units do not sum in full F32. (Of sums of 4096 products on Hopper, DeepSeek-AI 2024,
@@ -68,7 +74,8 @@ public record NoiseFloor(
                 List.of(order, rounding),
                 losses(reference, List.of(order, rounding)),
                 gradients,
-                floors(order.updates(), rounding.updates()));
+                floors(order.updates(), rounding.updates()),
+                false);
     }
 
     /** The floor of products of codes from fake quantisation. */
@@ -77,7 +84,8 @@ public record NoiseFloor(
                 List.of(other),
                 losses(fake, List.of(other)),
                 other.gradients().stream().map(NoiseFloor::ofProducts).toList(),
-                Map.of());
+                Map.of(),
+                true);
     }
 
     private static Map<String, Double> ofProducts(Map<String, Difference> other) {
@@ -132,7 +140,11 @@ public record NoiseFloor(
             for (Map.Entry<String, Difference> e : replay.gradients().get(i).entrySet()) {
                 Difference d = e.getValue();
                 double floor = gradients.get(i).getOrDefault(e.getKey(), 0.0);
-                farthest.see(ratio(d.error(), floor, spread(d)), "gradient of " + e.getKey() + step);
+                double excess = ratio(d.error(), floor, spread(d));
+                if (ofProducts) {
+                    excess = Math.min(excess, Math.abs(d.gain() - 1) / (LEAST_GAIN * spread(d)));
+                }
+                farthest.see(excess, "gradient of " + e.getKey() + step);
             }
         }
         updates.forEach((name, least) -> {

@@ -15,8 +15,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * A log of replays as a file of JSON lines: the first names the excerpt, each other is a replay. It is written whole or not at all. Lines that are
- * no replay are left out, and a log of another excerpt is begun anew: what is missing is only replayed again.
+ * A log of replays as a file of JSON lines: the first names the excerpt, each other is a replay. It is written whole or not at all. Lines
+ * that are no replay are left out, and a log of another excerpt is begun anew: what is missing is only replayed again.
  */
 final class ReplayFile implements ReplayLog {
     /** Longest file that is read. */
@@ -49,8 +49,7 @@ final class ReplayFile implements ReplayLog {
 
     private void read(String line) {
         try {
-            Replay replay = MAPPER.readValue(line, Replay.class);
-            replays.put(replay.key(), replay);
+            Optional.ofNullable(MAPPER.readValue(line, Replay.class)).ifPresent(r -> replays.put(r.key(), r));
         } catch (JsonProcessingException e) {
             LOG.log(System.Logger.Level.WARNING, file + " has a line that is no replay; it is run again", e);
         }

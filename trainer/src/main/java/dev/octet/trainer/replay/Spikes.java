@@ -6,10 +6,10 @@ import java.util.List;
 /** Steps in which a replay's loss or gradient norm jumps above those of the steps before. */
 final class Spikes {
     /** A loss jumps when it is so many times the median of the steps before it, ... */
-    private static final double LOSS = 1.5;
+    private static final double LOSS = 2;
 
     /** ... a gradient norm when it is so many times theirs. */
-    private static final double NORM = 5;
+    private static final double NORM = 10;
 
     private Spikes() {}
 

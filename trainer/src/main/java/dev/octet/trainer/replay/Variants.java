@@ -9,11 +9,15 @@ import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
+import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.quant.recipe.TrainingRecipe.BackwardOverride;
+import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings;
+import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import dev.octet.trainer.precision.LayerFilter;
 import dev.octet.trainer.precision.OperandChange;
 import java.nio.charset.StandardCharsets;
@@ -26,6 +30,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** The variants of one FP8 policy. A variant's key names the changes it makes; layers go by their place among the layers in FP8. */
 final class Variants {
@@ -77,7 +82,8 @@ final class Variants {
         List<LayerProduct> others =
                 all().stream().filter(p -> !inFp8.contains(p)).toList();
         if (inFp8.size() <= 1 || others.size() > 1) {
-            return inFp8.isEmpty() ? "nothing in FP8" : "only " + shown(List.copyOf(inFp8)) + " in FP8";
+            List<LayerProduct> ordered = all().stream().filter(inFp8::contains).toList();
+            return ordered.isEmpty() ? "nothing in FP8" : "only " + shown(ordered) + " in FP8";
         }
         return "all but " + shown(others) + " in FP8";
     }
@@ -252,43 +258,105 @@ final class Variants {
 
     /** Codes and scales of the recipe; products of what they stand for, in the narrow type. */
     Variant fake() {
-        return new Variant("fake", with(faked(Set.of(), Map.of())));
+        Map<String, Map<ProductOperand, OperandChange>> changes = new TreeMap<>();
+        for (LayerProduct p : all()) {
+            operands(p).forEach(t -> put(changes, p, t, new OperandChange.Fake(spec(p, t).orElseThrow())));
+        }
+        return new Variant("fake", with(changes));
     }
 
     /**
-     * Some products of codes among fake quantisation, all around them in F32.
+     * Some products of codes among fake quantisation. Scales are powers of two from the values of the step and all around the products is in
+     * F32: a product of codes and one of what they stand for then differ by the order of their sums alone, and no code by a rounding before
+     * it.
      *
      * @param onCodes products of codes
-     * @param changes of the run
+     * @param unquantised products in high precision
      * @param reversed whether samples come last to first
      */
-    Variant around(
-            Set<LayerProduct> onCodes, Map<String, Map<ProductOperand, OperandChange>> changes, boolean reversed) {
-        String key = "fp32, codes in [" + shortened(key(onCodes)) + "]"
-                + (changes.isEmpty() ? "" : ", " + changed(changes).key()) + (reversed ? ", reversed" : "");
-        Fp8Policy faked = with(faked(onCodes, changes));
-        return new Variant(key, new Fp8Policy(Autocast.fp32(), faked.settings(), faked.replaceable()), reversed);
-    }
-
-    private Map<String, Map<ProductOperand, OperandChange>> faked(
-            Set<LayerProduct> onCodes, Map<String, Map<ProductOperand, OperandChange>> changes) {
-        Map<String, Map<ProductOperand, OperandChange>> all = new TreeMap<>();
-        for (LayerProduct p : all()) {
-            for (LinearTensor tensor : operands(p)) {
-                OperandSpec spec = spec(p, tensor).orElseThrow();
-                OperandChange change = changes.getOrDefault(p.node(), Map.of())
-                        .get(new ProductOperand(p.product(), tensor));
-                OperandSpec changed = change == null ? spec : change.of(spec);
-                if (changed == null) {
-                    put(all, p, tensor, new OperandChange.Unquantised());
-                } else if (!onCodes.contains(p)) {
-                    put(all, p, tensor, new OperandChange.Fake(changed));
-                } else if (change != null) {
-                    put(all, p, tensor, change);
+    Variant around(Set<LayerProduct> onCodes, Set<LayerProduct> unquantised, boolean reversed) {
+        Map<String, Map<ProductOperand, OperandChange>> changes = new TreeMap<>();
+        for (Fp8Layer layer : layers.values()) {
+            for (ProductOperand operand : ProductOperand.ALL) {
+                LayerProduct p = new LayerProduct(layer.node(), layer.module(), operand.product());
+                OperandSpec spec = unquantised.contains(p) ? null : exact(layer, operand);
+                if (spec == null) {
+                    put(changes, p, operand.tensor(), new OperandChange.Unquantised());
+                } else if (!onCodes.contains(p) || !isExact(layer, operand.product())) {
+                    put(changes, p, operand.tensor(), new OperandChange.Fake(spec));
                 }
             }
         }
-        return all;
+        Fp8Settings s = policy.settings();
+        List<LayerOverride> overrides = s.overrides().stream()
+                .map(o -> new LayerOverride(
+                        o.layers(),
+                        o.fp8(),
+                        o.recipe() == null ? null : exact(o.recipe()),
+                        o.highPrecision(),
+                        o.fakeQuantize(),
+                        o.operands()))
+                .toList();
+        Fp8Settings exact = new Fp8Settings(
+                exact(s.recipe()),
+                s.highPrecision(),
+                s.fakeQuantize(),
+                s.fusedNorm(),
+                s.exemptFirst(),
+                s.exemptLast(),
+                s.filter(),
+                s.operands(),
+                overrides,
+                changes);
+        String key = "fp32, codes in [" + shortened(key(onCodes)) + "]"
+                + (unquantised.isEmpty() ? "" : ", high precision in [" + shortened(key(unquantised)) + "]")
+                + (reversed ? ", reversed" : "");
+        return new Variant(key, new Fp8Policy(Autocast.fp32(), exact, policy.replaceable()), reversed);
+    }
+
+    /** The recipe with powers of two from the values of the step as scales, where there is one. */
+    private static TrainingRecipe exact(TrainingRecipe recipe) {
+        return switch (recipe) {
+            case TrainingRecipe.DelayedScaling d ->
+                new TrainingRecipe.CurrentScaling(true, d.format(), 0, BackwardOverride.NONE);
+            case TrainingRecipe.CurrentScaling c ->
+                new TrainingRecipe.CurrentScaling(true, c.format(), c.amaxEpsilon(), c.backwardOverride());
+            case TrainingRecipe.BlockScaling b ->
+                new TrainingRecipe.BlockScaling(
+                        false,
+                        b.format(),
+                        b.amaxEpsilon(),
+                        b.inputDim(),
+                        b.weightDim(),
+                        b.gradientDim(),
+                        b.backwardOverride());
+            case TrainingRecipe.Tensorwise _ -> new TrainingRecipe.Tensorwise(true);
+            case TrainingRecipe.Mxfp8 _,
+                    TrainingRecipe.Rowwise _,
+                    TrainingRecipe.RowwiseWithGwHp _,
+                    TrainingRecipe.Qat _ ->
+                recipe;
+        };
+    }
+
+    /** How an operand is quantised by {@link #exact(TrainingRecipe)}; null where it is not by the policy. */
+    private static @Nullable OperandSpec exact(Fp8Layer layer, ProductOperand operand) {
+        OperandSpec configured = layer.operand(operand.product(), operand.tensor());
+        if (configured == null || layer.changes().get(operand) instanceof OperandChange.Fake) {
+            return configured;
+        }
+        return exact(layer.recipe()).operand(operand.product(), operand.tensor());
+    }
+
+    /** Whether a product of codes can be compared with fake quantisation: both operands are quantised, by powers of two. */
+    private static boolean isExact(Fp8Layer layer, Product product) {
+        return ProductOperand.of(product).stream().allMatch(o -> {
+            OperandSpec spec = exact(layer, o);
+            return !(layer.changes().get(o) instanceof OperandChange.Fake)
+                    && spec != null
+                    && spec.scaling() instanceof Scaling.Current(QuantScaleRule rule)
+                    && rule.isPowerOfTwo();
+        });
     }
 
     /** For each feature around the products that is in use, by its key in the configuration, the policy without it. */
