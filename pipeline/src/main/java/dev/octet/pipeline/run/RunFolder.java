@@ -34,6 +34,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeSet;
 import java.util.stream.Stream;
 
 /**
@@ -52,6 +53,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     /** Name of the configuration that a run keeps in its folder. */
     public static final String CONFIG = "config.yaml";
 
+    /** Folder in that of a run where {@code octet doctor} keeps what it found out. */
+    public static final String DOCTOR = "doctor";
+
     /** What a run writes in its folder in addition to its configuration. */
     public static final List<String> WRITTEN = List.of(
             RunManifest.NAME,
@@ -69,6 +73,8 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     /** What a run has in its folder, files and folders by name. */
     public static final List<String> ENTRIES =
             Stream.concat(WRITTEN.stream(), Stream.of(CONFIG)).toList();
+
+    private static final String SETTINGS = "settings";
 
     /** The option that gives keys of a configuration other values. */
     private static final String SET = "--set";
@@ -244,7 +250,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         Path source = model(folder, model);
         Path config = folder.resolve(CONFIG);
         JsonNode run = json(folder.resolve(RunManifest.NAME));
-        String wanted = run.path("settings").path("sha256.model").asText("");
+        String wanted = run.path(SETTINGS).path("sha256.model").asText("");
         String found = OpenedModel.digest(source);
         if (!found.equals(wanted)) {
             throw new InvalidDataException(
@@ -254,6 +260,43 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         }
         TrainingConfig read = read(config, folder, List.of());
         return new RunFolder(folder, source, read);
+    }
+
+    /** Whether a setting has no part in which batches a run sees and what it does with them, or is the precision of its numbers. */
+    private static boolean isFreeInBaseline(String key) {
+        return key.startsWith("precision.")
+                || key.startsWith("checkpoint.")
+                || key.startsWith("divergence.")
+                || key.startsWith("fp8_health.")
+                || key.startsWith("guard.")
+                || key.startsWith("debug.")
+                || key.startsWith("averaging.")
+                || key.contains("data.eval")
+                || List.of("data.train", "data.tokenizer", "eval_every", "on_non_finite").contains(key);
+    }
+
+    /**
+     * In what a run in another precision differs from a run that it is to be the baseline of, each as a few words; empty when only precision
+     * and what is observed differ.
+     *
+     * @throws MalformedModelException when a {@code run.json} is not JSON
+     */
+    public static List<String> differences(Path run, Path baseline) throws IOException {
+        JsonNode ours = json(run.resolve(RunManifest.NAME)).path(SETTINGS);
+        JsonNode theirs = json(baseline.resolve(RunManifest.NAME)).path(SETTINGS);
+        TreeSet<String> keys = new TreeSet<>();
+        ours.fieldNames().forEachRemaining(keys::add);
+        theirs.fieldNames().forEachRemaining(keys::add);
+        return keys.stream()
+                .filter(k -> !isFreeInBaseline(k) && !ours.path(k).equals(theirs.path(k)))
+                .map(k -> k + " is " + theirs.path(k).asText("absent") + " there and "
+                        + ours.path(k).asText("absent") + " here")
+                .toList();
+    }
+
+    /** What a run says of one of its settings, or of the digest of an input: {@code sha256.data.train}; empty when it does not. */
+    public static Optional<String> setting(Path run, String key) throws IOException {
+        return Optional.ofNullable(json(run.resolve(RunManifest.NAME)).path(SETTINGS).path(key).textValue());
     }
 
     private static Path path(Path manifest, String text) {
