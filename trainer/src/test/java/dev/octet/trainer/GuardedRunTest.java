@@ -10,6 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -29,6 +30,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -338,5 +340,40 @@ class GuardedRunTest {
             assertArrayEquals(
                     new float[] {0, seed}, state.get("fp8.first.input.amax_history").toFloats());
         }
+    }
+
+    /** Loss of the last epoch of a run with a hidden unit of 2^17 whose outgoing weights are 0, so that only FP8 minds it. */
+    private double lastLosses(String name, String... lines) throws IOException {
+        List<String> all = new ArrayList<>(List.of(lines));
+        all.add("freeze: [w2]");
+        all.add("steps: 120");
+        TrainingParts parts = SmallRun.parts(SmallRun.with(all.toArray(String[]::new)));
+        Map<String, Initializer> weights = parts.model().graph().graph().initializers();
+        weights.get("b1").tensor().orElseThrow().bytes().setAtIndex(Tensor.F32_LE, 3, 0x1p17f);
+        for (int i = 0; i < SmallRun.CLASSES; i++) {
+            long at = (long) i * SmallRun.HIDDEN + 3;
+            weights.get("w2").tensor().orElseThrow().bytes().setAtIndex(Tensor.F32_LE, at, 0);
+        }
+        run(parts, folder.resolve(name), RunOptions.defaults());
+        return metrics(folder.resolve(name)).stream()
+                .skip(112)
+                .mapToDouble(m -> Double.parseDouble(m.split(" ")[1]))
+                .average()
+                .orElseThrow();
+    }
+
+    @Test
+    void with_an_outlier_in_a_hidden_unit_a_guarded_run_ends_where_the_narrow_type_does() throws IOException {
+        double narrow = lastLosses("bf16", "precision: {mode: bf16}");
+        double bare = lastLosses("bare", "precision: {mode: fp8, recipe: delayed}");
+        double guarded = lastLosses(
+                "guarded", "precision: {mode: fp8, recipe: delayed}", "guard: {every: 2, quiet: 50, warm_up: 0}");
+        assertTrue(bare > 1.02 * narrow, bare + " and " + narrow);
+        assertEquals(narrow, guarded, 0.005 * narrow + 0.002);
+        Set<String> high = new TreeSet<>();
+        decisions(folder.resolve("guarded")).stream()
+                .filter(d -> d.path("to").asText().equals("high_precision"))
+                .forEach(d -> high.add(d.path("product").asText()));
+        assertEquals(Set.of("second.fprop"), high);
     }
 }

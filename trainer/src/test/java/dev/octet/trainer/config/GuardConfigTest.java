@@ -10,8 +10,13 @@ import dev.octet.trainer.config.GuardConfig.Level;
 import dev.octet.trainer.config.GuardConfig.Limit;
 import dev.octet.trainer.config.GuardConfig.Trigger;
 import dev.octet.trainer.yaml.YamlFile;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -119,5 +124,52 @@ class GuardConfigTest {
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class, () -> config(FP8 + "on_non_finite: stop\nguard: {spike: {}}\n"));
         assertTrue(e.where().contains("line 5, key on_non_finite"), e.where());
+    }
+
+    @Test
+    void the_page_lists_every_key_with_its_default() throws IOException {
+        Path page = Path.of(System.getProperty("octet.testdata")).resolveSibling("docs/training.md");
+        List<String> rows = Files.readAllLines(page).stream()
+                .dropWhile(l -> !l.startsWith("## Guard rails"))
+                .dropWhile(l -> !l.startsWith("| key |"))
+                .skip(2)
+                .takeWhile(l -> l.startsWith("|"))
+                .toList();
+        StringBuilder yaml = new StringBuilder("guard: {");
+        Set<String> keys = new TreeSet<>();
+        for (String row : rows) {
+            String[] cells = row.split("\\|");
+            List<String> names = Arrays.stream(cells[1].replace("`", "").split(","))
+                    .map(String::strip)
+                    .toList();
+            keys.addAll(names);
+            String value = cells[2].strip();
+            if (names.size() == 1 && value.startsWith("`")) {
+                yaml.append(names.getFirst()).append(": ").append(value.replace("`", "")).append(", ");
+            } else if (value.matches("[0-9, ]+")) {
+                String[] values = value.split(",");
+                for (int i = 0; i < names.size(); i++) {
+                    yaml.append(names.get(i)).append(": ").append(values[i].strip()).append(", ");
+                }
+            }
+        }
+        GuardConfig documented = guard(FP8 + yaml.substring(0, yaml.length() - 2) + "}\n");
+        assertEquals(guard(FP8 + "guard: {}\n"), documented);
+        Set<String> read = new TreeSet<>();
+        Settings.of(config(FP8 + "guard: {}\n")).keySet().stream()
+                .filter(k -> k.startsWith("guard."))
+                .forEach(k -> read.add(k.split("\\.")[1]));
+        assertEquals(read, keys);
+    }
+
+    @Test
+    void a_guard_does_not_change_what_debug_has_fixed() {
+        String debug = "debug: {all: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {FakeQuant:"
+                + " {enabled: true, gemms: [fprop], tensors: [activation], quant_format: FP8E4M3}}}}\n";
+        assertFalse(config(FP8 + debug).guard().isOn());
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> config(FP8 + debug + "guard: {}\n"));
+        assertTrue(e.what().contains("debug fixes how products are computed"), e.what());
+        assertEquals("c.yaml, line 6, key guard", e.where());
     }
 }
