@@ -174,7 +174,9 @@ class DoctorCommandTest {
         String guilty = replays.path("guilty").toString();
         assertTrue(guilty.contains("layers.1.mlp.up_proj fprop"), answer.path("verdict").asText());
         assertFalse(guilty.contains("layers.0") || guilty.contains("lm_head"), guilty);
-        assertFalse(replays.path("proof").path("sick").asBoolean(true), replays.path("proof").toString());
+        double before = replays.path("trials").path(3).path("excess").asDouble();
+        double after = replays.path("proof").path("excess").asDouble();
+        assertTrue(after < 1.5 && before > 3 * after, before + " before the cure, " + after + " with it");
         assertEquals(45, replays.path("cells").size(), "15 Linears, three products each");
         Path doctor = folder.resolve("planted/doctor");
         String te = Files.readString(doctor.resolve("te-debug.yaml"));
@@ -400,7 +402,9 @@ class DoctorCommandTest {
             Map<String, Tensor> tensors = new LinkedHashMap<>(model.model().tensors());
             tensors.computeIfPresent("lm_head.weight", (name, tensor) -> {
                 float[] weights = tensor.toFloats();
-                Arrays.fill(weights, 3e38f);
+                for (int i = 0; i < weights.length; i++) {
+                    weights[i] = i % 7 < 3 ? 3e38f : -3e38f;
+                }
                 return Tensor.ofFloats(arena, name, tensor.shape(), weights);
             });
             ModelFile.save(Model.of(tensors, model.model().metadata()), broken.resolve("model.safetensors"));
