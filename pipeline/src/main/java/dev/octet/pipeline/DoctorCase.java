@@ -553,10 +553,12 @@ final class DoctorCase implements AutoCloseable {
 
     private String sentence(Symptom symptom, Diagnosis diagnosis) {
         String replayed = diagnosis.sentence().replaceFirst("\\.$", "");
-        if (symptom == Symptom.NONE || symptom == Symptom.REPLAYS || run == null) {
-            return symptom == Symptom.NONE && triage != null && diagnosis.complete()
-                    ? curveText(symptom)
-                    : replayed;
+        Triage t = triage;
+        if (t == null || t.symptom() != symptom) { // the curves do not show it
+            return replayed;
+        }
+        if (symptom == Symptom.NONE) {
+            return diagnosis.complete() ? curveText(symptom) : replayed;
         }
         return diagnosis.verdict() == Verdict.HEALTHY
                 ? curveText(symptom)
