@@ -33,6 +33,7 @@ public final class Octet {
             new EvaluateCommand(),
             new TrainCommand(),
             new ReportCommand(),
+            new DoctorCommand(),
             new ExportCommand(),
             new GradientCommand(),
             new CompletionCommand());

@@ -465,6 +465,20 @@ class ExamineTest {
     }
 
     @Test
+    void a_budget_that_ends_before_products_are_compared_is_told() throws IOException {
+        Diagnosis d = examined(
+                run("recipe: current"), x -> x, ExaminationOptions.defaults().withBudget(4, Duration.ofHours(1)));
+        assertEquals(Verdict.HEALTHY, d.verdict());
+        assertFalse(d.complete());
+        assertEquals(4, d.replays());
+        assertTrue(d.sentence().endsWith("The budget was spent before single products were compared."), d.sentence());
+        Diagnosis none = examined(
+                run("recipe: current"), x -> x, ExaminationOptions.defaults().withBudget(9, Duration.ofNanos(-1)));
+        assertEquals("The budget was spent before the noise floor was known.", none.sentence());
+        assertEquals(0, none.replays());
+    }
+
+    @Test
     void an_examination_leaves_the_trainer_as_it_is() throws IOException {
         try (Device device = CpuDevice.of(2);
                 Trainer trainer = Trainer.of(run("recipe: delayed").parts(), device);

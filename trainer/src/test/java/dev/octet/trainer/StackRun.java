@@ -24,8 +24,8 @@ import java.util.function.BiConsumer;
 import java.util.function.BinaryOperator;
 
 /**
- * A classifier of residual blocks as in a transformer without attention: {@code h += down(gelu(up(norm(h))))}. Large enough for statistics of
- * rounding errors, small enough to replay twenty times in a few seconds.
+ * A classifier of residual blocks as in a transformer without attention: {@code h += down(gelu(up(norm(h))))}. Large enough for statistics
+ * of rounding errors, small enough to replay twenty times in a few seconds.
  */
 final class StackRun {
     static final int IN = 32;
@@ -104,11 +104,6 @@ final class StackRun {
                 new Made(),
                 Optional.empty(),
                 Map.of("model", "stack"));
-    }
-
-    /** Number of Linears. */
-    int linears() {
-        return 2 * blocks + 2;
     }
 
     private static float[] normal(SplittableRandom random, int n, double deviation) {

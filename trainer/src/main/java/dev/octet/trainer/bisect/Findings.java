@@ -12,8 +12,8 @@ import java.util.Set;
  *     together
  * @param cured suspects without which all others together are healthy: at least one of each culprit
  * @param suspects where the search ended early, the smallest set known to hold a culprit that was not found; empty where none is known
- * @param spread whether there are more culprits than were to be found, or so many members show the fault only together that none is to blame; {@code
- *     culprits} then holds those found before
+ * @param spread whether there are more culprits than were to be found, or so many members show the fault only together that none is to
+ *     blame; {@code culprits} then holds those found before
  * @param complete whether {@code cured} is known to cure, and each culprit to be as small as it can be
  * @param <T> a suspect
  */

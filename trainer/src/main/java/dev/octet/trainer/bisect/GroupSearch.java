@@ -16,9 +16,10 @@ import java.util.Set;
  *   <li>Groups are tried until one is sick; when all but the last are healthy, the last is taken to be.
  *   <li>The sick group is halved: when the first half is healthy, the second is taken to be sick. This takes log2(n) trials.
  *   <li>The suspect that is left is tried alone. When it is sick, it is a culprit.
- *   <li>When it is not, something taken for granted was wrong: suspects show the fault only together. QuickXplain then finds a smallest set of
- *       them, with this suspect where all others are healthy without it.
- *   <li>One member of the culprit stays cured, and all others are tried: when they are healthy, the search ends, else the next round begins.
+ *   <li>When it is not, something taken for granted was wrong: suspects show the fault only together. QuickXplain then finds a smallest set
+ *       of them, with this suspect where all others are healthy without it.
+ *   <li>One member of the culprit stays cured, and all others are tried: when they are healthy, the search ends, else the next round
+ *       begins.
  * </ol>
  * A set is sick in a round above the geometric mean of 1 and the excess of all that are not cured: where one culprit stands out, many small
  * distances do not mislead the search; those that are left are looked at in later rounds.
@@ -64,8 +65,8 @@ public final class GroupSearch<T> {
     }
 
     /**
-     * The excess up to which a cure counts as one: 1.2, or the geometric mean of 1 and the excess without it where that is less. Noise moves
-     * an excess of 1 a little to both sides.
+     * The excess up to which a cure counts as one: 1.2, or the geometric mean of 1 and the excess without it where that is less. Noise
+     * moves an excess of 1 a little to both sides.
      */
     public static double healthy(double excess) {
         return Math.min(HEALTHY, Math.sqrt(excess));

@@ -11,7 +11,8 @@ import java.util.Set;
 @FunctionalInterface
 public interface Trial<T> {
     /**
-     * How sick these suspects are while all others are cured: above 1 they show the fault. A set that contains a sick set is taken to be sick.
+     * How sick these suspects are while all others are cured: above 1 they show the fault. A set that contains a sick set is taken to be
+     * sick.
      *
      * @throws BudgetSpentException when no further trial is allowed
      * @throws IOException when data of the trial cannot be read

@@ -17,8 +17,8 @@ import java.util.TreeMap;
  * @param culprits in the order they were found
  * @param suspects where nothing or not all was found, the products among which a culprit is
  * @param feature the feature at fault, as its key in the configuration: {@code fused_norm}; empty with every other verdict
- * @param cure changes of operands by the id of a Linear's node, as {@link dev.octet.trainer.precision.Fp8Policy#with} takes them; empty where
- *     there is nothing to cure, or no cure is known
+ * @param cure changes of operands by the id of a Linear's node, as {@link dev.octet.trainer.precision.Fp8Policy#with} takes them; empty
+ *     where there is nothing to cure, or no cure is known
  * @param proof the replay with the cure, which is healthy; empty where there is none
  * @param spikes steps in which loss or gradients of the reference jump
  * @param toFind replays until the guilty products were known

@@ -33,14 +33,14 @@ import org.jspecify.annotations.Nullable;
  * <p>The experiments are those that NVIDIA's document on debugging FP8 training has done by hand ("Recipe debugging": a mismatch or
  * divergence of FP8 against BF16), here by search:
  * <ol>
- *   <li>the reference: the same steps in the type around the products, from the same weights, moments and scales. From a checkpoint of an FP8
- *       run this is the restore experiment;
+ *   <li>the reference: the same steps in the type around the products, from the same weights, moments and scales. From a checkpoint of an
+ *       FP8 run this is the restore experiment;
  *   <li>the noise floor, see {@link NoiseFloor}: two replays;
  *   <li>the run as configured. When noise explains its distance, the examination ends;
  *   <li>where asked for, features around the products, switched off one by one;
  *   <li>all products as fake quantisation: whether codes and scales are at fault, or the products of them;
- *   <li>a search among the products of all layers, by product, then by halves of the layers, see {@link GroupSearch}: those tried are in FP8,
- *       all others in high precision;
+ *   <li>a search among the products of all layers, by product, then by halves of the layers, see {@link GroupSearch}: those tried are in
+ *       FP8, all others in high precision;
  *   <li>the operands of what was found;
  *   <li>cures: current scaling, then high precision, each tried by a replay of the run with it.
  * </ol>
@@ -48,8 +48,8 @@ import org.jspecify.annotations.Nullable;
  * products of codes against the same step with fake quantisation, all around them in F32. Where they differ, the same search follows, with
  * products of codes in the place of FP8 and fake quantisation in that of high precision.
  *
- * <p>Of {@code n} layers, two or more, a single culprit is found in at most {@code 2 log2(n) + 9} replays without those of features and cures; a
- * product that is wrong by little, of four layers or more.
+ * <p>Of {@code n} layers, two or more, a single culprit is found in at most {@code 2 log2(n) + 9} replays without those of features and cures;
+ * a product that is wrong by little, of four layers or more.
  */
 public final class Examination {
     /** What begins the names of the states of scales. */
@@ -77,8 +77,11 @@ public final class Examination {
     /** Keys of variants whose replays the answer rests on. */
     private final Set<String> used = new HashSet<>();
 
-    /** Keys of replays that the log had. */
+    /** Keys of replays that the log had before. */
     private final Set<String> reused = new HashSet<>();
+
+    /** Keys of replays that were run. */
+    private final Set<String> made = new HashSet<>();
 
     // the answer so far
     private Verdict verdict = Verdict.UNFINISHED;
@@ -130,7 +133,7 @@ public final class Examination {
     private Diagnosis run() throws IOException {
         try {
             examine();
-        } catch (BudgetSpentException e) {
+        } catch (BudgetSpentException _) {
             complete = false;
         }
         toFind = toFind == 0 ? used.size() : toFind;
@@ -184,7 +187,7 @@ public final class Examination {
         note(Set.copyOf(suspects), configured);
         if (!configured.deviation().isSick()) {
             suspects = List.of();
-            examineProducts(rounding);
+            examineProducts();
         } else if (options.features() && findFeature(rounding)) {
             suspects = List.of();
             verdict = Verdict.FEATURE;
@@ -208,9 +211,9 @@ public final class Examination {
     }
 
     /** Looks for products that are wrong although their codes and scales are good, by too little to stand out of rounding. */
-    private void examineProducts(Comparison rounding) throws BudgetSpentException, IOException {
+    private void examineProducts() throws BudgetSpentException, IOException {
+        verdict = Verdict.HEALTHY; // even where the budget is spent before more is known
         if (!variants.multipliesCodes()) {
-            verdict = Verdict.HEALTHY;
             return;
         }
         Set<LayerProduct> all = Set.copyOf(variants.all());
@@ -227,13 +230,12 @@ public final class Examination {
                     variants.around(all, Set.of(), false), "products of codes instead of fake quantisation", products);
             if (codes.deviation().isSick()) {
                 searchProducts(products, codes.deviation().excess());
-            } else {
-                verdict = Verdict.HEALTHY;
             }
         }
     }
 
     private void searchProducts(Comparison products, double excess) throws BudgetSpentException, IOException {
+        verdict = Verdict.UNFINISHED;
         suspects = variants.all();
         accused = excess;
         Findings<LayerProduct> found = GroupSearch.search(
@@ -279,12 +281,13 @@ public final class Examination {
     }
 
     private Replay replay(Replays of, Variant variant, Variant with) throws BudgetSpentException, IOException {
-        used.add(variant.key());
-        used.add(with.key());
         String key = key(variant, with);
         Optional<Replay> known = options.log().find(key).filter(r -> r.isOf(of.steps()));
         if (known.isPresent()) {
-            reused.add(key);
+            if (!made.contains(key)) {
+                reused.add(key);
+            }
+            used.add(variant.key());
             return known.get();
         }
         if (runs >= options.maxReplays()) {
@@ -293,10 +296,12 @@ public final class Examination {
         if (System.nanoTime() - start > options.maxTime().toNanos()) {
             throw new BudgetSpentException(options.maxTime().toSeconds() + " seconds");
         }
-        Replay made = of.compare(key, variant, with);
+        Replay replay = of.compare(key, variant, with);
+        made.add(key);
         runs++;
-        options.log().add(made);
-        return made;
+        used.add(variant.key());
+        options.log().add(replay);
+        return replay;
     }
 
     private void add(Experiment experiment) {

@@ -10,11 +10,11 @@ import java.util.function.ToDoubleFunction;
 /**
  * What of the distance between two replays noise explains. There are two floors, each measured by replays that are healthy by construction:
  * <ul>
- *   <li>of FP8 from the reference, by two: F32 with the samples of each micro-batch last to first, so that everything is rounded elsewhere and
- *       sums have another order; and every operand rounded to the mantissa of its FP8 format with a power of two for each element, so that
+ *   <li>of FP8 from the reference, by two: F32 with the samples of each micro-batch last to first, so that everything is rounded elsewhere
+ *       and sums have another order; and every operand rounded to the mantissa of its FP8 format with a power of two for each element, so that
  *       nothing is clipped and nothing underflows: what the format costs whatever the scales;
- *   <li>of products of codes from fake quantisation with the same codes and scales, everything around them in F32, by one: fake quantisation
- *       with the samples last to first. It is so low that a product which is wrong by one or two percent stands out. Such a product makes
+ *   <li>of products of codes from fake quantisation with the same codes and scales, everything around them in F32, by one: fake
+ *       quantisation with the samples last to first. It is so low that a product which is wrong by one or two percent stands out. Such a product makes
  *       gradients too long or too short; an error without that is one of rounding.
  * </ul>
  * The floor of a gradient is its largest error in these replays, at least half of the median over all parameters of the step; the same for
@@ -23,8 +23,8 @@ import java.util.function.ToDoubleFunction;
  * @param measuredBy the replays
  * @param losses floor of {@code |loss - reference|} in each step
  * @param gradients floor of each gradient's relative error, for each step by parameter
- * @param updates floor of each update's relative error, by parameter; empty for products of codes: the first update of Adam has the sign of the
- *     gradient, which one code that is rounded otherwise may turn
+ * @param updates floor of each update's relative error, by parameter; empty for products of codes: the first update of Adam has the sign
+ *     of the gradient, which one code that is rounded otherwise may turn
  * @param ofProducts whether this is the second floor
  */
 public record NoiseFloor(

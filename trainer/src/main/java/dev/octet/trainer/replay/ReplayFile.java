@@ -15,8 +15,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * A log of replays as a file of JSON lines: the first names the excerpt, each other is a replay. It is written whole or not at all. Lines that are
- * no replay are left out, and a log of another excerpt is begun anew: what is missing is only replayed again.
+ * A log of replays as a file of JSON lines: the first names the excerpt, each other is a replay. It is written whole or not at all. Lines
+ * that are no replay are left out, and a log of another excerpt is begun anew: what is missing is only replayed again.
  */
 final class ReplayFile implements ReplayLog {
     /** Longest file that is read. */

@@ -9,7 +9,6 @@ import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.TrainingSession;
-import dev.octet.trainer.step.TrainingSetup;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.math.BigInteger;
@@ -93,7 +92,7 @@ final class Replays {
         List<Map<String, float[]>> gradients = new ArrayList<>();
         Map<String, float[]> updates = new TreeMap<>();
         String nonFinite = "";
-        try (TrainingSession session = session(variant.policy());
+        try (TrainingSession session = excerpt.session(variant.policy());
                 Arena arena = Arena.ofConfined()) {
             for (int i = 0; i < excerpt.steps(); i++) {
                 Map<String, float[]> seen = new TreeMap<>();
@@ -122,31 +121,13 @@ final class Replays {
         return result.where().isEmpty() ? result.nonFinite() : result.nonFinite() + ", first in " + result.where();
     }
 
-    private TrainingSession session(PrecisionPolicy policy) {
-        TrainingSetup s = excerpt.setup();
-        TrainingSetup changed = new TrainingSetup(
-                s.source(),
-                s.parameters(),
-                s.trained(),
-                s.loss(),
-                policy,
-                s.scaling(),
-                s.optimizer(),
-                s.noDecay(),
-                s.maxNorm(),
-                List.of()); // averages of the weights change nothing in a replay
-        TrainingSession session = new TrainingSession(changed, excerpt.device());
-        session.restore(excerpt.parameters(), excerpt.state(), excerpt.scale());
-        return session;
-    }
-
     /**
      * State of scales after one step of a policy, whose weights and moments are thrown away: delayed scaling begins with scales of 1, which
      * say nothing of the run.
      */
     Map<String, Tensor> warmedScales(PrecisionPolicy policy, String prefix, Arena arena) {
         Map<String, Tensor> scales = new TreeMap<>();
-        try (TrainingSession session = session(policy)) {
+        try (TrainingSession session = excerpt.session(policy)) {
             session.step(excerpt.batches().getFirst(), 0, null, false);
             session.state(arena).forEach((name, tensor) -> {
                 if (name.startsWith(prefix)) {
@@ -159,7 +140,7 @@ final class Replays {
 
     /** Layers that a policy computes in FP8, in the graph's order. */
     List<Fp8Layer> layers(PrecisionPolicy policy) {
-        try (TrainingSession session = session(policy)) {
+        try (TrainingSession session = excerpt.session(policy)) {
             return session.fp8(excerpt.batches().getFirst().getFirst()).layers();
         }
     }

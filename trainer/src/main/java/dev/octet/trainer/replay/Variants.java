@@ -82,7 +82,8 @@ final class Variants {
         List<LayerProduct> others =
                 all().stream().filter(p -> !inFp8.contains(p)).toList();
         if (inFp8.size() <= 1 || others.size() > 1) {
-            return inFp8.isEmpty() ? "nothing in FP8" : "only " + shown(List.copyOf(inFp8)) + " in FP8";
+            List<LayerProduct> ordered = all().stream().filter(inFp8::contains).toList();
+            return ordered.isEmpty() ? "nothing in FP8" : "only " + shown(ordered) + " in FP8";
         }
         return "all but " + shown(others) + " in FP8";
     }
@@ -265,8 +266,9 @@ final class Variants {
     }
 
     /**
-     * Some products of codes among fake quantisation. Scales are powers of two from the values of the step and all around the products is in F32: a
-     * product of codes and one of what they stand for then differ by the order of their sums alone, and no code by a rounding before it.
+     * Some products of codes among fake quantisation. Scales are powers of two from the values of the step and all around the products is in
+     * F32: a product of codes and one of what they stand for then differ by the order of their sums alone, and no code by a rounding before
+     * it.
      *
      * @param onCodes products of codes
      * @param unquantised products in high precision

@@ -18,7 +18,9 @@ final class VerdictText {
 
     static String of(Diagnosis d) {
         return switch (d.verdict()) {
-            case HEALTHY -> "FP8 is healthy: rounding explains its whole distance from the reference.";
+            case HEALTHY ->
+                "FP8 is healthy: rounding explains its whole distance from the reference."
+                        + (d.complete() ? "" : " The budget was spent before single products were compared.");
             case SPIKE ->
                 "Not FP8's fault: the reference jumps in " + steps(d.spikes())
                         + " as FP8 does, and rounding explains all other distance.";
@@ -35,7 +37,7 @@ final class VerdictText {
                 capital(guilty(d)) + ": the product is wrong, not its codes and scales, for fake quantisation is healthy; "
                         + (all(d, Remedy.CURRENT_SCALING)
                                 ? "with current scaling it is healthy, too."
-                                : "current scaling does not cure, high precision does.");
+                                : (current(d) ? "current scaling does not cure, high precision does." : "high precision cures."));
             case SPREAD ->
                 "FP8 is at fault in too many products to blame one: " + d.suspects().size()
                         + " are suspects; another recipe, or high precision.";
@@ -54,11 +56,14 @@ final class VerdictText {
                 ? ""
                 : " One of " + d.suspects().size() + " products is at fault: " + list(d.suspects()) + ".";
         return (d.culprits().isEmpty() ? "FP8 is at fault." : capital(guilty(d)) + ".") + rest
+                + (d.cure().isEmpty() ? "" : " High precision cures; a smaller cure may do.")
                 + " The budget was spent before more was known.";
     }
 
+    /** Whether current scaling was tried, or products were compared with it. */
     private static boolean current(Diagnosis d) {
-        return d.evidence().experiments().stream().anyMatch(e -> e.replay().key().contains(" current"));
+        return d.evidence().productFloor() != null
+                || d.evidence().experiments().stream().anyMatch(e -> e.replay().key().contains(" current"));
     }
 
     private static boolean all(Diagnosis d, Remedy remedy) {
