@@ -137,6 +137,9 @@ final class DoctorCommand implements Command {
                 .withBudget(budget(arguments))
                 .withDevice(TrainCommand.device(arguments));
         Optional<Path> output = arguments.path(OUTPUT);
+        if (output.filter(Files::isRegularFile).isPresent()) {
+            throw arguments.usage("'" + output.get() + "' is a file", "give --output the name of a folder");
+        }
         if (output.isPresent()) {
             request = request.withOutput(output.get());
         } else if (isRun && Files.isDirectory(operand)) {
