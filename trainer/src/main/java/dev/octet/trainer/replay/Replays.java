@@ -19,6 +19,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.SplittableRandom;
 import java.util.TreeMap;
 
 /**
@@ -93,7 +94,7 @@ final class Replays {
         List<Map<String, float[]>> gradients = new ArrayList<>();
         Map<String, float[]> updates = new TreeMap<>();
         String nonFinite = "";
-        try (TrainingSession session = session(variant.policy());
+        try (TrainingSession session = session(variant.policy(), variant.shake());
                 Arena arena = Arena.ofConfined()) {
             for (int i = 0; i < excerpt.steps(); i++) {
                 Map<String, float[]> seen = new TreeMap<>();
@@ -122,7 +123,7 @@ final class Replays {
         return result.where().isEmpty() ? result.nonFinite() : result.nonFinite() + ", first in " + result.where();
     }
 
-    private TrainingSession session(PrecisionPolicy policy) {
+    private TrainingSession session(PrecisionPolicy policy, double shake) {
         TrainingSetup s = excerpt.setup();
         TrainingSetup changed = new TrainingSetup(
                 s.source(),
@@ -136,8 +137,27 @@ final class Replays {
                 s.maxNorm(),
                 List.of()); // averages of the weights change nothing in a replay
         TrainingSession session = new TrainingSession(changed, excerpt.device());
-        session.restore(excerpt.parameters(), excerpt.state(), excerpt.scale());
+        session.restore(shaken(excerpt.parameters(), shake), excerpt.state(), excerpt.scale());
         return session;
+    }
+
+    /** The parameters with random changes of vectors; the same for the same names. */
+    private static Map<String, Tensor> shaken(Map<String, Tensor> parameters, double shake) {
+        if (shake == 0) {
+            return parameters;
+        }
+        Map<String, Tensor> shaken = new TreeMap<>(parameters);
+        shaken.replaceAll((name, tensor) -> tensor.shape().rank() == 1 ? shaken(tensor, shake) : tensor);
+        return shaken;
+    }
+
+    private static Tensor shaken(Tensor vector, double shake) {
+        SplittableRandom random = new SplittableRandom(vector.name().hashCode());
+        float[] elements = vector.toFloats();
+        for (int i = 0; i < elements.length; i++) {
+            elements[i] *= (float) (1 + shake * (2 * random.nextDouble() - 1));
+        }
+        return Tensor.ofFloats(Arena.ofAuto(), vector.name(), vector.shape(), elements);
     }
 
     /**
@@ -146,7 +166,7 @@ final class Replays {
      */
     Map<String, Tensor> warmedScales(PrecisionPolicy policy, String prefix, Arena arena) {
         Map<String, Tensor> scales = new TreeMap<>();
-        try (TrainingSession session = session(policy)) {
+        try (TrainingSession session = session(policy, 0)) {
             session.step(excerpt.batches().getFirst(), 0, null, false);
             session.state(arena).forEach((name, tensor) -> {
                 if (name.startsWith(prefix)) {
@@ -159,7 +179,7 @@ final class Replays {
 
     /** Layers that a policy computes in FP8, in the graph's order. */
     List<Fp8Layer> layers(PrecisionPolicy policy) {
-        try (TrainingSession session = session(policy)) {
+        try (TrainingSession session = session(policy, 0)) {
             return session.fp8(excerpt.batches().getFirst().getFirst()).layers();
         }
     }
