@@ -19,10 +19,11 @@ final class FieldWords {
             "calibrate: calib, collect, observe",
             "quantize: quantise, ptq, oneshot, compress, quant, auto-quantize",
             "dequantize: dequantise, decompress, unpack, upcast",
-            "verify: check, validate, lint, test, doctor",
+            "verify: check, validate, lint, test",
             "diff: compare, cmp",
             "evaluate: eval, score, benchmark, accuracy",
             "train: fit, finetune, fine-tune, tune, sft, qat, distill",
+            "doctor: bisect, debug, diagnose, diagnosis, triage, debug-precision, precision-debug",
             "export: save, deploy");
 
     /** Octet's options, of several verbs, and what others call them. */

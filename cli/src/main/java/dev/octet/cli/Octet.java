@@ -31,8 +31,10 @@ public final class Octet {
             new VerifyCommand(),
             new DiffCommand(),
             new EvaluateCommand(),
+            new SensitivityCommand(),
             new TrainCommand(),
             new ReportCommand(),
+            new DoctorCommand(),
             new ExportCommand(),
             new GradientCommand(),
             new CompletionCommand());

@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -66,7 +67,7 @@ class DebugFlowTest {
     private Map<String, Double> expected(String model) throws IOException {
         Map<String, Double> values = new HashMap<>();
         for (String line : Files.readAllLines(GOLDEN.resolve("lines.csv"))) {
-            String[] cells = line.split(",");
+            String[] cells = line.split(",", -1);
             if (cells[0].equals(model)) {
                 values.put(cells[1], Double.parseDouble(cells[2]));
             }
@@ -89,8 +90,7 @@ class DebugFlowTest {
         for (String text : lines) {
             Matcher m = line.matcher(text);
             assertTrue(m.matches(), text);
-            Double value = expected.remove(m.group(1));
-            assertTrue(value != null, m.group(1));
+            double value = requireNonNull(expected.remove(m.group(1)), m.group(1));
             // six digits, after sums of two libraries in F32
             assertEquals(value, Double.parseDouble(m.group(2)), 2e-4 * Math.abs(value), m.group(1));
         }
@@ -120,6 +120,30 @@ class DebugFlowTest {
         String said = plan.out() + plan.err();
         assertTrue(said.contains("1 of 9 matrix products"), said);
         assertTrue(said.contains("DisableFP8GEMM is DisableQuantizationGEMM by its earlier name"), said);
+    }
+
+    @Test
+    void a_run_is_exported_after_its_debug_file_is_gone() throws IOException {
+        Files.writeString(folder.resolve("te.yaml"), """
+                last_layer:
+                  enabled: True
+                  layers: {layer_numbers: [1]}
+                  transformer_engine:
+                    DisableQuantizationLayer: {enabled: True}
+                """);
+        CommandLine run = train("llama", "run", "steps: 1", "precision: {mode: fp8}", "debug: te.yaml");
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        Files.delete(folder.resolve("te.yaml"));
+        CommandLine export = CommandLine.run(
+                "export",
+                folder.resolve("run").toString(),
+                "-o",
+                folder.resolve("out").toString(),
+                "--target",
+                "compressed-tensors",
+                "--quiet");
+        assertEquals(ExitCode.OK, export.code(), export.err());
+        assertTrue(export.out().contains("the run computed it in high precision"), export.out());
     }
 
     @Test

@@ -159,7 +159,8 @@ public final class Train {
     public static RunEnd run(Request request, Watcher watcher, Job job) throws IOException {
         return with(request, job, (trainer, setup) -> {
             List<TrainingHook> hooks = new ArrayList<>(watcher.hooks(setup));
-            hooks.add(new RunFolder.SavedConfig(request.config(), request.settings()));
+            hooks.add(new RunFolder.SavedConfig(
+                    request.config(), request.settings(), setup.config().debug().file()));
             return trainer.run(request.folder(), options(request, job).withHooks(hooks));
         });
     }

@@ -37,6 +37,7 @@ import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Clock;
+import java.time.ZoneId;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -118,7 +119,7 @@ final class TrainingRun implements RunControl {
                     debug.firstIteration(),
                     debug.parity(),
                     trainer.debugPlan().messages(),
-                    Clock.systemDefaultZone()));
+                    Clock.system(ZoneId.systemDefault())));
         }
     }
 

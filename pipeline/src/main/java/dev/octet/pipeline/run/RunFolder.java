@@ -21,6 +21,7 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.TensorBoard;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.hook.TransformerEngineLog;
+import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -33,6 +34,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeSet;
 import java.util.stream.Stream;
 
 /**
@@ -51,6 +53,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     /** Name of the configuration that a run keeps in its folder. */
     public static final String CONFIG = "config.yaml";
 
+    /** Folder in that of a run where {@code octet doctor} keeps what it found out. */
+    public static final String DOCTOR = "doctor";
+
     /** What a run writes in its folder in addition to its configuration. */
     public static final List<String> WRITTEN = List.of(
             RunManifest.NAME,
@@ -60,6 +65,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             TransformerEngineLog.FOLDERS.getFirst(),
             TransformerEngineLog.FOLDERS.getLast(),
             TensorDumps.NAME,
+            DebugSettings.KEPT_FILE,
             CheckpointFolder.NAME,
             TensorBoard.FOLDER,
             Trainer.LOCK);
@@ -68,6 +74,8 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     public static final List<String> ENTRIES =
             Stream.concat(WRITTEN.stream(), Stream.of(CONFIG)).toList();
 
+    private static final String SETTINGS = "settings";
+
     /** The option that gives keys of a configuration other values. */
     private static final String SET = "--set";
 
@@ -75,8 +83,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * Keeps the configuration in the run's folder, once the run has begun: as it is, or with the keys that were given other values.
      *
      * @param settings as in {@link #read}
+     * @param debugFile of {@code debug:}, kept too: verbs that read the run need it
      */
-    public record SavedConfig(Path config, List<String> settings) implements TrainingHook {
+    public record SavedConfig(Path config, List<String> settings, Optional<Path> debugFile) implements TrainingHook {
         public SavedConfig {
             settings = List.copyOf(settings);
         }
@@ -85,7 +94,14 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         public void runStarted(RunStart start, RunControl control) throws IOException {
             byte[] text =
                     settings.isEmpty() ? Files.readAllBytes(config) : changed().getBytes(StandardCharsets.UTF_8);
-            try (AtomicFile copy = AtomicFile.create(start.folder().resolve(CONFIG))) {
+            write(start.folder().resolve(CONFIG), text);
+            if (debugFile.isPresent() && Files.isRegularFile(debugFile.get())) {
+                write(start.folder().resolve(DebugSettings.KEPT_FILE), Files.readAllBytes(debugFile.get()));
+            }
+        }
+
+        private static void write(Path file, byte[] text) throws IOException {
+            try (AtomicFile copy = AtomicFile.create(file)) {
                 copy.write(ByteBuffer.wrap(text));
                 copy.commit();
             }
@@ -234,7 +250,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         Path source = model(folder, model);
         Path config = folder.resolve(CONFIG);
         JsonNode run = json(folder.resolve(RunManifest.NAME));
-        String wanted = run.path("settings").path("sha256.model").asText("");
+        String wanted = run.path(SETTINGS).path("sha256.model").asText("");
         String found = OpenedModel.digest(source);
         if (!found.equals(wanted)) {
             throw new InvalidDataException(
@@ -244,6 +260,43 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         }
         TrainingConfig read = read(config, folder, List.of());
         return new RunFolder(folder, source, read);
+    }
+
+    /** Whether a setting has no part in which batches a run sees and what it does with them, or is the precision of its numbers. */
+    private static boolean isFreeInBaseline(String key) {
+        return key.startsWith("precision.")
+                || key.startsWith("checkpoint.")
+                || key.startsWith("divergence.")
+                || key.startsWith("fp8_health.")
+                || key.startsWith("guard.")
+                || key.startsWith("debug.")
+                || key.startsWith("averaging.")
+                || key.contains("data.eval")
+                || List.of("data.train", "data.tokenizer", "eval_every", "on_non_finite").contains(key);
+    }
+
+    /**
+     * In what a run in another precision differs from a run that it is to be the baseline of, each as a few words; empty when only precision
+     * and what is observed differ.
+     *
+     * @throws MalformedModelException when a {@code run.json} is not JSON
+     */
+    public static List<String> differences(Path run, Path baseline) throws IOException {
+        JsonNode ours = json(run.resolve(RunManifest.NAME)).path(SETTINGS);
+        JsonNode theirs = json(baseline.resolve(RunManifest.NAME)).path(SETTINGS);
+        TreeSet<String> keys = new TreeSet<>();
+        ours.fieldNames().forEachRemaining(keys::add);
+        theirs.fieldNames().forEachRemaining(keys::add);
+        return keys.stream()
+                .filter(k -> !isFreeInBaseline(k) && !ours.path(k).equals(theirs.path(k)))
+                .map(k -> k + " is " + theirs.path(k).asText("absent") + " there and "
+                        + ours.path(k).asText("absent") + " here")
+                .toList();
+    }
+
+    /** What a run says of one of its settings, or of the digest of an input: {@code sha256.data.train}; empty when it does not. */
+    public static Optional<String> setting(Path run, String key) throws IOException {
+        return Optional.ofNullable(json(run.resolve(RunManifest.NAME)).path(SETTINGS).path(key).textValue());
     }
 
     private static Path path(Path manifest, String text) {

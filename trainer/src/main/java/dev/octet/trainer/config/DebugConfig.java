@@ -10,10 +10,12 @@ import dev.octet.trainer.observe.StepGate;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Stream;
 
@@ -62,14 +64,17 @@ final class DebugConfig {
         if (!run.isSection(KEY)) {
             Path file = run.requiredPath(KEY, folder);
             DebugConfig config = new DebugConfig();
-            return new DebugSettings(config.sections(file(run, KEY, file)), false, false, 1, config.notes);
+            return new DebugSettings(
+                    config.sections(file(run, KEY, file)), Optional.of(file), false, false, 1, config.notes);
         }
         return run.section(KEY).read(s -> new DebugConfig().settings(s, folder));
     }
 
+    /** The file, or the copy of it that a run keeps with its configuration. */
     private static Section file(Section s, String key, Path file) {
         try {
-            return YamlFile.read(file);
+            Path kept = s.sibling(DebugSettings.KEPT_FILE);
+            return YamlFile.read(Files.exists(file) || !Files.exists(kept) ? file : kept);
         } catch (IOException e) {
             throw s.error(key, "the file cannot be read: " + e, "give a debug file of Transformer Engine");
         }
@@ -77,7 +82,8 @@ final class DebugConfig {
 
     private DebugSettings settings(Section s, Path folder) {
         List<DebugSection> sections = new ArrayList<>();
-        s.path(FILE, folder).ifPresent(f -> sections.addAll(sections(file(s, FILE, f))));
+        Optional<Path> file = s.path(FILE, folder);
+        file.ifPresent(f -> sections.addAll(sections(file(s, FILE, f))));
         boolean logs = flag(s, "te_log", false);
         boolean parity = flag(s, "parity", false);
         long first = s.whole("init_training_step", 1, 0, Long.MAX_VALUE / 2);
@@ -85,7 +91,7 @@ final class DebugConfig {
                 .filter(key -> !OWN.contains(key))
                 .filter(s::isSection) // of the others, end() says that they are unknown
                 .forEach(key -> add(sections, s, key));
-        return new DebugSettings(sections, logs, parity, first, notes);
+        return new DebugSettings(sections, file, logs, parity, first, notes);
     }
 
     private List<DebugSection> sections(Section file) {
@@ -155,7 +161,7 @@ final class DebugConfig {
         if (!text.matches("\\d{1,9}(-\\d{1,9})?")) {
             throw s.error("layer_numbers", "'" + text + "' is not a number", "write numbers, 2-5, or all");
         }
-        String[] ends = text.split("-");
+        String[] ends = text.split("-", -1);
         long first = Long.parseLong(ends[0]);
         long last = Long.parseLong(ends[ends.length - 1]);
         if (first > last) {

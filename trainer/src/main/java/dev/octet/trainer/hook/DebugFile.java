@@ -1,6 +1,7 @@
 package dev.octet.trainer.hook;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.trainer.observe.TensorReport;
 import java.io.IOException;
 import java.nio.file.Path;
 
@@ -27,7 +28,7 @@ public final class DebugFile implements TrainingHook {
 
     @Override
     public void tensorsObserved(ObservationReport report) throws IOException {
-        for (var tensor : report.tensors()) {
+        for (TensorReport tensor : report.tensors()) {
             ObjectNode line = StepLines.line(report.step())
                     .put("iteration", report.iteration())
                     .put("layer", tensor.layer())

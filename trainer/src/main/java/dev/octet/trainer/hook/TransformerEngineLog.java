@@ -1,5 +1,7 @@
 package dev.octet.trainer.hook;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.trainer.observe.TensorReport;
 import java.io.BufferedWriter;
 import java.io.IOException;
@@ -63,8 +65,8 @@ public final class TransformerEngineLog implements TrainingHook {
     public void runStarted(RunStart start, RunControl control) throws IOException {
         Path statistics = file(folder, 1);
         Path log = file(folder, 0);
-        Files.createDirectories(statistics.getParent());
-        Files.createDirectories(log.getParent());
+        Files.createDirectories(requireNonNull(statistics.getParent()));
+        Files.createDirectories(requireNonNull(log.getParent()));
         cut(statistics, firstIteration + start.firstStep() - 1);
         out = Files.newBufferedWriter(statistics, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
         StringBuilder text = new StringBuilder();
@@ -114,7 +116,8 @@ public final class TransformerEngineLog implements TrainingHook {
     /** A statistic as Transformer Engine logs it, behind the time. */
     static String line(String name, long iteration, double value, boolean parity) {
         String number = parity && Double.isFinite(value) ? String.format(Locale.ROOT, "%.4f", value) : shortest(value);
-        return String.format(Locale.ROOT, "%s \t\t\t\t iteration=%06d \t\t\t\t value=%s", name, iteration, number);
+        String inOneLine = name.replaceAll("\\p{Cntrl}", "_"); // names come from models
+        return String.format(Locale.ROOT, "%s \t\t\t\t iteration=%06d \t\t\t\t value=%s", inOneLine, iteration, number);
     }
 
     /** A number as C's {@code %g} prints it: six digits without zeros behind, an exponent below -4 or from 6 on. */

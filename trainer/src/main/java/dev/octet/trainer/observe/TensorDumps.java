@@ -1,5 +1,7 @@
 package dev.octet.trainer.observe;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -27,7 +29,7 @@ public final class TensorDumps {
     /** Its folder in a run's. */
     public static final String NAME = "tensor_dumps";
 
-    private static final String FORBIDDEN = "[/\\\\:*?\"<>| .]";
+    private static final String FORBIDDEN = "[/\\\\:*?\"<>| .\\p{Cntrl}]";
 
     private final Path folder;
 
@@ -71,7 +73,7 @@ public final class TensorDumps {
             }
             if (!tensors.isEmpty()) {
                 Path file = file(iteration, layer, feature.tensor());
-                Files.createDirectories(file.getParent());
+                Files.createDirectories(requireNonNull(file.getParent()));
                 SafetensorsWriter.write(file, tensors, metadata);
             }
         }

@@ -77,8 +77,11 @@ public final class Examination {
     /** Keys of variants whose replays the answer rests on. */
     private final Set<String> used = new HashSet<>();
 
-    /** Keys of replays that the log had. */
+    /** Keys of replays that the log had before. */
     private final Set<String> reused = new HashSet<>();
+
+    /** Keys of replays that were run. */
+    private final Set<String> made = new HashSet<>();
 
     // the answer so far
     private Verdict verdict = Verdict.UNFINISHED;
@@ -281,7 +284,9 @@ public final class Examination {
         String key = key(variant, with);
         Optional<Replay> known = options.log().find(key).filter(r -> r.isOf(of.steps()));
         if (known.isPresent()) {
-            reused.add(key);
+            if (!made.contains(key)) {
+                reused.add(key);
+            }
             used.add(variant.key());
             return known.get();
         }
@@ -291,11 +296,12 @@ public final class Examination {
         if (System.nanoTime() - start > options.maxTime().toNanos()) {
             throw new BudgetSpentException(options.maxTime().toSeconds() + " seconds");
         }
-        Replay made = of.compare(key, variant, with);
+        Replay replay = of.compare(key, variant, with);
+        made.add(key);
         runs++;
         used.add(variant.key());
-        options.log().add(made);
-        return made;
+        options.log().add(replay);
+        return replay;
     }
 
     private void add(Experiment experiment) {

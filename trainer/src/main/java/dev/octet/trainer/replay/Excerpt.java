@@ -5,6 +5,8 @@ import dev.octet.quant.number.BFloat16;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.lang.foreign.Arena;
 import java.util.Collections;
@@ -60,6 +62,24 @@ public record Excerpt(
     /** This with another state to begin from. */
     Excerpt withState(Map<String, Tensor> newState) {
         return new Excerpt(setup, device, firstStep, batches, rates, parameters, newState, scale, identity);
+    }
+
+    /** A session before the first step, in the precision of a policy. The caller closes it. */
+    TrainingSession session(PrecisionPolicy policy) {
+        TrainingSetup changed = new TrainingSetup(
+                setup.source(),
+                setup.parameters(),
+                setup.trained(),
+                setup.loss(),
+                policy,
+                setup.scaling(),
+                setup.optimizer(),
+                setup.noDecay(),
+                setup.maxNorm(),
+                List.of()); // averages of the weights change nothing in a replay
+        TrainingSession session = new TrainingSession(changed, device);
+        session.restore(parameters, state, scale);
+        return session;
     }
 
     /** The first step alone, with vectors such as biases rounded to BF16: some FP8 products add them so, and are compared with others. */

@@ -9,7 +9,6 @@ import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.TrainingSession;
-import dev.octet.trainer.step.TrainingSetup;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.math.BigInteger;
@@ -94,7 +93,7 @@ final class Replays {
         List<Map<String, float[]>> gradients = new ArrayList<>();
         Map<String, float[]> updates = new TreeMap<>();
         String nonFinite = "";
-        try (TrainingSession session = session(variant.policy(), variant.shake());
+        try (TrainingSession session = session(variant);
                 Arena arena = Arena.ofConfined()) {
             for (int i = 0; i < excerpt.steps(); i++) {
                 Map<String, float[]> seen = new TreeMap<>();
@@ -123,31 +122,22 @@ final class Replays {
         return result.where().isEmpty() ? result.nonFinite() : result.nonFinite() + ", first in " + result.where();
     }
 
-    private TrainingSession session(PrecisionPolicy policy, double shake) {
-        TrainingSetup s = excerpt.setup();
-        TrainingSetup changed = new TrainingSetup(
-                s.source(),
-                s.parameters(),
-                s.trained(),
-                s.loss(),
-                policy,
-                s.scaling(),
-                s.optimizer(),
-                s.noDecay(),
-                s.maxNorm(),
-                List.of()); // averages of the weights change nothing in a replay
-        TrainingSession session = new TrainingSession(changed, excerpt.device());
-        session.restore(shaken(excerpt.parameters(), shake), excerpt.state(), excerpt.scale());
+    private TrainingSession session(Variant variant) {
+        TrainingSession session = excerpt.session(variant.policy());
+        if (variant.shake() != 0) {
+            session.restore(shaken(excerpt.parameters(), variant.shake()), Map.of(), excerpt.scale());
+        }
         return session;
     }
 
-    /** The parameters with random changes of vectors; the same for the same names. */
+    /** Vectors among the parameters with random changes, the same for the same names. */
     private static Map<String, Tensor> shaken(Map<String, Tensor> parameters, double shake) {
-        if (shake == 0) {
-            return parameters;
-        }
-        Map<String, Tensor> shaken = new TreeMap<>(parameters);
-        shaken.replaceAll((name, tensor) -> tensor.shape().rank() == 1 ? shaken(tensor, shake) : tensor);
+        Map<String, Tensor> shaken = new TreeMap<>();
+        parameters.forEach((name, tensor) -> {
+            if (tensor.shape().rank() == 1) {
+                shaken.put(name, shaken(tensor, shake));
+            }
+        });
         return shaken;
     }
 
@@ -166,7 +156,7 @@ final class Replays {
      */
     Map<String, Tensor> warmedScales(PrecisionPolicy policy, String prefix, Arena arena) {
         Map<String, Tensor> scales = new TreeMap<>();
-        try (TrainingSession session = session(policy, 0)) {
+        try (TrainingSession session = excerpt.session(policy)) {
             session.step(excerpt.batches().getFirst(), 0, null, false);
             session.state(arena).forEach((name, tensor) -> {
                 if (name.startsWith(prefix)) {
@@ -179,7 +169,7 @@ final class Replays {
 
     /** Layers that a policy computes in FP8, in the graph's order. */
     List<Fp8Layer> layers(PrecisionPolicy policy) {
-        try (TrainingSession session = session(policy, 0)) {
+        try (TrainingSession session = excerpt.session(policy)) {
             return session.fp8(excerpt.batches().getFirst().getFirst()).layers();
         }
     }

@@ -45,8 +45,8 @@ import org.jspecify.annotations.Nullable;
 public final class TensorWatch {
     private final Map<String, EnumMap<ObservedTensor, TensorBuffer>> buffers = new LinkedHashMap<>();
     private final Map<String, DebugPlan.Layer> layers = new HashMap<>();
-    private final Map<Program, Map<Value, Float>> quantScales = new IdentityHashMap<>();
-    private final Map<Program, Map<Value, Integer>> contributions = new IdentityHashMap<>();
+    private final IdentityHashMap<Program, Map<Value, Float>> quantScales = new IdentityHashMap<>();
+    private final IdentityHashMap<Program, Map<Value, Integer>> contributions = new IdentityHashMap<>();
     private final long iteration;
     private final TensorDumps dumps;
     private boolean isFirst = true;

@@ -314,6 +314,11 @@ public final class Section implements Entry, RecipeFields {
         return List.copyOf(entries.keySet());
     }
 
+    /** A file next to the one that this was read from. */
+    public Path sibling(String name) {
+        return Path.of(file).resolveSibling(name);
+    }
+
     /** Whether the value of a key is a mapping. */
     public boolean isSection(String key) {
         return entries.get(key) instanceof Section;

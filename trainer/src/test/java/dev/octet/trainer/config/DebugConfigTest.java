@@ -58,7 +58,7 @@ class DebugConfigTest {
 
     private String error(String name, String keys) {
         return assertThrows(InvalidOptionException.class, () -> feature(name, keys))
-                .getMessage();
+                .toString();
     }
 
     @Test
@@ -115,6 +115,19 @@ class DebugConfigTest {
         assertEquals(1, settings.notes().size());
         assertTrue(settings.notes().getFirst().contains("te.yaml, line 28"), settings.notes().toString());
         assertTrue(settings.notes().getFirst().contains("DisableFP8GEMM is DisableQuantizationGEMM by its earlier name"));
+    }
+
+    @Test
+    void where_the_file_is_gone_the_copy_next_to_the_configuration_is_read() throws IOException {
+        Path kept = Files.createDirectory(folder.resolve("kept"));
+        String sections = "one: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {DisableQuantizationLayer:"
+                + " {enabled: true}}}\n";
+        Files.writeString(kept.resolve(DebugSettings.KEPT_FILE), sections);
+        Files.writeString(kept.resolve("config.yaml"), RUN + "debug: gone.yaml\n");
+        DebugSettings found = TrainingConfig.of(YamlFile.read(kept.resolve("config.yaml")), folder)
+                .debug();
+        assertEquals(1, found.sections().size());
+        assertEquals(folder.resolve("gone.yaml"), found.file().orElseThrow());
     }
 
     @Test
@@ -218,7 +231,7 @@ class DebugConfigTest {
                     transformer_engine:
                       LogFP8TensorStat: {enabled: true}
                 """));
-        assertTrue(e.getMessage().contains("unknown feature 'LogFP8TensorStat'"), e.getMessage());
+        assertTrue(e.what().contains("unknown feature 'LogFP8TensorStat'"), e.what());
         assertTrue(e.where().contains("run.yaml, line 10"), e.where());
         assertTrue(e.fix().contains("did you mean LogFp8TensorStats"), e.fix());
         assertTrue(e.fix().contains("valid: LogTensorStats, LogFp8TensorStats, LogNvfp4TensorStats, DumpTensors"), e.fix());
@@ -268,7 +281,7 @@ class DebugConfigTest {
                 "debug: {one: {enabled: true, layers: {layer_name_regex_pattern: '('}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}} | not a regular expression",
             })
     void sections_that_say_nothing_are_refused(String debug, String message) {
-        String found = assertThrows(InvalidOptionException.class, () -> read(debug)).getMessage();
+        String found = assertThrows(InvalidOptionException.class, () -> read(debug)).toString();
         assertTrue(found.contains(message), found);
     }
 
@@ -284,10 +297,10 @@ class DebugConfigTest {
     @Test
     void the_page_names_every_feature_and_its_examples_can_be_read() throws IOException {
         String page = Files.readString(Path.of(System.getProperty("octet.testdata"), "../docs/debug.md"));
-        String[] blocks = page.split("```yaml\n");
+        String[] blocks = page.split("```yaml\n", -1);
         assertEquals(3, blocks.length);
-        assertEquals("debug: te_debug.yaml\n", blocks[1].split("```")[0]);
-        DebugSettings settings = read(blocks[2].split("```")[0]);
+        assertEquals("debug: te_debug.yaml\n", blocks[1].split("```", -1)[0]);
+        DebugSettings settings = read(blocks[2].split("```", -1)[0]);
         assertTrue(settings.logs());
         assertEquals(List.of("attention", "head"), settings.sections().stream().map(DebugSection::name).toList());
         assertEquals(5, settings.sections().getFirst().features().size());

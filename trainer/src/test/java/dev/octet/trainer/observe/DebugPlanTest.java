@@ -9,6 +9,7 @@ import dev.octet.quant.recipe.Product;
 import dev.octet.trainer.precision.LinearModule;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -42,7 +43,7 @@ class DebugPlanTest {
     }
 
     private static DebugPlan plan(List<LinearModule> modules, DebugSection... sections) {
-        return DebugPlan.of(new DebugSettings(List.of(sections), false, false, 1, List.of()), modules);
+        return DebugPlan.of(new DebugSettings(List.of(sections), Optional.empty(), false, false, 1, List.of()), modules);
     }
 
     private static List<String> selected(List<LinearModule> modules, LayerSelection layers) {

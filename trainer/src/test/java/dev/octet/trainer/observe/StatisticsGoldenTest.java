@@ -36,7 +36,7 @@ class StatisticsGoldenTest {
     private record Row(
             String name, ObservedTensor tensor, Float8Format format, float quantScale, String statistic, double value, double coded) {
         static Row of(String line) {
-            String[] cells = line.split(",");
+            String[] cells = line.split(",", -1);
             return new Row(
                     cells[0],
                     requireNonNull(ObservedTensor.byLabel().get(cells[1])),

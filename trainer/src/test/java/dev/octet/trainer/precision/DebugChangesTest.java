@@ -30,6 +30,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.function.Supplier;
@@ -59,7 +60,7 @@ class DebugChangesTest {
     private static DebugChanges changes(PrecisionPolicy policy, Graph graph, Feature... features) {
         DebugSection section = new DebugSection(
                 "one", new LayerSelection.Kinds(List.of(), List.of()), List.of(features), "te.yaml, line 1");
-        DebugSettings settings = new DebugSettings(List.of(section), false, false, 1, List.of());
+        DebugSettings settings = new DebugSettings(List.of(section), Optional.empty(), false, false, 1, List.of());
         return DebugChanges.of(DebugPlan.of(settings, LinearModule.of(graph)), policy, graph);
     }
 

@@ -1,0 +1,292 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** {@code octet doctor} as typed, on runs of a tiny Llama that learns a pattern and meets a batch of noise. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class DoctorCommandTest {
+    private static final Path MODEL =
+            Path.of(System.getProperty("octet.testdata")).resolve("models/tiny-hf/llama");
+
+    private static final int STEPS = 48;
+    private static final int BATCH = 4;
+    private static final int TOKENS = 16;
+    private static final int NOISE = 30;
+
+    @TempDir
+    static Path runs;
+
+    @TempDir
+    Path folder;
+
+    @BeforeAll
+    static void train() throws IOException {
+        data(runs.resolve("spike.bin"), NOISE);
+        good(train(runs, "fp8", "{mode: fp8, recipe: delayed}"));
+        good(train(runs, "bf16", "{mode: bf16}"));
+    }
+
+    /** Samples of a pattern that is learnt in a few steps; one step is random tokens. */
+    private static void data(Path file, int noise) throws IOException {
+        SplittableRandom random = new SplittableRandom(1);
+        ByteBuffer tokens = ByteBuffer.allocate(2 * STEPS * BATCH * TOKENS).order(ByteOrder.LITTLE_ENDIAN);
+        for (int row = 0; row < STEPS * BATCH; row++) {
+            int step = row / BATCH + 1;
+            int start = random.nextInt(8);
+            for (int i = 0; i < TOKENS; i++) {
+                boolean isNoise = step == noise;
+                tokens.putShort((short) (isNoise ? random.nextInt(1, 90) : (start + 3 * i) % 8 + 1));
+            }
+        }
+        Files.write(file, tokens.array());
+    }
+
+    private static CommandLine train(Path at, String name, String precision, String... more) throws IOException {
+        Path config = at.resolve(name + ".yaml");
+        Files.writeString(config, """
+            data: {train: spike.bin, sequence: %d, shuffle: false}
+            loss: {type: causal-lm}
+            batch_size: %d
+            steps: %d
+            optimizer: {lr: 5.0e-3}
+            checkpoint: {every: 8, keep: 10}
+            precision: %s
+            """.formatted(TOKENS, BATCH, STEPS, precision));
+        List<String> words = new ArrayList<>(List.of("train", MODEL.toString(), "--config", config.toString(), "-o"));
+        words.add(at.resolve(name).toString());
+        words.addAll(Arrays.asList(more));
+        return CommandLine.run(words.toArray(String[]::new));
+    }
+
+    private static CommandLine good(CommandLine line) {
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        return line;
+    }
+
+    private static String run(String name) {
+        return runs.resolve(name).toString();
+    }
+
+    private String at(String name) {
+        return folder.resolve(name).toString();
+    }
+
+    private static JsonNode found(CommandLine line) throws IOException {
+        assertEquals(ExitCode.CHECK_FAILED, line.code(), line.err() + line.out());
+        return new ObjectMapper().readTree(line.out());
+    }
+
+    /** A run that a test may break. */
+    private Path copy(String name) throws IOException {
+        Path copy = folder.resolve(name);
+        try (Stream<Path> files = Files.walk(runs.resolve(name))) {
+            for (Path file : files.toList()) {
+                Files.copy(file, copy.resolve(runs.resolve(name).relativize(file)));
+            }
+        }
+        return copy;
+    }
+
+    private static void assertRefused(CommandLine line, ExitCode code, String what, String fix) {
+        assertEquals(code, line.code(), line.err() + line.out());
+        assertTrue(line.err().contains(what), line.err());
+        assertTrue(line.err().contains("  where: "), line.err());
+        assertTrue(line.err().lines().anyMatch(l -> l.startsWith("  fix:   ") && l.contains(fix)), line.err());
+    }
+
+    // class (a)
+
+    @Test
+    void a_spike_that_the_baseline_has_too_is_not_fp8s_fault() throws IOException {
+        CommandLine line = CommandLine.run("doctor", run("fp8"), "--baseline", run("bf16"), "--json", "--output", at("o"));
+        JsonNode answer = found(line);
+        assertEquals("octet/doctor/1", answer.path("schema").asText());
+        assertEquals("SHARED_SPIKE", answer.path("symptom").asText());
+        assertFalse(answer.path("healthy").asBoolean(true));
+        assertTrue(answer.path("verdict").asText().startsWith("not FP8's fault: the spike at step"), line.out());
+        assertEquals(0, answer.path("replays_run").asInt());
+        String advice = answer.path("advice").toString();
+        assertTrue(
+                advice.contains("clip_grad_norm") && advice.contains("stableadamw") && advice.contains("averaging"),
+                advice);
+        assertEquals(2, answer.path("curves").size());
+        assertEquals(STEPS, answer.path("curves").path(1).path("course").path("points").size());
+    }
+
+    /** Without a baseline, the doctor continues the checkpoint before the spike in BF16. */
+    @Test
+    void without_a_baseline_a_replay_of_the_base_type_shows_the_same() throws IOException {
+        JsonNode answer = found(CommandLine.run("doctor", run("fp8"), "--json", "--output", at("o")));
+        assertEquals("SHARED_SPIKE", answer.path("symptom").asText(), answer.toString());
+        assertEquals(1, answer.path("replays_run").asInt());
+        assertEquals("bf16 from step 25", answer.path("curves").path(1).path("name").asText());
+        JsonNode again = found(CommandLine.run("doctor", run("fp8"), "--json", "--output", at("o")));
+        assertEquals(0, again.path("replays_run").asInt(), "kept from the first call");
+        assertEquals(answer.path("verdict"), again.path("verdict"));
+    }
+
+    // class (c)
+
+    @Test
+    void a_checkpoint_exported_with_the_inverse_scale_is_found() throws IOException {
+        good(CommandLine.run("export", run("fp8"), "-o", at("m"), "--target", "compressed-tensors"));
+        CommandLine sound = CommandLine.run(
+                "doctor", run("fp8"), "--baseline", run("bf16"), "--exported", at("m"), "--json", "--output", at("o"));
+        JsonNode passed = found(sound).path("exported");
+        assertTrue(passed.path("passed").asBoolean(), sound.out());
+        inverted(folder.resolve("m/model.safetensors"));
+        CommandLine line = CommandLine.run(
+                "doctor", run("fp8"), "--baseline", run("bf16"), "--exported", at("m"), "--json", "--output", at("o"));
+        JsonNode answer = found(line);
+        assertEquals("DOWNSTREAM", answer.path("symptom").asText());
+        String verdict = answer.path("verdict").asText();
+        assertTrue(verdict.startsWith("the export is wrong, not the training: scales ") && verdict.contains("reciprocals"), verdict);
+        assertTrue(answer.path("advice").toString().contains("store the reciprocal"), line.out());
+        assertTrue(answer.path("exported").path("proof").path("worst").asDouble() > 0.2, line.out());
+    }
+
+    /** Every scale of a weight as its reciprocal. */
+    private static void inverted(Path file) throws IOException {
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        Path spoilt = file.resolveSibling("spoilt.safetensors");
+        try (ModelFile model = ModelFile.open(file);
+                Arena arena = Arena.ofConfined()) {
+            tensors.putAll(model.model().tensors());
+            tensors.replaceAll((name, tensor) -> name.endsWith("weight_scale") ? inverted(arena, name, tensor) : tensor);
+            ModelFile.save(Model.of(tensors, model.model().metadata()), spoilt);
+        }
+        Files.move(spoilt, file, StandardCopyOption.REPLACE_EXISTING);
+    }
+
+    private static Tensor inverted(Arena arena, String name, Tensor tensor) {
+        float[] scales = tensor.toFloats();
+        for (int i = 0; i < scales.length; i++) {
+            scales[i] = 1 / scales[i];
+        }
+        return Tensor.ofFloats(arena, name, tensor.shape(), scales);
+    }
+
+    @Test
+    void bad_scores_of_all_tasks_ask_for_what_was_exported() throws IOException {
+        Files.writeString(folder.resolve("t.json"), """
+                {"a": {"baseline": 0.6, "run": 0.2}, "b": {"baseline": 0.5, "run": 0.1}, "c": {"baseline": 0.7, "run": 0.3}}""");
+        CommandLine line =
+                CommandLine.run("doctor", run("fp8"), "--baseline", run("bf16"), "--tasks", at("t.json"), "--output", at("o"));
+        assertEquals(ExitCode.CHECK_FAILED, line.code(), line.err());
+        assertTrue(line.out().contains("the export or the evaluation, not the training"), line.out());
+        assertTrue(line.out().contains("--exported"), line.out());
+    }
+
+    // bad input
+
+    @Test
+    void a_run_without_fp8_is_refused() {
+        assertRefused(
+                CommandLine.run("doctor", run("bf16")),
+                ExitCode.INPUT,
+                "nothing is computed in FP8: precision.mode is bf16",
+                "--baseline");
+    }
+
+    @Test
+    void a_run_of_a_few_steps_is_refused() throws IOException {
+        Files.copy(runs.resolve("spike.bin"), folder.resolve("spike.bin"));
+        good(train(folder, "short", "{mode: fp8}", "--steps", "5"));
+        assertRefused(
+                CommandLine.run("doctor", at("short")),
+                ExitCode.INPUT,
+                "the run has 5 steps",
+                "train on with octet train --resume");
+    }
+
+    @Test
+    void a_folder_that_is_no_run_is_refused() {
+        assertRefused(
+                CommandLine.run("doctor", MODEL.toString()),
+                ExitCode.USAGE,
+                "the folder is not a run: it has no run.json",
+                "give the folder that `octet train -o` wrote");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"x", "10d", "-3", "1.5"})
+    void a_budget_that_is_neither_a_number_nor_a_time_is_refused(String budget) {
+        assertRefused(
+                CommandLine.run("doctor", run("fp8"), "--budget", budget), ExitCode.USAGE, "--budget needs", "for example 20, or 10m");
+    }
+
+    @Test
+    void a_baseline_of_another_run_is_refused() throws IOException {
+        assertRefused(
+                CommandLine.run("doctor", run("fp8"), "--baseline", run("fp8")),
+                ExitCode.INPUT,
+                "the baseline computes in FP8 itself",
+                "{mode: bf16}");
+        Files.copy(runs.resolve("spike.bin"), folder.resolve("spike.bin"));
+        good(train(folder, "other", "{mode: bf16}", "--set", "seed=2", "--set", "optimizer.lr=1e-3"));
+        assertRefused(
+                CommandLine.run("doctor", run("fp8"), "--baseline", at("other")),
+                ExitCode.INPUT,
+                "the baseline is another run: optimizer.lr is 0.001 there and 0.005 here; seed is 2 there and 1 here",
+                "with another precision alone");
+    }
+
+    @Test
+    void another_model_is_refused() {
+        assertRefused(
+                CommandLine.run("doctor", run("fp8"), "--model", MODEL.resolveSibling("qwen2").toString()),
+                ExitCode.INPUT,
+                "the model has SHA-256",
+                "--model MODEL");
+    }
+
+    @ParameterizedTest
+    @CsvSource({"--step, 7, the run has no checkpoint of step 7, 'checkpoints are of steps [8, 16, 24, 32, 40, 48]'"})
+    void a_step_without_a_checkpoint_is_refused(String option, String value, String what, String fix) {
+        assertRefused(CommandLine.run("doctor", run("fp8"), option, value), ExitCode.INPUT, what, fix);
+    }
+
+    @Test
+    void options_of_a_model_and_of_a_run_exclude_each_other() {
+        assertRefused(
+                CommandLine.run("doctor", run("fp8"), "--data", run("spike.bin")),
+                ExitCode.USAGE,
+                "--data is for a MODEL with --config",
+                "a run knows its data");
+        assertRefused(
+                CommandLine.run("doctor", MODEL.toString(), "--config", run("fp8.yaml"), "--step", "8"),
+                ExitCode.USAGE,
+                "--step is for a RUN",
+                "--config");
+    }
+}
