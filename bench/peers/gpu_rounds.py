@@ -1,7 +1,8 @@
 """The rounds of bench/run-gpu; see there. Linux, only Python's own library; PyTorch is needed for the peers and may be absent.
 
 Every measurement is a process of its own, Octet's and PyTorch's in turn. Clocks, power and temperature are read once a second beside each.
-What fails is told in the result and does not end the rest. Exit code 5 when there is no GPU that Octet can use.
+What fails is told in the result and does not end the rest. The result is written anew behind every measurement, so that it holds what was
+measured whenever the run is ended. Exit code 5 when there is no GPU that Octet can use.
 """
 
 import argparse
@@ -15,11 +16,15 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 JAVA = os.environ.get("OCTET_GPU_JAVA", "java")
 CLASSES = os.environ.get("OCTET_GPU_CLASSES", "")
+OPTIONS = os.environ.get("OCTET_GPU_OPTIONS", "").split()
 UNAVAILABLE = 5
+NOT_STARTED = -1
+SHORTEST = 15  # seconds without which no measurement is worth its start
 SQUARES = ["4096x4096x4096", "8192x8192x8192"]
 # ViT-Huge at 64 images of 257 tokens: q, k and v together, the output of attention, both products of the MLP
 VIT = ["16448x1280x3840", "16448x1280x1280", "16448x1280x5120", "16448x5120x1280"]
@@ -36,7 +41,8 @@ def smi(fields):
                               text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [v.strip() for v in done.stdout.splitlines()[0].split(",")] if done.returncode == 0 and done.stdout.strip() else []
+    values = [v.strip() for v in done.stdout.splitlines()[0].split(",")] if done.returncode == 0 and done.stdout.strip() else []
+    return values if len(values) == fields.count(",") + 1 else []
 
 
 class Watch(threading.Thread):
@@ -83,26 +89,44 @@ def measured(command, timeout):
 
 
 class Bench:
-    def __init__(self, options):
+    def __init__(self, options, save):
         self.options = options
         self.results = {}
+        self.save = save
+        self.started = time.monotonic()
+
+    def limit(self):
+        """Seconds of the next process; 0 when the time of the whole run is used up."""
+        if not self.options.budget:
+            return self.options.limit
+        left = self.options.budget - (time.monotonic() - self.started)
+        return 0 if left < SHORTEST else min(self.options.limit, left)
 
     def octet(self, *arguments):
         command = [JAVA, "--add-modules", "jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED",
-                   "--sun-misc-unsafe-memory-access=allow", "-Xmx8g", "-cp", CLASSES, "dev.octet.bench.gpu.GpuBench"]
-        return measured(command + [str(a) for a in arguments], self.options.limit)
+                   "--sun-misc-unsafe-memory-access=allow", "-Xmx8g", *OPTIONS, "-cp", CLASSES, "dev.octet.bench.gpu.GpuBench"]
+        return self.run(command + [str(a) for a in arguments])
 
     def torch(self, *arguments):
-        return measured([sys.executable, os.path.join(HERE, "gpu_torch.py"), *[str(a) for a in arguments]], self.options.limit)
+        return self.run([sys.executable, os.path.join(HERE, "gpu_torch.py"), *[str(a) for a in arguments]])
+
+    def run(self, command):
+        limit = self.limit()
+        if limit <= 0:
+            return {"error": f"not started: the {self.options.budget} s of --budget are used up", "exit": NOT_STARTED}
+        return measured(command, limit)
 
     def both(self, name, ours, theirs):
         """In turn, so many rounds as asked for."""
         for turn in range(self.options.rounds):
             for tool, run, arguments in (("octet", self.octet, ours), ("torch", self.torch, theirs)):
+                if tool not in self.options.tools.split(","):
+                    continue
                 result = run(*arguments)
                 self.results.setdefault(name, {}).setdefault(tool, []).append(result)
                 state = f"failed, exit {result['exit']}: {result['error'].splitlines()[-1:]}" if "error" in result else "done"
                 print(f"{name} round {turn + 1} {tool}: {state}", file=sys.stderr, flush=True)
+                self.save(self)
 
     def good(self, name, tool):
         return [r for r in self.results.get(name, {}).get(tool, []) if "error" not in r]
@@ -118,12 +142,16 @@ class Bench:
             self.both("cast", ["cast", CAST], ["cast", CAST])
         if "steps" in only:
             for model, batch in (SMALL if self.options.small else MODELS).items():
-                folder = os.path.join(work, model)
-                made = self.octet("make", model, folder)
-                if "error" in made:
-                    self.results[f"make {model}"] = {"octet": [made]}
+                if model not in self.options.models.split(","):
                     continue
-                for precision in ("bf16", "fp8"):
+                folder = os.path.join(work, model)
+                if "octet" in self.options.tools.split(","):
+                    made = self.octet("make", model, folder)
+                    if "error" in made:
+                        self.results[f"make {model}"] = {"octet": [made]}
+                        self.save(self)
+                        continue
+                for precision in self.options.precisions.split(","):
                     self.both(f"step {model} {precision}", ["step", model, precision, folder, batch, self.options.steps],
                               ["step", model, precision, batch, self.options.steps])
 
@@ -193,9 +221,13 @@ def main():
     parser.add_argument("--only", default="limits,products,cast,steps")
     parser.add_argument("--small", action="store_true", help="small models: to see that everything works")
     parser.add_argument("--work", help="folder for the made models, 3 GB; default a temporary one")
-    parser.add_argument("--limit", type=int, default=900, help="seconds of one process")
+    parser.add_argument("--models", default=",".join([*MODELS, *SMALL]), help="models of steps")
+    parser.add_argument("--precisions", default="bf16,fp8", help="precisions of steps")
+    parser.add_argument("--tools", default="octet,torch")
+    parser.add_argument("--limit", type=float, default=240, help="seconds of one process")
+    parser.add_argument("--budget", type=float, default=0, help="seconds of all; what does not fit is not started")
     options = parser.parse_args()
-    bench = Bench(options)
+    bench = Bench(options, lambda _: None)
     first = bench.octet("cast", "64x128")
     if "error" in first:
         print(first["error"], file=sys.stderr)
@@ -204,20 +236,24 @@ def main():
     found = facts(gpu)
     name = re.sub(r"[^a-z0-9]+", "", gpu["name"].lower().replace("nvidia", ""))
     result = options.result or os.path.join(os.path.dirname(HERE), "results", f"{found['date'][:10]}-{name}-gpu")
+    os.makedirs(os.path.dirname(os.path.abspath(result)), exist_ok=True)
+    head = [f"# {gpu['name']}, {found['date']}", "", f"{gpu['versions']}; torch {found['torch']}; {options.rounds} rounds, medians.", ""]
+    bench.save = lambda b: write(result, found, b, head)
+    bench.save(bench)
     with tempfile.TemporaryDirectory() as own:
-        try:
-            bench.measure(options.work or own)
-        finally:  # what was measured is kept, whatever ended it
-            head = [f"# {gpu['name']}, {found['date']}", "",
-                    f"{gpu['versions']}; torch {found['torch']}; {options.rounds} rounds, medians.", ""]
-            os.makedirs(os.path.dirname(os.path.abspath(result)), exist_ok=True)
-            with open(result + ".json", "w", encoding="utf-8") as file:
-                json.dump({"facts": found, "results": bench.results}, file, indent=1)
-                file.write("\n")
-            text = "\n".join(head + bench.report()) + "\n"
-            with open(result + ".md", "w", encoding="utf-8") as file:
-                file.write(text)
-            print(text, end="")
+        bench.measure(options.work or own)
+    print(write(result, found, bench, head), end="")
 
 
-main()
+def write(result, found, bench, head):
+    """RESULT.json and RESULT.md, each whole at any time; the text of the second."""
+    text = "\n".join(head + bench.report()) + "\n"
+    for ending, content in ((".json", json.dumps({"facts": found, "results": bench.results}, indent=1) + "\n"), (".md", text)):
+        with open(result + ending + ".new", "w", encoding="utf-8") as file:
+            file.write(content)
+        os.replace(result + ending + ".new", result + ending)
+    return text
+
+
+if __name__ == "__main__":
+    main()

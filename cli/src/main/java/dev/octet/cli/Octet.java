@@ -31,6 +31,7 @@ public final class Octet {
             new VerifyCommand(),
             new DiffCommand(),
             new EvaluateCommand(),
+            new SensitivityCommand(),
             new TrainCommand(),
             new ReportCommand(),
             new DoctorCommand(),

@@ -120,6 +120,7 @@ final class QuantizeCommand implements Command {
                 List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
         options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, EMBEDDINGS, CheckpointFlags.KEEP, REPORT));
+        options.addAll(MixFlags.all());
         options.addAll(CHECKPOINT_ONLY);
         options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
         return options;
@@ -132,6 +133,9 @@ final class QuantizeCommand implements Command {
                         + " r.html",
                 "octet quantize model.onnx -o fp8.onnx --statistics model.stats --calibrator percentile:99.99",
                 "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler",
+                "octet quantize model.onnx -o fp8.onnx --data texts.jsonl --tokenizer tokenizer.json --mix auto --gate"
+                        + " cosine=0.998",
+                "octet quantize Qwen3-8B -o Qwen3-8B-mixed --data texts.jsonl --mix auto --bits 6.0",
                 "octet quantize Llama-3.1-8B -o Llama-3.1-8B-FP8 --recipe fp8-dynamic --target vllm",
                 "octet quantize Llama-3.1-8B -o static --recipe fp8 --target modelopt --statistics llama.stats"
                         + " --kv-cache fp8",
@@ -141,6 +145,10 @@ final class QuantizeCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         arguments.requiredPath(Flags.OUTPUT);
+        if (arguments.has(MixFlags.MIX)) {
+            return mix(arguments, screen);
+        }
+        MixFlags.refuseWithout(arguments);
         Path model = arguments.operand(0);
         boolean graph = TARGETS.containsKey(arguments.text(TARGET).orElse(""));
         if (!graph && Files.exists(model) && Checkpoint.isCheckpoint(model)) {
@@ -149,6 +157,15 @@ final class QuantizeCommand implements Command {
             quantizeGraph(arguments, screen);
         }
         return ExitCode.OK;
+    }
+
+    private static ExitCode mix(Arguments arguments, Screen screen) throws IOException {
+        List<Option> refused = new ArrayList<>(CHECKPOINT_ONLY);
+        refused.addAll(List.of(STATISTICS, CALIBRATOR, EMBEDDINGS));
+        Optional<Quantize.Rounding> rounding = arguments.has(ROUNDING)
+                ? Optional.of(arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST))
+                : Optional.empty();
+        return MixFlags.run(arguments, screen, refused, RECIPE, TARGET, REPORT, rounding);
     }
 
     private static void quantizeCheckpoint(Arguments arguments, Screen screen) throws IOException {

@@ -85,6 +85,8 @@ class JsonAnswersTest {
         answer("diff", LLAMA, at("fp8"));
         JsonNode equal = answer("evaluate", BERT, BERT, "--data", samples);
         assertTrue(equal.get("comparison").get("outputs").get(0).get("sqnr_db").isNull(), "no noise: no finite number");
+        JsonNode losses = answer("sensitivity", BERT, "--data", samples, "--formats", "fp8-weight-only");
+        assertTrue(losses.get("perplexity").isNull(), "no head over tokens: no finite number");
         answer("train", BERT, "--config", config.toString(), "-o", at("run"), "--dry-run");
         answer("train", BERT, "--config", config.toString(), "-o", at("run"));
         answer("export", at("run"), "-o", at("out.onnx"), "--target", "onnx", "--no-proof");

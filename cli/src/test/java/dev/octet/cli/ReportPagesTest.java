@@ -99,6 +99,15 @@ class ReportPagesTest {
     }
 
     @Test
+    void sensitivity_has_a_page_with_every_Linear_and_the_curve() throws IOException {
+        JsonNode data = page(ExitCode.OK, "sensitivity", MODEL, "--data", samples(), "--formats", "fp8-weight-only");
+        JsonNode format = data.get("result").get("formats").get(0);
+        assertEquals(14, format.get("layers").size());
+        assertTrue(data.get("result").get("curve").size() > 5);
+        assertEquals(2, data.get("run").get("digests").size());
+    }
+
+    @Test
     void a_quantised_checkpoint_has_a_page_with_the_error_of_each_weight() throws IOException {
         JsonNode data = page(ExitCode.OK, "quantize", LLAMA, "-o", at("fp8"));
         assertEquals(7, data.get("weights").size());

@@ -101,6 +101,8 @@ class TerminalTest {
                 "--gate",
                 "cosine=1.5",
                 "--no-layers");
+        shown(ExitCode.OK, "sensitivity", BERT, "--data", samples, "--formats", "fp8-per-channel");
+        shown(ExitCode.OK, "quantize", BERT, "-o", at("mix.onnx"), "--data", samples, "--mix", "auto", "--bits", "12");
         shown(ExitCode.OK, "diff", BERT, at("fp8.onnx"));
         shown(ExitCode.OK, "inspect", at("fp8.onnx"));
         shown(ExitCode.OK, "verify", at("fp8.onnx"));

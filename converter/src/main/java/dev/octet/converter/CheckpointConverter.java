@@ -72,6 +72,7 @@ public final class CheckpointConverter implements AutoCloseable {
      *     weights
      * @param keepScales reuse the scales that {@link ConversionRequest.Dequantize} kept in this checkpoint's folder
      * @param exactOnly refuse a conversion that changes a value
+     * @param recipes of weights that have another one than the goal's, by their own name; weights that engines fuse must have the same
      */
     public record Request(
             Selection selection,
@@ -79,7 +80,29 @@ public final class CheckpointConverter implements AutoCloseable {
             CacheScales cacheScales,
             boolean allowNonFinite,
             boolean keepScales,
-            boolean exactOnly) {
+            boolean exactOnly,
+            Map<String, Recipe> recipes) {
+        public Request {
+            recipes = Map.copyOf(recipes);
+        }
+
+        /** One recipe for all weights. */
+        public Request(
+                Selection selection,
+                Map<String, Float> inputScales,
+                CacheScales cacheScales,
+                boolean allowNonFinite,
+                boolean keepScales,
+                boolean exactOnly) {
+            this(selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, Map.of());
+        }
+
+        /** The same with other recipes for some weights. */
+        public Request withRecipes(Map<String, Recipe> newRecipes) {
+            return new Request(
+                    selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, newRecipes);
+        }
+
         /** All Linears, dynamic activations. */
         public static Request all() {
             return of(Selection.ALL_LINEARS, Map.of());
@@ -179,7 +202,8 @@ public final class CheckpointConverter implements AutoCloseable {
                                 request.inputScales(),
                                 request.cacheScales(),
                                 nonFinite,
-                                keptScales))
+                                keptScales,
+                                request.recipes()))
                 .withFingerprint(describe(goal, request));
         if (request.exactOnly()) {
             refuseInexact(plan);
@@ -294,6 +318,11 @@ public final class CheckpointConverter implements AutoCloseable {
         what.put("cache scales", request.cacheScales().byAttention().toString());
         what.put("allow non-finite", Boolean.toString(request.allowNonFinite()));
         what.put("scales", request.keepScales() ? "kept" : "computed");
+        if (!request.recipes().isEmpty()) {
+            Map<String, String> recipes = new TreeMap<>();
+            request.recipes().forEach((weight, recipe) -> recipes.put(weight, recipe.name()));
+            what.put("recipes", recipes.toString());
+        }
         return what;
     }
 

@@ -11,6 +11,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -41,6 +42,13 @@ public record Conversion(
     /** The same with the measurements; the model stays as it is, so that the same scales and codes are always the same file. */
     Conversion withComparison(List<LayerComparison> measured) {
         return new Conversion(model, target, plan, activations, layers, measured, notes);
+    }
+
+    /** The same with more metadata in the file. */
+    public Conversion withMetadata(Map<String, String> more) {
+        Map<String, String> all = new LinkedHashMap<>(model.metadata());
+        all.putAll(more);
+        return new Conversion(model.withMetadata(all), target, plan, activations, layers, comparison, notes);
     }
 
     /**

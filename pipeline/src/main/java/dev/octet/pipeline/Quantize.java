@@ -41,6 +41,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -60,6 +61,9 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  */
 public final class Quantize {
+    /** Metadata of an ONNX file: names of the weights that a mix left as they are, with commas. */
+    private static final String LEFT = "octet.mix.kept";
+
     private Quantize() {}
 
     /** How weights are rounded. */
@@ -84,6 +88,7 @@ public final class Quantize {
      *     Rounding#NEAREST}
      * @param embeddings the form of tables from which rows are gathered
      * @param report where a report is written; empty for none
+     * @param left Linears that stay as they are, too, by the names of their weights, with the reasons
      */
     public record GraphRequest(
             Path model,
@@ -96,9 +101,11 @@ public final class Quantize {
             Calibrator calibrator,
             Optional<Rounding> rounding,
             EmbeddingForm embeddings,
-            Optional<Path> report) {
+            Optional<Path> report,
+            Map<String, String> left) {
         public GraphRequest {
             keep = List.copyOf(keep);
+            left = Collections.unmodifiableMap(new LinkedHashMap<>(left));
         }
 
         /** {@link Recipes#GRAPH_FP8} for ONNX Runtime, absmax; the recipe needs samples or statistics. */
@@ -114,7 +121,8 @@ public final class Quantize {
                     new Absmax(),
                     Optional.empty(),
                     EmbeddingForm.FLOATS,
-                    Optional.empty());
+                    Optional.empty(),
+                    Map.of());
         }
 
         /** The same by another recipe, one of {@link Recipes#GRAPH}. */
@@ -130,7 +138,8 @@ public final class Quantize {
                     calibrator,
                     rounding,
                     embeddings,
-                    report);
+                    report,
+                    left);
         }
 
         /** The same for another runtime. */
@@ -146,7 +155,8 @@ public final class Quantize {
                     calibrator,
                     rounding,
                     embeddings,
-                    report);
+                    report,
+                    left);
         }
 
         /** The same without the layers whose names contain a match. */
@@ -162,7 +172,8 @@ public final class Quantize {
                     calibrator,
                     rounding,
                     embeddings,
-                    report);
+                    report,
+                    left);
         }
 
         /** The same, calibrated, rounded and measured on samples. */
@@ -178,7 +189,8 @@ public final class Quantize {
                     calibrator,
                     rounding,
                     embeddings,
-                    report);
+                    report,
+                    left);
         }
 
         /** The same with scales from statistics. */
@@ -194,7 +206,8 @@ public final class Quantize {
                     calibrator,
                     rounding,
                     embeddings,
-                    report);
+                    report,
+                    left);
         }
 
         /** The same with another calibrator. */
@@ -210,7 +223,8 @@ public final class Quantize {
                     newCalibrator,
                     rounding,
                     embeddings,
-                    report);
+                    report,
+                    left);
         }
 
         /** The same, rounded so. */
@@ -226,13 +240,14 @@ public final class Quantize {
                     calibrator,
                     Optional.of(newRounding),
                     embeddings,
-                    report);
+                    report,
+                    left);
         }
 
         /** The same with embeddings in another form; other forms than floats are for ONNX Runtime. */
         public GraphRequest withEmbeddings(EmbeddingForm newForm) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, newForm, report);
+                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, newForm, report, left);
         }
 
         /** The same with a report. */
@@ -248,7 +263,25 @@ public final class Quantize {
                     calibrator,
                     rounding,
                     embeddings,
-                    Optional.of(file));
+                    Optional.of(file),
+                    left);
+        }
+
+        /** The same without these Linears, by the names of their weights, with the reasons; the file's metadata then name them. */
+        public GraphRequest leaving(Map<String, String> reasons) {
+            return new GraphRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report,
+                    reasons);
         }
     }
 
@@ -311,6 +344,7 @@ public final class Quantize {
      * @param statistics a file of {@link Calibrate}; empty for dynamic activations
      * @param calibrator how clips follow from statistics
      * @param report where a report is written; empty for none
+     * @param recipes of weights that have another one than {@code recipe}, by their names
      */
     public record CheckpointRequest(
             Path model,
@@ -322,9 +356,11 @@ public final class Quantize {
             Optional<Path> statistics,
             Calibrator calibrator,
             Set<Choice> choices,
-            Optional<Path> report) {
+            Optional<Path> report,
+            Map<String, Recipe> recipes) {
         public CheckpointRequest {
             choices = Set.copyOf(choices);
+            recipes = Map.copyOf(recipes);
         }
 
         /** Every Linear, in the layout that most consumers of the recipe read, dynamic activations. */
@@ -339,37 +375,38 @@ public final class Quantize {
                     Optional.empty(),
                     new Absmax(),
                     Set.of(),
-                    Optional.empty());
+                    Optional.empty(),
+                    Map.of());
         }
 
         /** The same in another layout. */
         public CheckpointRequest withTarget(Target.Checkpoint newTarget) {
             return new CheckpointRequest(
-                    model, output, recipe, newTarget, selection, layout, statistics, calibrator, choices, report);
+                    model, output, recipe, newTarget, selection, layout, statistics, calibrator, choices, report, recipes);
         }
 
         /** The same with other weights. */
         public CheckpointRequest withSelection(Selection newSelection) {
             return new CheckpointRequest(
-                    model, output, recipe, target, newSelection, layout, statistics, calibrator, choices, report);
+                    model, output, recipe, target, newSelection, layout, statistics, calibrator, choices, report, recipes);
         }
 
         /** The same with other choices within the layout. */
         public CheckpointRequest withLayout(LayoutOptions newLayout) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, newLayout, statistics, calibrator, choices, report);
+                    model, output, recipe, target, selection, newLayout, statistics, calibrator, choices, report, recipes);
         }
 
         /** The same with static scales from statistics. */
         public CheckpointRequest withStatistics(Path file) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, Optional.of(file), calibrator, choices, report);
+                    model, output, recipe, target, selection, layout, Optional.of(file), calibrator, choices, report, recipes);
         }
 
         /** The same with another calibrator. */
         public CheckpointRequest withCalibrator(Calibrator newCalibrator) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, newCalibrator, choices, report);
+                    model, output, recipe, target, selection, layout, statistics, newCalibrator, choices, report, recipes);
         }
 
         /** The same with one more choice. */
@@ -377,7 +414,7 @@ public final class Quantize {
             Set<Choice> more = EnumSet.of(choice);
             more.addAll(choices);
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, calibrator, more, report);
+                    model, output, recipe, target, selection, layout, statistics, calibrator, more, report, recipes);
         }
 
         /** The same with a report, for which the result is read again and compared with the original. */
@@ -392,7 +429,14 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
-                    Optional.of(file));
+                    Optional.of(file),
+                    recipes);
+        }
+
+        /** The same with other recipes for some weights, by their names, where the layout can say so. */
+        public CheckpointRequest withRecipes(Map<String, Recipe> others) {
+            return new CheckpointRequest(
+                    model, output, recipe, target, selection, layout, statistics, calibrator, choices, report, others);
         }
 
         boolean has(Choice choice) {
@@ -419,7 +463,8 @@ public final class Quantize {
                     scales.cache(),
                     request.has(Choice.ALLOW_NONFINITE),
                     request.has(Choice.KEEP_SCALES),
-                    request.has(Choice.EXACT_ONLY));
+                    request.has(Choice.EXACT_ONLY),
+                    request.recipes());
             return new CheckpointWork(converter, request.output(), job).run(goal, how, scales, request.report());
         }
     }
@@ -443,7 +488,8 @@ public final class Quantize {
         Stopwatch watch = new Stopwatch();
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
-            Plan plan = converter.plan(request.recipe(), request.keep(), request.embeddings());
+            Plan plan = leaving(
+                    converter.plan(request.recipe(), request.keep(), request.embeddings()), request.left());
             long bytes = Inspection.fileBytes(request.model());
             watch.step("import");
             Work work = new Work(
@@ -463,6 +509,14 @@ public final class Quantize {
                 return work.convert(samples);
             }
         }
+    }
+
+    private static Plan leaving(Plan plan, Map<String, String> left) {
+        Map<String, String> reasons = new LinkedHashMap<>();
+        plan.converted(LayerKind.LINEAR).stream()
+                .filter(d -> left.containsKey(d.weight()))
+                .forEach(d -> reasons.put(d.node(), left.getOrDefault(d.weight(), "")));
+        return plan.keeping(reasons);
     }
 
     private static void checkStatistics(GraphRequest request, Job job) {
@@ -543,6 +597,10 @@ public final class Quantize {
                 watch.step("second moments");
             }
             Conversion converted = steps.convert(statistics, options);
+            if (!request.left().isEmpty()) {
+                converted = converted.withMetadata(
+                        Map.of(LEFT, String.join(",", request.left().keySet())));
+            }
             watch.step("convert");
             Conversion conversion = samples == null ? converted : steps.measure(converted, samples);
             watch.step("compare layers");

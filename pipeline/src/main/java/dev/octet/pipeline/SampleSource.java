@@ -23,12 +23,20 @@ import java.util.Optional;
 public record SampleSource(Path file, Optional<Path> tokenizer, Optional<Range> range, int maxLength) {
     private static final String TOKENIZER = "tokenizer.json";
 
-    /** {@code count} samples from number {@code from}, counted from 0. */
-    public record Range(int from, int count) {
+    /**
+     * Samples from number {@code from}, counted from 0.
+     *
+     * @param limit whether {@code count} is the most there may be, rather than how many there must be
+     */
+    public record Range(int from, int count, boolean limit) {
         public Range {
             if (from < 0 || count < 1) {
                 throw new IllegalArgumentException(count + " samples from " + from);
             }
+        }
+
+        private Dataset of(Dataset data) {
+            return data.slice(from, limit ? Math.min(count, data.count() - from) : count);
         }
     }
 
@@ -45,7 +53,12 @@ public record SampleSource(Path file, Optional<Path> tokenizer, Optional<Range> 
 
     /** {@code count} samples of the file from number {@code from}, counted from 0. */
     public SampleSource withRange(int from, int count) {
-        return new SampleSource(file, tokenizer, Optional.of(new Range(from, count)), maxLength);
+        return new SampleSource(file, tokenizer, Optional.of(new Range(from, count, false)), maxLength);
+    }
+
+    /** The first samples of the file, {@code count} where there are so many. */
+    public SampleSource withAtMost(int count) {
+        return new SampleSource(file, tokenizer, Optional.of(new Range(0, count, true)), maxLength);
     }
 
     /** The same texts, cut after so many tokens. */
@@ -72,7 +85,7 @@ public record SampleSource(Path file, Optional<Path> tokenizer, Optional<Range> 
                     "'" + file + "' is neither .npz nor .jsonl",
                     "give arrays as .npz, or texts as .jsonl with lines of {\"text\": ...}");
         }
-        return range.isPresent() ? data.slice(range.get().from(), range.get().count()) : data;
+        return range.isPresent() ? range.get().of(data) : data;
     }
 
     private Path tokenizer(Path model, Job job) {

@@ -6,6 +6,7 @@ import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.trainer.device.cuda.CudaDevice;
 import dev.octet.trainer.device.cuda.Gpu;
+import dev.octet.trainer.device.cuda.GpuReport;
 import dev.octet.trainer.device.cuda.Gpus;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -21,6 +22,7 @@ import java.util.function.Supplier;
  * One measurement of GPU 0, or on the GPU it is given, as one JSON line:
  *
  * <pre>
+ * facts                                       what there is of GPUs and CUDA; needs none
  * limits                                      copies and large products
  * products ROWSxINxOUT...                     the three FP8 products of Linears
  * cast ROWSxCOLS                              codes, transpose and amax in one launch
@@ -69,6 +71,10 @@ public final class GpuBench {
             model.write(Path.of(args.get(2)), 1);
             return Map.of("parameters", model.parameters());
         }
+        if (what.equals("facts") && args.size() == 1) {
+            GpuReport report = Gpus.report();
+            return Map.of("facts", Map.of("gpus", report.gpus(), "parts", report.parts()));
+        }
         boolean known = switch (what) {
             case "limits" -> args.size() == 1;
             case "products" -> args.size() > 1;
@@ -80,7 +86,7 @@ public final class GpuBench {
             throw new InvalidOptionException(
                     "unknown arguments: " + String.join(" ", args),
                     "GpuBench",
-                    "limits | products ROWSxINxOUT... | cast ROWSxCOLS | make MODEL FOLDER | step MODEL bf16|fp8"
+                    "facts | limits | products ROWSxINxOUT... | cast ROWSxCOLS | make MODEL FOLDER | step MODEL bf16|fp8"
                             + " FOLDER BATCH STEPS");
         }
         Gpu gpu = gpus.get();

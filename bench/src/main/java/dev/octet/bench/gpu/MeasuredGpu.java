@@ -7,6 +7,7 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import java.lang.foreign.MemorySegment;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -176,8 +177,18 @@ final class MeasuredGpu implements Gpu {
     }
 
     @Override
+    public void prepare(Collection<CudaSource> sources) {
+        gpu.prepare(sources);
+    }
+
+    @Override
     public Work product(CudaProduct p) {
         return new Timed(gpu.product(p), 2.0 * p.m() * p.n() * p.k() * p.batch(), p.isFp8());
+    }
+
+    @Override
+    public boolean computes(CudaProduct product) {
+        return gpu.computes(product);
     }
 
     @Override

@@ -70,6 +70,13 @@ class GpuBenchTest {
     }
 
     @Test
+    void facts_need_no_gpu() throws IOException {
+        assertEquals(0, run("facts"));
+        String line = out.toString(StandardCharsets.UTF_8);
+        assertTrue(line.startsWith("{\"facts\":{") && line.contains("\"name\":\"driver\""), line);
+    }
+
+    @Test
     void equal_seeds_make_equal_files() throws IOException {
         assertEquals(0, run("make", "gpt2-small", folder.resolve("a").toString()));
         assertEquals(0, run("make", "gpt2-small", folder.resolve("b").toString()));

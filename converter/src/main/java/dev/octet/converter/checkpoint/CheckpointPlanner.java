@@ -16,6 +16,7 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
@@ -24,6 +25,7 @@ import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -62,16 +64,18 @@ public final class CheckpointPlanner {
      * @param cacheScales scales of the KV cache; none to leave the cache as the checkpoint has it
      * @param nonFinite weights that stay as they are because they hold a NaN or an infinity, with what was found
      * @param keptScales scales of an earlier quantisation to reuse; null to compute scales
+     * @param recipes of weights that have another one than the goal's, by their own name
      */
     public record Inputs(
             Selection selection,
             Map<String, Float> inputScales,
             CacheScales cacheScales,
             Map<String, String> nonFinite,
-            @Nullable Checkpoint keptScales) {
+            @Nullable Checkpoint keptScales,
+            Map<String, Recipe> recipes) {
         /** All Linears, dynamic activations, no known scales. */
         public static Inputs none() {
-            return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null);
+            return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null, Map.of());
         }
     }
 
@@ -83,7 +87,8 @@ public final class CheckpointPlanner {
         this.exactnesses = new ExactnessCheck(checkpoint);
         this.plainType = plainType(goal, checkpoint);
         this.cache = new CacheScaleSteps(checkpoint, stored, goal.layout(), inputs.cacheScales());
-        this.targetConfig = new TargetConfig(checkpoint, goal.layout(), plainType);
+        this.targetConfig = new TargetConfig(
+                checkpoint, goal.layout(), plainType, !inputs.recipes().isEmpty());
     }
 
     /**
@@ -205,7 +210,8 @@ public final class CheckpointPlanner {
         if (!(goal instanceof ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options))) {
             return;
         }
-        OperandSpec scheme = LayoutRecipes.scheme(layout, recipe, options);
+        requireMixable(layout, recipe, options);
+        LayoutRecipes.scheme(layout, recipe, options); // refuses a recipe that the layout cannot say
         List<WeightSelector.Candidate> candidates = new ArrayList<>();
         for (Shard shard : checkpoint.shards()) {
             for (ShardHeader.Entry e : shard.header().entries()) {
@@ -213,9 +219,55 @@ public final class CheckpointPlanner {
             }
         }
         decisions = new WeightSelector(
-                        layout, scheme, inputs.selection(), checkpoint.config().orElse(null), inputs.nonFinite())
+                        layout,
+                        weight -> LayoutRecipes.scheme(layout, recipeOf(weight, recipe), options),
+                        inputs.selection(),
+                        checkpoint.config().orElse(null),
+                        inputs.nonFinite())
                 .decide(candidates);
+        requireOneRecipeOfFused(recipe);
         requireInputScales();
+    }
+
+    private void requireOneRecipeOfFused(Recipe recipe) {
+        Map<String, WeightDecision> first = new HashMap<>();
+        for (WeightDecision d : decisions.values()) {
+            String group = LinearNames.fusedGroup(d.name()).orElse(d.name());
+            WeightDecision other = d.quantized() ? first.putIfAbsent(group, d) : null;
+            if (other != null && !recipeOf(other.name(), recipe).equals(recipeOf(d.name(), recipe))) {
+                throw new InvalidOptionException(
+                        "engines fuse " + other.name() + " and " + d.name() + ", which are to have different recipes",
+                        group + ": " + recipeOf(other.name(), recipe).name() + " and "
+                                + recipeOf(d.name(), recipe).name(),
+                        "give both the same recipe");
+            }
+        }
+    }
+
+    private Recipe recipeOf(String weight, Recipe recipe) {
+        return inputs.recipes().getOrDefault(weight, recipe);
+    }
+
+    /** Several recipes need a layout that can say so. */
+    private void requireMixable(Layout layout, Recipe recipe, LayoutOptions options) {
+        if (inputs.recipes().isEmpty()) {
+            return;
+        }
+        List<Recipe> all = new ArrayList<>(inputs.recipes().values());
+        all.addFirst(recipe);
+        for (Recipe one : all) {
+            Optional<String> reason = layout.unmixable(one, options);
+            if (reason.isPresent()) {
+                throw new InvalidOptionException(
+                        reason.get(),
+                        inputs.recipes().size() + " weights have another recipe than " + recipe.name(),
+                        "choose other recipes, or a layout that can mix them: "
+                                + Layouts.ALL.stream()
+                                        .filter(Layout::mixes)
+                                        .map(Layout::name)
+                                        .collect(Collectors.joining(", ")));
+            }
+        }
     }
 
     private Optional<WeightSelector.Candidate> candidate(TensorSpec spec) {
@@ -279,7 +331,7 @@ public final class CheckpointPlanner {
                     spec.shape(),
                     spec.dtype(),
                     spec.byteSize(),
-                    recipe,
+                    recipeOf(spec.name(), recipe),
                     layout,
                     options,
                     Exactness.ONE_ROUNDING));
@@ -302,7 +354,7 @@ public final class CheckpointPlanner {
                             weight.shape(),
                             DType.F32,
                             weight.data().byteSize(),
-                            recipe,
+                            recipeOf(weight.name(), recipe),
                             layout,
                             options,
                             Exactness.DOUBLE_ROUNDING));

@@ -128,15 +128,22 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
                 case Granularity.PerToken _ -> values.perToken(n, x);
                 case Granularity.PerGroup(int _, int size) -> {
                     long width = reader.shape(weight).dim(-1);
-                    if (width % size != 0) {
-                        notes.add("the input of " + weight + " stays as it is: " + width
-                                + " elements are not multiple of " + size);
-                        yield x;
-                    }
-                    yield values.perGroup(n, x, width, size);
+                    yield fits(weight, width, size) ? values.perGroup(n, x, width, size) : x;
                 }
-                case Granularity.PerChannel _, Granularity.PerBlock _, Granularity.Mx _ -> x; // no input has these
+                case Granularity.Mx(int _, int size) -> {
+                    long width = reader.shape(weight).dim(-1);
+                    yield fits(weight, width, size) ? values.microscaled(n, x, width, size) : x;
+                }
+                case Granularity.PerChannel _, Granularity.PerBlock _ -> x; // no input has these
             };
+        }
+
+        private boolean fits(String weight, long width, int size) {
+            if (width % size != 0) {
+                notes.add("the input of " + weight + " stays as it is: " + width + " elements are not multiple of "
+                        + size);
+            }
+            return width % size == 0;
         }
 
         void caches(UnaryOperator<String> nodeOf) throws IOException {

@@ -9,11 +9,13 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.Arena;
 import java.util.List;
+import java.util.function.UnaryOperator;
 
 /**
- * Writes nodes that round a value to E4M3 and back: the result, in F32, is exactly what FP8 kernels multiply.
+ * Writes nodes that round a value to a small number type and back: the result, in F32, is exactly what the kernels of that type multiply.
  */
 public final class QuantizedValues {
     private static final DType CODES = DType.F8_E4M3FN;
@@ -69,6 +71,11 @@ public final class QuantizedValues {
      * @param width elements of the last axis, a multiple of {@code size}
      */
     public String perGroup(Node anchor, String value, long width, long size) {
+        return grouped(
+                anchor, value, width, size, groups -> dynamically(anchor, value, groups, List.of(axes(value))));
+    }
+
+    private String grouped(Node anchor, String value, long width, long size, UnaryOperator<String> rounding) {
         String shape = node(anchor, value, "Shape", List.of(value), Attribute.of("start", 0), Attribute.of("end", -1));
         String split = node(
                 anchor,
@@ -79,17 +86,97 @@ public final class QuantizedValues {
         String joined =
                 node(anchor, value, "Concat", List.of(shape, longs(value + "_width", width)), Attribute.of("axis", 0));
         String groups = node(anchor, value, "Reshape", List.of(value, split));
-        String rounded = dynamically(anchor, value, groups, List.of(axes(value)));
-        return node(anchor, value, "Reshape", List.of(rounded, joined));
+        return node(anchor, value, "Reshape", List.of(rounding.apply(groups), joined));
+    }
+
+    /**
+     * Quantises to symmetric integers of eight bits with one scale for each token: max(|x|) / 127 over the last axis, ties to even.
+     */
+    public String integers(Node anchor, String value) {
+        String scale = scale(anchor, value, value, List.of(axes(value)), QuantType.INT8.maxValue());
+        String scaled = node(anchor, value, "Div", List.of(value, scale));
+        String codes = node(anchor, value, "Round", List.of(scaled));
+        return node(anchor, value, "Mul", List.of(codes, scale));
+    }
+
+    /**
+     * Quantises in blocks of {@code size} neighbouring elements of a token with a power of two as their scale:
+     * {@code 2^ceil(log2(amax / 448))}, with which nothing saturates.
+     *
+     * @param width elements of the last axis, a multiple of {@code size}
+     */
+    public String microscaled(Node anchor, String value, long width, long size) {
+        return grouped(anchor, value, width, size, groups -> {
+            String exact = scale(anchor, value, groups, List.of(axes(value)), Float8Format.E4M3FN.maxValue());
+            String scale = powerOfTwo(anchor, value, exact);
+            return cast(anchor, value, groups, scale);
+        });
+    }
+
+    /**
+     * Quantises to E2M1 in blocks of {@code size} neighbouring elements of a token with E4M3 scales below one scale of the tensor (NVFP4).
+     *
+     * @param width elements of the last axis, a multiple of {@code size}
+     * @param global the tensor's scale, a multiplier
+     */
+    public String fourBits(Node anchor, String value, long width, long size, float global) {
+        return grouped(anchor, value, width, size, groups -> {
+            String exact = scale(anchor, value, groups, List.of(axes(value)), Float8Format.E2M1.maxValue() * global);
+            String held = node(
+                    anchor, value, "Max", List.of(exact, number(value + "_low", Float8Format.E4M3FN.minPositive())));
+            String codes = node(anchor, value, "Cast", List.of(held), Attribute.of("to", CODES.onnxId()));
+            String block = node(anchor, value, "Cast", List.of(codes), Attribute.of("to", DType.F32.onnxId()));
+            String scale = node(anchor, value, "Mul", List.of(block, number(value + "_global", global)));
+            String scaled = node(anchor, value, "Div", List.of(groups, scale));
+            return node(anchor, value, "Mul", List.of(nearestE2m1(anchor, value, scaled), scale));
+        });
+    }
+
+    /** E2M1 has steps of 0.5 below 2, of 1 below 4, of 2 up to 6; Round takes ties to even, which here are even codes. */
+    private String nearestE2m1(Node anchor, String base, String value) {
+        float max = Float8Format.E2M1.maxValue();
+        String held = node(
+                anchor, base, "Clip", List.of(value, number(base + "_lowest", -max), number(base + "_most", max)));
+        String magnitude = node(anchor, base, "Abs", List.of(held));
+        String fine = node(anchor, base, "Less", List.of(magnitude, number(base + "_two", 2)));
+        String middle = node(anchor, base, "Less", List.of(magnitude, number(base + "_four", 4)));
+        String coarse = node(
+                anchor, base, "Where", List.of(middle, number(base + "_step1", 1), number(base + "_step2", 2)));
+        String step = node(anchor, base, "Where", List.of(fine, number(base + "_half", 0.5f), coarse));
+        String steps = node(anchor, base, "Round", List.of(node(anchor, base, "Div", List.of(held, step))));
+        return node(anchor, base, "Mul", List.of(steps, step));
+    }
+
+    /** The least power of two that is not below a positive value; the logarithm's rounding is put right by comparing. */
+    private String powerOfTwo(Node anchor, String base, String value) {
+        String two = number(base + "_base", 2);
+        String one = number(base + "_one", 1);
+        String log = node(anchor, base, "Log", List.of(value));
+        String log2 = node(anchor, base, "Div", List.of(log, number(base + "_ln2", (float) Math.log(2))));
+        String near = node(anchor, base, "Round", List.of(log2));
+        String power = node(anchor, base, "Pow", List.of(two, near));
+        String below = node(anchor, base, "Less", List.of(power, value));
+        String up = node(anchor, base, "Where", List.of(below, two, one));
+        String least = node(anchor, base, "Mul", List.of(power, up));
+        String half = node(anchor, base, "Mul", List.of(least, number(base + "_half", 0.5f)));
+        String tooMuch = node(anchor, base, "GreaterOrEqual", List.of(half, value));
+        return node(anchor, base, "Where", List.of(tooMuch, half, least));
     }
 
     private String dynamically(Node anchor, String name, String value, List<String> axes) {
+        return cast(anchor, name, value, scale(anchor, name, value, axes, Float8Format.E4M3FN.maxValue()));
+    }
+
+    /** {@code max(|x|) / max}; over all elements where there are no axes. */
+    private String scale(Node anchor, String name, String value, List<String> axes, float max) {
         String magnitude = node(anchor, name, "Abs", List.of(value));
         List<String> inputs = axes.isEmpty() ? List.of(magnitude) : List.of(magnitude, axes.getFirst());
         String amax = node(anchor, name, "ReduceMax", inputs, Attribute.of("keepdims", 1));
         String positive = node(anchor, name, "Max", List.of(amax, number(name + "_least", LEAST_AMAX)));
-        String scale =
-                node(anchor, name, "Div", List.of(positive, number(name + "_max", Float8Format.E4M3FN.maxValue())));
+        return node(anchor, name, "Div", List.of(positive, number(name + "_max", max)));
+    }
+
+    private String cast(Node anchor, String name, String value, String scale) {
         String scaled = node(anchor, name, "Div", List.of(value, scale));
         String codes = node(anchor, name, "Cast", List.of(scaled), Attribute.of("to", CODES.onnxId()));
         String values = node(anchor, name, "Cast", List.of(codes), Attribute.of("to", DType.F32.onnxId()));

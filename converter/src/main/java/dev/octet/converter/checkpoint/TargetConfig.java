@@ -29,6 +29,8 @@ final class TargetConfig {
     private final Set<String> keptLinears = new LinkedHashSet<>();
     private @Nullable Recipe recipe;
     private LayoutOptions options = LayoutOptions.defaults();
+    private final boolean mixes;
+    private final Map<String, Recipe> others = new LinkedHashMap<>();
 
     /**
      * Starts with nothing collected.
@@ -36,8 +38,10 @@ final class TargetConfig {
      * @param checkpoint the source, for messages
      * @param layout of the target; null for plain floats
      * @param plainType of dequantised weights
+     * @param mixes whether weights are to have several recipes, where the layout can say so
      */
-    TargetConfig(Checkpoint checkpoint, @Nullable Layout layout, DType plainType) {
+    TargetConfig(Checkpoint checkpoint, @Nullable Layout layout, DType plainType, boolean mixes) {
+        this.mixes = mixes;
         this.checkpoint = checkpoint;
         this.layout = layout;
         this.plainType = plainType;
@@ -49,7 +53,14 @@ final class TargetConfig {
      * @throws UnsupportedModelException when an earlier weight was quantised differently
      */
     void add(StoredWeight weight, Recipe itsRecipe, LayoutOptions itsOptions) {
-        if (recipe != null && !(itsRecipe.equals(recipe) && itsOptions.equals(options))) {
+        boolean differs = recipe != null && !(itsRecipe.equals(recipe) && itsOptions.equals(options));
+        boolean mixed = layout != null && layout.mixes() && mixes && itsOptions.equals(options);
+        if (differs && mixed) {
+            quantized.add(weight);
+            others.put(weight.name(), itsRecipe);
+            return;
+        }
+        if (differs) {
             throw new UnsupportedModelException(
                     "weights are quantised in different ways: "
                             + quantized.getFirst().name() + " as " + way(recipe, options) + ", " + weight.name()
@@ -112,7 +123,7 @@ final class TargetConfig {
         edited.remove("compression_config");
         if (layout != null && recipe != null) {
             LayoutContents contents =
-                    new LayoutContents(recipe, options, quantized, keptLinears(LinearModules.of(edited)), cacheScales);
+                    new LayoutContents(recipe, options, quantized, keptLinears(LinearModules.of(edited)), cacheScales, others);
             files.putAll(layout.configure(edited, contents));
         } else {
             setType(edited);

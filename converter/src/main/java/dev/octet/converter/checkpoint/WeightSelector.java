@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class WeightSelector {
     private final Layout layout;
-    private final OperandSpec scheme;
+    private final Function<String, OperandSpec> schemes;
     private final Selection selection;
     private final String modelType;
     private final boolean tied;
@@ -33,17 +34,18 @@ final class WeightSelector {
     record Candidate(String name, Shape shape, DType dtype) {}
 
     /**
+     * @param schemes how a weight would be quantised, by its own name
      * @param config the model's, null without one
      * @param nonFinite weights that stay as they are because they hold a NaN or an infinity, with what was found
      */
     WeightSelector(
             Layout layout,
-            OperandSpec scheme,
+            Function<String, OperandSpec> schemes,
             Selection selection,
             @Nullable ObjectNode config,
             Map<String, String> nonFinite) {
         this.layout = layout;
-        this.scheme = scheme;
+        this.schemes = schemes;
         this.selection = selection;
         this.modelType = config == null ? "" : config.path("model_type").asText("");
         this.tied = config != null && config.path("tie_word_embeddings").asBoolean(false);
@@ -88,16 +90,17 @@ final class WeightSelector {
         if (c.shape().elementCount() == 0) {
             return Optional.of("empty");
         }
+        OperandSpec scheme = schemes.apply(c.name());
         long maxCols = Tile.maxCols(scheme.granularity());
         if (c.shape().dim(-1) > maxCols) {
             return Optional.of("rows of " + c.shape().dim(-1) + " elements; at most " + maxCols + " are streamed");
         }
         Optional<String> refusal = layout.refusal(scheme, c.shape());
-        return refusal.isPresent() ? refusal : fusedBlocks(c);
+        return refusal.isPresent() ? refusal : fusedBlocks(c, scheme);
     }
 
     /** Engines stack the blocks of fused weights; a weight that ends within a block would shift the blocks of the next. */
-    private Optional<String> fusedBlocks(Candidate c) {
+    private static Optional<String> fusedBlocks(Candidate c, OperandSpec scheme) {
         boolean ends = scheme.granularity() instanceof Granularity.PerBlock(int rows, int _)
                 && LinearNames.fusedGroup(c.name()).isPresent()
                 && c.shape().dim(-2) % rows != 0;

@@ -29,7 +29,8 @@ public final class HtmlPage {
     /**
      * Writes page {@code name} to {@code path} atomically: a failure leaves an earlier file unchanged.
      *
-     * @param name of its content and script: {@code report}, {@code diff}, {@code evaluate}, {@code verify}, {@code checkpoint}
+     * @param name of its content and script: {@code report}, {@code diff}, {@code evaluate}, {@code verify}, {@code checkpoint},
+     *     {@code sensitivity}
      * @param title title of the page, after the word Octet
      * @param data a record that Jackson can write
      * @throws IOException when the page cannot be written

@@ -159,18 +159,30 @@ final class CompressedTensorsLayout implements Layout {
     }
 
     @Override
+    public boolean mixes() {
+        return true;
+    }
+
+    /**
+     * One group for {@code Linear} as a class; with several recipes, a group for each that names its modules, because vLLM looks for the class
+     * of a fused module before it looks for the modules it is made of ({@code compressed_tensors/utils.py}, {@code find_matched_target}), so
+     * that a group of the class would take modules of the others. The format of the whole then is {@code mixed-precision}.
+     */
+    @Override
     public Map<String, ObjectNode> configure(ObjectNode config, LayoutContents contents) {
-        Recipe recipe = contents.recipe();
         ObjectNode quantization = config.objectNode();
-        ObjectNode group = quantization.putObject("config_groups").putObject("group_0");
-        String format = format(recipe);
-        group.put("format", format);
-        ObjectNode inputs = inputs(config.objectNode(), recipe, contents.options());
-        group.set("input_activations", inputs == null ? config.nullNode() : inputs);
-        group.putNull("output_activations");
-        group.putArray("targets").add("Linear");
-        group.set("weights", operand(config.objectNode(), recipe.weight(), false));
-        quantization.put("format", format);
+        ObjectNode groups = quantization.putObject("config_groups");
+        Map<Recipe, List<StoredWeight>> byRecipe = contents.others().isEmpty() ? Map.of() : contents.byRecipe();
+        if (byRecipe.size() < 2) {
+            addGroup(groups, config, contents.recipe(), contents.options()).add("Linear");
+            quantization.put("format", format(contents.recipe()));
+        } else {
+            byRecipe.forEach((recipe, weights) -> {
+                ArrayNode targets = addGroup(groups, config, recipe, contents.options());
+                weights.forEach(w -> targets.add(w.module()));
+            });
+            quantization.put("format", "mixed-precision");
+        }
         quantization.putNull("global_compression_ratio");
         ArrayNode ignore = quantization.putArray("ignore");
         addKept(ignore, contents);
@@ -184,6 +196,18 @@ final class CompressedTensorsLayout implements Layout {
         config.remove("compression_config"); // an older name of the same
         config.set("quantization_config", quantization);
         return Map.of();
+    }
+
+    /** Adds a group without targets; returns these. */
+    private static ArrayNode addGroup(ObjectNode groups, ObjectNode maker, Recipe recipe, LayoutOptions options) {
+        ObjectNode group = groups.putObject("group_" + groups.size());
+        group.put("format", format(recipe));
+        ObjectNode inputs = inputs(maker.objectNode(), recipe, options);
+        group.set("input_activations", inputs == null ? maker.nullNode() : inputs);
+        group.putNull("output_activations");
+        ArrayNode targets = group.putArray("targets");
+        group.set("weights", operand(maker.objectNode(), recipe.weight(), false));
+        return targets;
     }
 
     /** vLLM asks for the experts of a fused module one by one, by names that the file does not have: {@code experts.0.gate_proj}. */

@@ -71,8 +71,7 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         static final Found STATIC = of(spec(new Granularity.PerTensor(), new Scaling.FromStatistics()));
         static final Found PER_TENSOR = of(dynamic(new Granularity.PerTensor()));
         static final Found PER_TOKEN = of(dynamic(new Granularity.PerToken()));
-        static final Found MICROSCALED =
-                unknown("inputs in MX blocks, whose scales are powers of two, are left as they are");
+        static final Found MICROSCALED = of(dynamic(new Granularity.Mx(32)));
 
         private static OperandSpec spec(Granularity granularity, Scaling scaling) {
             return new OperandSpec(QuantType.E4M3FN, granularity, scaling);

@@ -61,6 +61,20 @@ public interface Layout {
     boolean configuresCache();
 
     /**
+     * Whether the configuration can describe weights of several recipes. Where not, a weight has the one recipe or stays as it is.
+     */
+    default boolean mixes() {
+        return false;
+    }
+
+    /** Why {@code recipe} cannot be one of several in a checkpoint; empty when it can. */
+    default Optional<String> unmixable(Recipe recipe, LayoutOptions options) {
+        return mixes()
+                ? Optional.empty()
+                : Optional.of("the configuration of layout " + name() + " describes one recipe for all quantised weights");
+    }
+
+    /**
      * Edits {@code config} ({@code config.json}, whatever else is in it stays) so that it describes the contents, and returns what other
      * JSON files must lie next to it, by name.
      */

@@ -1,29 +1,59 @@
 package dev.octet.quant.layout;
 
 import dev.octet.quant.recipe.Recipe;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
  * What a checkpoint about to be written holds: all that its configuration must say.
  *
- * @param recipe how weights and activations are quantised
+ * @param recipe how weights and activations are quantised, the first of them where there are several recipes
  * @param options the choices made
  * @param quantized the quantised weights, in the order of the checkpoint
  * @param keptLinears modules that a consumer takes for a Linear and that are not quantised, in order: {@code lm_head}, routers, kept ones,
  *     and fused tensors of experts by their own names ({@code model.layers.0.mlp.experts.gate_up_proj}): see {@link #keptModules}; a
  *     part {@code *} stands for any number
  * @param kvScales whether attention layers have {@code k_scale} and {@code v_scale}
+ * @param others recipes of quantised weights that have another one, by their own name; empty unless the layout {@linkplain Layout#mixes
+ *     mixes} recipes
  */
 public record LayoutContents(
         Recipe recipe,
         LayoutOptions options,
         List<StoredWeight> quantized,
         List<String> keptLinears,
-        boolean kvScales) {
+        boolean kvScales,
+        Map<String, Recipe> others) {
     public LayoutContents {
         quantized = List.copyOf(quantized);
         keptLinears = List.copyOf(keptLinears);
+        others = Map.copyOf(others);
+    }
+
+    /** Contents with one recipe for all weights. */
+    public LayoutContents(
+            Recipe recipe,
+            LayoutOptions options,
+            List<StoredWeight> quantized,
+            List<String> keptLinears,
+            boolean kvScales) {
+        this(recipe, options, quantized, keptLinears, kvScales, Map.of());
+    }
+
+    /** The recipe of a quantised weight. */
+    Recipe recipeOf(StoredWeight weight) {
+        return others.getOrDefault(weight.name(), recipe);
+    }
+
+    /** The quantised weights by their recipe, in the order of the checkpoint. */
+    Map<Recipe, List<StoredWeight>> byRecipe() {
+        Map<Recipe, List<StoredWeight>> groups = new LinkedHashMap<>();
+        quantized.forEach(
+                w -> groups.computeIfAbsent(recipeOf(w), _ -> new ArrayList<>()).add(w));
+        return groups;
     }
 
     /**

@@ -2,6 +2,7 @@ package dev.octet.quant.layout;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.MissingNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -40,6 +41,11 @@ import org.jspecify.annotations.Nullable;
  */
 final class ModelOptLayout implements Layout {
     static final String NAME = "modelopt";
+
+    /** The algorithm of a checkpoint whose modules have several. */
+    private static final String MIXED = "MIXED_PRECISION";
+
+    private static final List<String> MIXED_ALGORITHMS = List.of("FP8", "MXFP8", "NVFP4", "W4A16_NVFP4");
 
     /** The file next to {@code config.json}. */
     static final String QUANT_CONFIG = "hf_quant_config.json";
@@ -139,12 +145,84 @@ final class ModelOptLayout implements Layout {
     }
 
     @Override
+    public boolean mixes() {
+        return true;
+    }
+
+    /**
+     * Those that vLLM knows as algorithms of a module ({@code ModelOptMixedPrecisionConfig}); it takes the module of any other for one that is not
+     * quantised, and its codes for values.
+     */
+    @Override
+    public Optional<String> unmixable(Recipe recipe, LayoutOptions options) {
+        return MIXED_ALGORITHMS.contains(algorithm(recipe, options))
+                ? Optional.empty()
+                : Optional.of("readers of MIXED_PRECISION in layout modelopt know no modules of "
+                        + algorithm(recipe, options) + " (" + recipe.ownName() + "), only of "
+                        + String.join(", ", MIXED_ALGORITHMS));
+    }
+
+    /**
+     * With several recipes the algorithm of the whole is {@code MIXED_PRECISION} and {@code quantized_layers} has that of each module (vLLM,
+     * {@code ModelOptMixedPrecisionConfig}).
+     */
+    @Override
     public Map<String, ObjectNode> configure(ObjectNode config, LayoutContents contents) {
-        String algorithm = algorithm(contents);
+        Map<Recipe, List<StoredWeight>> byRecipe = contents.others().isEmpty() ? Map.of() : contents.byRecipe();
+        if (byRecipe.size() > 1) {
+            return configureMixed(config, contents, byRecipe);
+        }
+        String algorithm = algorithm(contents.recipe(), contents.options());
         ArrayNode excluded = excluded(config.arrayNode(), contents);
         config.remove("compression_config"); // an older name of what follows
         config.set("quantization_config", flat(config, algorithm, excluded, contents.kvScales()));
         return Map.of(QUANT_CONFIG, nested(config, algorithm, excluded.deepCopy(), contents.kvScales()));
+    }
+
+    private static Map<String, ObjectNode> configureMixed(
+            ObjectNode config, LayoutContents contents, Map<Recipe, List<StoredWeight>> byRecipe) {
+        ArrayNode excluded = excluded(config.arrayNode(), contents);
+        ObjectNode layers = config.objectNode();
+        ObjectNode flat = flat(config, MIXED, excluded, contents.kvScales());
+        ObjectNode groups = config.objectNode();
+        byRecipe.forEach((recipe, weights) -> {
+            String algorithm = algorithm(recipe, contents.options());
+            ArrayNode targets = addGroup(groups, algorithm);
+            for (StoredWeight weight : weights) {
+                addAlgorithm(layers.putObject(weight.module()), algorithm);
+                targets.add(weight.module());
+            }
+        });
+        flat.set("config_groups", groups);
+        flat.set("quantized_layers", layers);
+        config.remove("compression_config");
+        config.set("quantization_config", flat);
+        ObjectNode nested = nested(config, MIXED, excluded.deepCopy(), contents.kvScales());
+        ((ObjectNode) nested.path("quantization")).set("quantized_layers", layers.deepCopy());
+        return Map.of(QUANT_CONFIG, nested);
+    }
+
+    private static void addAlgorithm(ObjectNode node, String algorithm) {
+        node.put("quant_algo", algorithm);
+        int groupSize = groupSize(algorithm);
+        if (groupSize > 0) {
+            node.put("group_size", groupSize);
+        }
+    }
+
+    private static int groupSize(String algorithm) {
+        return algorithm.equals("MXFP8") ? 32 : algorithm.endsWith("NVFP4") ? 16 : 0;
+    }
+
+    /** Adds a group without targets; returns these. */
+    private static ArrayNode addGroup(ObjectNode groups, String algorithm) {
+        ObjectNode group = groups.putObject("group_" + groups.size());
+        boolean nvfp4 = algorithm.endsWith("NVFP4");
+        if (!algorithm.startsWith("W4A16")) {
+            addOperand(group.putObject("input_activations"), nvfp4);
+        }
+        addOperand(group.putObject("weights"), nvfp4);
+        return group.putArray("targets");
     }
 
     /** {@code hf_quant_config.json}. vLLM asks for each of these keys with NVFP4 or MXFP8, be it null. */
@@ -154,7 +232,7 @@ final class ModelOptLayout implements Layout {
         ObjectNode quantization = file.putObject("quantization");
         quantization.put("quant_algo", algorithm);
         quantization.put("kv_cache_quant_algo", kvScales ? "FP8" : null);
-        int groupSize = algorithm.equals("MXFP8") ? 32 : algorithm.endsWith("NVFP4") ? 16 : 0;
+        int groupSize = groupSize(algorithm);
         if (groupSize > 0) {
             quantization.put("group_size", groupSize);
         }
@@ -167,12 +245,7 @@ final class ModelOptLayout implements Layout {
         ObjectNode flat = maker.objectNode();
         boolean nvfp4 = algorithm.endsWith("NVFP4");
         if (nvfp4 || algorithm.equals("FP8")) {
-            ObjectNode group = flat.putObject("config_groups").putObject("group_0");
-            if (!algorithm.startsWith("W4A16")) {
-                addOperand(group.putObject("input_activations"), nvfp4);
-            }
-            addOperand(group.putObject("weights"), nvfp4);
-            group.putArray("targets").add("Linear");
+            addGroup(flat.putObject("config_groups"), algorithm).add("Linear");
         }
         flat.set("ignore", excluded);
         flat.put("quant_algo", algorithm);
@@ -195,15 +268,15 @@ final class ModelOptLayout implements Layout {
         node.putObject("producer").put("name", PRODUCER).put("version", PRODUCER_VERSION);
     }
 
-    private static String algorithm(LayoutContents contents) {
-        return switch (contents.recipe().weight().granularity()) {
+    private static String algorithm(Recipe recipe, LayoutOptions options) {
+        return switch (recipe.weight().granularity()) {
             case Granularity.PerTensor() -> "FP8";
             case Granularity.PerChannel _ -> "FP8_PER_CHANNEL_PER_TOKEN";
             case Granularity.PerBlock _ -> "fp8_pb_wo"; // lower case: TensorRT-LLM looks for exactly this
             case Granularity.Mx _ -> "MXFP8";
-            case Granularity.PerGroup _ -> contents.options().staticInputs() ? "NVFP4" : "W4A16_NVFP4";
+            case Granularity.PerGroup _ -> options.staticInputs() ? "NVFP4" : "W4A16_NVFP4";
             case Granularity.PerToken() ->
-                throw new IllegalArgumentException(contents.recipe().name() + " is not one of layout modelopt");
+                throw new IllegalArgumentException(recipe.name() + " is not one of layout modelopt");
         };
     }
 
@@ -265,7 +338,12 @@ final class ModelOptLayout implements Layout {
     @Override
     public Function<StoredWeight, Found> inputs(@Nullable ObjectNode quantization, @Nullable ObjectNode quantConfig) {
         String algorithm = algorithm(quantization, quantConfig);
-        return weight -> inputs(algorithm, weight);
+        JsonNode inFile = quantConfig == null
+                ? MissingNode.getInstance()
+                : quantConfig.path("quantization").path("quantized_layers");
+        JsonNode layers = inFile.isObject() || quantization == null ? inFile : quantization.path("quantized_layers");
+        return weight -> inputs(
+                layers.path(weight.module()).path("quant_algo").asText(algorithm).toUpperCase(Locale.ROOT), weight);
     }
 
     private static Found inputs(String algorithm, StoredWeight weight) {

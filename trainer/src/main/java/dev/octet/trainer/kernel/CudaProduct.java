@@ -47,6 +47,12 @@ public record CudaProduct(
         public static Matrix of(long address, DType type, long cols) {
             return new Matrix(address, type, cols, 0);
         }
+
+        /** Bytes from the first element to the last of {@code count} such matrices with these rows and columns in memory. */
+        public long span(int rows, int cols, int count) {
+            long elements = (count - 1) * stride + (rows - 1) * leading + cols;
+            return elements * type.bits() / 8;
+        }
     }
 
     /** A single product without scales and bias. */

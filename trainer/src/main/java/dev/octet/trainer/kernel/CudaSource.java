@@ -8,6 +8,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * A CUDA C++ source in the resources. It includes only {@code octet.cuh}, so it compiles without CUDA headers.
@@ -23,6 +26,14 @@ public record CudaSource(Class<?> owner, String file, Map<String, String> define
 
     /** The line that {@link #included} takes the place of. */
     public static final String INCLUDE = "#include \"functions.cuh\"";
+
+    /** Types at the end of a kernel's name. */
+    private static final Pattern TYPES = Pattern.compile(
+            "_(?:(?<code>e4m3|e5m2)_(?<decoded>f32|bf16|f16)|(?<float>f32|bf16|f16)(?:_(?<coded>e4m3|e5m2))?)$");
+
+    private static final Map<Place, Boolean> IN_PARTS = new ConcurrentHashMap<>();
+
+    private record Place(Class<?> owner, String file) {}
 
     public CudaSource {
         // sorted: the cache key must not depend on the order
@@ -49,6 +60,25 @@ public record CudaSource(Class<?> owner, String file, Map<String, String> define
     /** The same with text in place of its line {@link #INCLUDE}. */
     public CudaSource including(String text) {
         return new CudaSource(owner, file, defines, text);
+    }
+
+    /**
+     * The part of this source that has a kernel, by the types in the kernel's name: {@code cast_amax_bf16_e4m3} is in the part of BF16 and E4M3.
+     * The source itself when it is not made of parts, that is, when none of its variants is {@code PART_REST}.
+     */
+    public CudaSource part(String kernel) {
+        if (!defines.isEmpty() || !IN_PARTS.computeIfAbsent(new Place(owner, file), p -> text()
+                .contains("PART_REST=1"))) {
+            return this;
+        }
+        Matcher types = TYPES.matcher(kernel);
+        if (!types.find()) {
+            return define("PART_REST", 1);
+        }
+        boolean codesFirst = types.group("code") != null;
+        CudaSource part = define("PART_FLOAT", types.group(codesFirst ? "decoded" : "float"));
+        String codes = types.group(codesFirst ? "code" : "coded");
+        return codes == null ? part : part.define("PART_CODE", codes);
     }
 
     /** The text of the file, with what it includes. */

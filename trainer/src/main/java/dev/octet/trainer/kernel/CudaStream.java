@@ -31,6 +31,11 @@ public interface CudaStream {
     /** A matrix product by the vendor's library. */
     void product(CudaProduct product);
 
+    /** Whether the library computes a product; of its addresses only the alignment counts. */
+    default boolean computes(CudaProduct product) {
+        return true;
+    }
+
     /** Copies bytes within the device. */
     void copy(long from, long to, long bytes);
 

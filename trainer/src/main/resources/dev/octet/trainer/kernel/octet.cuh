@@ -4,9 +4,11 @@
 // machine", and again for CPUs in octet_host.h: the tests run each kernel on a CPU, too.
 //
 // Rules for kernels:
-//   * KERNEL(name, threads, (arguments)) { .. } defines a kernel; a kernel for several element types ends in _f32, _bf16, _f16.
+//   * KERNEL(name, threads, (arguments)) { .. } defines a kernel, RESIDENT_KERNEL one that keeps more in registers; a kernel for several element types ends in _f32, _bf16, _f16.
 //   * All threads of a block reach every barrier, shuffle and reduction: no thread returns before.
 //   * Sums are in a fixed order: no floating-point atomics.
+//   * Nothing is contracted: a product that is to be added with one rounding is written as fmaf. A kernel without transcendental functions
+//     therefore gives the same bits on every machine.
 #pragma once
 
 typedef long long i64;
@@ -41,7 +43,11 @@ typedef u8 boolean; // BOOL: one byte, 0 or 1
 
 // --- the machine ---------------------------------------------------------------------------------------------------------------
 
-#define KERNEL(name, threads, arguments) extern "C" __global__ void __launch_bounds__(threads) name arguments
+// At least `resident` threads at a time on a multiprocessor, which leaves each 65536 / resident registers. Without a minimum ptxas aims at
+// the most threads that fit, with 32 registers, and spills.
+#define RESIDENT_KERNEL(name, threads, resident, arguments)                                                                           \
+    extern "C" __global__ void __launch_bounds__(threads, (threads) < (resident) ? (resident) / (threads) : 1) name arguments
+#define KERNEL(name, threads, arguments) RESIDENT_KERNEL(name, threads, 1024, arguments)
 #define DEVICE __device__ __forceinline__
 #define SHARED __shared__
 // Dynamic shared memory, as bytes.
@@ -262,16 +268,16 @@ template <> DEVICE i8 narrow<i8>(float x) { return (i8)(i32)x; }
 #define GELU_CUBE 0.044715f
 DEVICE float gelu(float x, bool by_tanh) {
     if (by_tanh) {
-        return x * (0.5f * (1 + tanhf(GELU_SLOPE * (x + GELU_CUBE * x * x * x))));
+        return x * fmaf(0.5f, tanhf(GELU_SLOPE * fmaf(GELU_CUBE * x * x, x, x)), 0.5f);
     }
-    return x * (0.5f * (1 + erff(x * 0.7071067811865476f)));
+    return x * fmaf(0.5f, erff(x * 0.7071067811865476f), 0.5f);
 }
 DEVICE float gelu_derivative(float x, bool by_tanh) {
     if (by_tanh) {
-        float t = tanhf(GELU_SLOPE * (x + GELU_CUBE * x * x * x));
-        return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * GELU_SLOPE * (1 + 3 * GELU_CUBE * x * x);
+        float t = tanhf(GELU_SLOPE * fmaf(GELU_CUBE * x * x, x, x));
+        return fmaf(0.5f * x * fmaf(-t, t, 1.0f), GELU_SLOPE * fmaf(3 * GELU_CUBE * x, x, 1.0f), fmaf(0.5f, t, 0.5f));
     }
-    return 0.5f * (1 + erff(x * 0.7071067811865476f)) + x * expf(-0.5f * x * x) * 0.3989422804014327f;
+    return fmaf(x * expf(-0.5f * x * x), 0.3989422804014327f, fmaf(0.5f, erff(x * 0.7071067811865476f), 0.5f));
 }
 
 // --- elements ------------------------------------------------------------------------------------------------------------------
@@ -443,6 +449,26 @@ DEVICE void raise_amax(float* amax, float magnitude, float* scratch) {
     }
 }
 
-// Instances of a macro M(suffix, type).
+// Instances of a macro M(suffix, type) for each float type; of M(suffix, type, suffix of codes, type of codes) for each type of codes.
+//
+// A source with kernels for many types is compiled in parts (CudaSource.part), so that a run compiles those it launches: kernels of a float
+// type (PART_FLOAT), of a float type and one of codes (PART_CODE, too), and the rest (PART_REST), which lies in #if HAS_REST.
+#if defined(PART_FLOAT)
+#define HAS_REST 0
+#define INSTANCE(M, T) M(T, T)
+#define FLOAT_TYPES(M) INSTANCE(M, PART_FLOAT)
+#elif defined(PART_REST)
+#define HAS_REST 1
+#define FLOAT_TYPES(M)
+#else
+#define HAS_REST 1
 #define FLOAT_TYPES(M) M(f32, f32) M(bf16, bf16) M(f16, f16)
-#define FP8_TYPES(M) M(e4m3, e4m3) M(e5m2, e5m2)
+#endif
+#if defined(PART_CODE)
+#define INSTANCE_OF_CODES(M, S, T, C) M(S, T, C, C)
+#define CODE_TYPES(M, S, T) INSTANCE_OF_CODES(M, S, T, PART_CODE)
+#elif defined(PART_FLOAT)
+#define CODE_TYPES(M, S, T)
+#else
+#define CODE_TYPES(M, S, T) M(S, T, e4m3, e4m3) M(S, T, e5m2, e5m2)
+#endif

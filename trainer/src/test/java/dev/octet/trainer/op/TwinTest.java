@@ -97,6 +97,14 @@ public abstract class TwinTest {
         return 1e-6;
     }
 
+    /**
+     * Whether a case's kernels have neither transcendental functions nor products by the vendor's library. As nothing is contracted, they then
+     * give the same bits on every GPU and in the emulation.
+     */
+    protected boolean isExactEverywhere(Case c) {
+        return false;
+    }
+
     /** The product the CPU twin works with. */
     protected MatrixProducts gemm() {
         return Gemms.best();
@@ -193,6 +201,29 @@ public abstract class TwinTest {
                     check(c, first);
                     checkCudaGradients(c, TestGpus::shared);
                 }));
+    }
+
+    /** The strongest there is: what differs here is an error of the kernel, the compiler's use of it, or the emulation. */
+    @Tag("gpu")
+    @TestFactory
+    Stream<DynamicTest> the_gpu_gives_the_bits_of_the_emulation_where_kernels_are_exact() {
+        return cases().stream()
+                .filter(this::isExactEverywhere)
+                .map(c -> dynamicTest(c.name(), () -> assertSameBits(
+                        runCuda(c, TestGpus.host()),
+                        runCuda(c, TestGpus.shared()),
+                        "has other bits than the emulation")));
+    }
+
+    /** What the test above rests on, as far as it shows without a GPU: one with many more multiprocessors. */
+    @TestFactory
+    Stream<DynamicTest> exact_kernels_give_the_same_bits_on_gpus_of_all_sizes() {
+        return cases().stream()
+                .filter(this::isExactEverywhere)
+                .map(c -> dynamicTest(c.name(), () -> assertSameBits(
+                        runCuda(c, TestGpus.host()),
+                        runCuda(c, TestGpus.withMultiprocessors(TestGpus.host(), 132)),
+                        "depends on the number of multiprocessors")));
     }
 
     private static void assertSameBits(List<double[]> first, List<double[]> second, String otherwise) {

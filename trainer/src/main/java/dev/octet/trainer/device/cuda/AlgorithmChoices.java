@@ -36,8 +36,9 @@ final class AlgorithmChoices {
      * @param algorithm the library's descriptor in hexadecimal, valid for the same library version
      * @param microseconds time of one product
      * @param candidates number of algorithms measured
+     * @param clock of the multiprocessors behind the measurement, in MHz; 0 when it was not known
      */
-    record Choice(String algorithm, double microseconds, int candidates) {}
+    record Choice(String algorithm, double microseconds, int candidates, int clock) {}
 
     AlgorithmChoices(Path folder, String gpu, String version) {
         this.gpu = gpu;
@@ -90,13 +91,15 @@ final class AlgorithmChoices {
 
     private static Optional<Choice> choice(JsonNode node) {
         String hex = node.path("algorithm").asText();
-        if (!hex.matches("[0-9a-f]{" + 2 * CublasLt.ALGORITHM_BYTES + "}")) {
+        // a choice without a clock was timed on a GPU that idled before: measure again
+        if (!node.path("clock").isInt() || !hex.matches("[0-9a-f]{" + 2 * CublasLt.ALGORITHM_BYTES + "}")) {
             return Optional.empty();
         }
         return Optional.of(new Choice(
                 hex,
                 node.path("microseconds").asDouble(),
-                node.path("candidates").asInt()));
+                node.path("candidates").asInt(),
+                node.path("clock").asInt()));
     }
 
     private void write(Map<String, Choice> all) {
@@ -107,7 +110,8 @@ final class AlgorithmChoices {
         all.forEach((product, choice) -> nodes.putObject(product)
                 .put("algorithm", choice.algorithm())
                 .put("microseconds", choice.microseconds())
-                .put("candidates", choice.candidates()));
+                .put("candidates", choice.candidates())
+                .put("clock", choice.clock()));
         try {
             openFolder();
             try (AtomicFile out = AtomicFile.create(file)) {

@@ -63,6 +63,7 @@ final class CudaExecutable implements Executable {
         long own = placeFrom(CudaMemory.ALIGNMENT);
         WorkWriter first = WorkWriter.first(gpu);
         write(first);
+        gpu.prepare(first.sources());
         bytes = own + first.bytes();
         base = gpu.allocate(
                 bytes, "activations and workspaces of " + program.steps().size() + " steps");

@@ -13,6 +13,9 @@ enum CudaLibrary {
             "install NVIDIA's driver for this GPU (in a container: start it with the GPU, docker run --gpus all), or"
                     + " use --device cpu"),
 
+    /** The driver's management library, for the clock; optional. */
+    NVML("libnvidia-ml.so", 1, 1, "it comes with NVIDIA's driver"),
+
     /** Matrix products: cublasLt. */
     CUBLAS_LT(
             "libcublasLt.so",

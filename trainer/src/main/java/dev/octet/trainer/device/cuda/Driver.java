@@ -120,6 +120,13 @@ final class Driver {
                 versions);
     }
 
+    /** Bus id of a GPU, by which other libraries know it. */
+    String busId(CUdevice device) {
+        String[] id = {""};
+        check(JCudaDriver.cuDeviceGetPCIBusId(id, NAME_BYTES, device), "cuDeviceGetPCIBusId", path());
+        return id[0];
+    }
+
     /** An integer attribute of a GPU. */
     int attribute(CUdevice device, int attribute) {
         int[] value = {0};

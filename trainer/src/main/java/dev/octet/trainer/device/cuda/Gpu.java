@@ -4,6 +4,7 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import java.lang.foreign.MemorySegment;
+import java.util.Collection;
 import java.util.List;
 
 /**
@@ -51,8 +52,16 @@ public interface Gpu extends AutoCloseable {
      */
     Work launch(CudaSource source, String kernel, Grid grid, List<Object> arguments);
 
+    /** Compiles what of these sources is not compiled yet, several at a time. Those that do not compile are reported when they are launched. */
+    default void prepare(Collection<CudaSource> sources) {}
+
     /** A matrix product; chooses its algorithm. */
     Work product(CudaProduct product);
+
+    /** Whether {@link #product} accepts a product; of its addresses only the alignment counts. */
+    default boolean computes(CudaProduct product) {
+        return true;
+    }
 
     /** A copy within the device. */
     Work copy(long from, long to, long bytes);

@@ -71,8 +71,14 @@ public final class Gpus {
         int shared = driver.attribute(device, CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
         GpuContext context = new GpuContext(device, place);
         try {
-            return new JcudaGpu(
-                    new JcudaGpu.Parts(driver.info(ordinal, versions), context, kernels, shared, lt, options));
+            return new JcudaGpu(new JcudaGpu.Parts(
+                    driver.info(ordinal, versions),
+                    context,
+                    kernels,
+                    shared,
+                    lt,
+                    GpuClock.of(libraries, driver.busId(device)),
+                    options));
         } catch (RuntimeException e) {
             context.close();
             throw e;

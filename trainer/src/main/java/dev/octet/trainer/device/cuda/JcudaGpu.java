@@ -1,11 +1,13 @@
 package dev.octet.trainer.device.cuda;
 
 import dev.octet.formats.error.UnavailableException;
+import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -24,10 +26,13 @@ final class JcudaGpu implements Gpu {
 
     private static final long MIB = 1L << 20;
 
-    /** Runs of a product per timing, and number of timings. */
+    /** Runs of a product per timing. */
     private static final int TIMED_RUNS = 5;
 
-    private static final int TIMED_ROUNDS = 2;
+    /** Work after which an idle GPU has its clock under load, and idleness after which it has it no longer. */
+    private static final double WARM_MICROS = 100_000;
+
+    private static final long COLD_NANOS = 200_000_000;
 
     private final GpuInfo info;
     private final GpuContext context;
@@ -39,7 +44,13 @@ final class JcudaGpu implements Gpu {
 
     /** Components of a GPU. */
     record Parts(
-            GpuInfo info, GpuContext context, Kernels kernels, int mostSharedBytes, CublasLt lt, GpuOptions options) {}
+            GpuInfo info,
+            GpuContext context,
+            Kernels kernels,
+            int mostSharedBytes,
+            CublasLt lt,
+            GpuClock clock,
+            GpuOptions options) {}
 
     /** Takes ownership of the context. */
     JcudaGpu(Parts parts) {
@@ -52,13 +63,14 @@ final class JcudaGpu implements Gpu {
                 WORKSPACE_BYTES,
                 context.stream().handle());
         this.products = new Products(
+                context,
                 parts.lt(),
                 place,
                 info,
                 parts.options(),
                 new AlgorithmChoices(
                         parts.options().cache(), info.name(), parts.lt().versionText()),
-                new Timing());
+                new Timing(parts.clock()));
     }
 
     @Override
@@ -146,9 +158,20 @@ final class JcudaGpu implements Gpu {
     }
 
     @Override
+    public void prepare(Collection<CudaSource> sources) {
+        kernels.prepare(sources);
+    }
+
+    @Override
     public Work product(CudaProduct product) {
         context.enter();
         return products.work(product);
+    }
+
+    @Override
+    public boolean computes(CudaProduct product) {
+        context.enter();
+        return products.computes(product);
     }
 
     @Override
@@ -255,6 +278,13 @@ final class JcudaGpu implements Gpu {
 
     /** Times products with events on the stream. */
     private final class Timing implements Products.Bench {
+        private final GpuClock clock;
+        private long lastWork = System.nanoTime() - COLD_NANOS;
+
+        Timing(GpuClock clock) {
+            this.clock = clock;
+        }
+
         @Override
         public OptionalLong scratch(long bytes) {
             DeviceAddress address = new DeviceAddress();
@@ -268,26 +298,59 @@ final class JcudaGpu implements Gpu {
         }
 
         @Override
+        public OptionalLong noise(DType type, long bytes) {
+            OptionalLong address = scratch(bytes);
+            if (address.isPresent()) {
+                MemorySegment pattern = NoisePattern.of(type);
+                long done = Math.min(bytes, pattern.byteSize());
+                write(address.getAsLong(), pattern.asSlice(0, done));
+                while (done < bytes) {
+                    long more = Math.min(done, bytes - done);
+                    copy(address.getAsLong(), address.getAsLong() + done, more).run();
+                    done += more;
+                }
+            }
+            return address;
+        }
+
+        @Override
         public void release(long address) {
             context.synchronize();
             context.check(JCudaDriver.cuMemFree(DeviceAddress.of(address)), "cuMemFree");
         }
 
         @Override
+        public void warm(Runnable work) {
+            if (System.nanoTime() - lastWork < COLD_NANOS) {
+                return;
+            }
+            work.run(); // loads the kernel
+            double micros = 0;
+            for (int runs = 1; micros < WARM_MICROS; runs = Math.min(2 * runs, 1 << 10)) {
+                micros += Math.max(1, time(work, runs)) * runs;
+            }
+        }
+
+        @Override
         public double microseconds(Runnable work) {
+            return time(work, TIMED_RUNS);
+        }
+
+        private double time(Runnable work, int runs) {
             CUevent start = event();
             CUevent end = event();
             try {
-                work.run(); // loads the kernel
-                double least = Double.POSITIVE_INFINITY;
-                for (int round = 0; round < TIMED_ROUNDS; round++) {
-                    least = Math.min(least, JcudaGpu.this.microseconds(work, TIMED_RUNS, start, end));
-                }
-                return least;
+                return JcudaGpu.this.microseconds(work, runs, start, end);
             } finally {
+                lastWork = System.nanoTime();
                 context.check(JCudaDriver.cuEventDestroy(start), "cuEventDestroy");
                 context.check(JCudaDriver.cuEventDestroy(end), "cuEventDestroy");
             }
+        }
+
+        @Override
+        public int clock() {
+            return clock.megahertz();
         }
     }
 }

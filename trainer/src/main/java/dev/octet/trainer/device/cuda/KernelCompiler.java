@@ -7,9 +7,10 @@ import java.util.Set;
 /** Compiles CUDA C++ to machine code or PTX. */
 interface KernelCompiler {
     /**
-     * Options for every source, in addition to architecture and macros. No fast math: a kernel's results must not depend on the compiler.
+     * Options for every source, in addition to architecture and macros. No fast math and no contraction to fused multiply-adds except where a
+     * source says {@code fmaf}: a kernel's results must not depend on the compiler.
      */
-    List<String> OPTIONS = List.of("-std=c++17");
+    List<String> OPTIONS = List.of("-std=c++17", "--fmad=false");
 
     /** Name and version: {@code nvrtc 13.0}. */
     String version();

@@ -16,6 +16,9 @@ import java.util.stream.Collectors;
  * @param tried everything tried without success
  */
 record KernelCompilers(Optional<KernelCompiler> compiler, String place, List<String> tried) {
+    /** System property: {@code nvcc} where nvrtc is to be left aside, for a cache of kernels that nvcc compiled. */
+    static final String SETTING = "octet.cuda.compiler";
+
     /**
      * Searches for a compiler.
      *
@@ -27,17 +30,31 @@ record KernelCompilers(Optional<KernelCompiler> compiler, String place, List<Str
 
     static KernelCompilers of(CudaLibraries libraries, Map<String, String> environment, int newestMajor) {
         List<String> tried = new ArrayList<>();
+        if (!System.getProperty(SETTING, "").equals("nvcc")) {
+            Optional<KernelCompilers> nvrtc = nvrtc(libraries, newestMajor, tried);
+            if (nvrtc.isPresent()) {
+                return nvrtc.get();
+            }
+        }
+        return nvcc(environment, tried);
+    }
+
+    private static Optional<KernelCompilers> nvrtc(CudaLibraries libraries, int newestMajor, List<String> tried) {
         switch (libraries.find(CudaLibrary.NVRTC, newestMajor)) {
             case LibrarySearch.Found f -> {
                 try {
-                    return new KernelCompilers(
-                            Optional.of(Nvrtc.of(f.loaded())), f.loaded().path(), List.of());
+                    return Optional.of(new KernelCompilers(
+                            Optional.of(Nvrtc.of(f.loaded())), f.loaded().path(), List.of()));
                 } catch (UnavailableException e) {
                     tried.add(e.what() + ": " + e.where());
                 }
             }
             case LibrarySearch.Absent a -> tried.add(a.what() + ": " + a.where());
         }
+        return Optional.empty();
+    }
+
+    private static KernelCompilers nvcc(Map<String, String> environment, List<String> tried) {
         List<Path> places = Nvcc.places(environment, Path.of("/"));
         Optional<Nvcc> nvcc = Nvcc.find(places);
         if (nvcc.isPresent()) {

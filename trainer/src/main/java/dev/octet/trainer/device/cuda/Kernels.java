@@ -3,13 +3,23 @@ package dev.octet.trainer.device.cuda;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.trainer.kernel.CudaSource;
 import java.util.Arrays;
+import java.util.Collection;
+import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 
 /** Compiled kernels for one GPU: from the cache, a compiler, or prebuilt PTX. */
 final class Kernels {
+    private static final System.Logger LOG = System.getLogger(Kernels.class.getName());
+    private static final int MOST_THREADS = 8;
+
     private final KernelCompilers compilers;
     private final KernelCache cache;
     private final int capability;
+    /** Compiled ahead by {@link #prepare}, until loaded. */
+    private final Map<CudaSource, byte[]> prepared = new ConcurrentHashMap<>();
 
     /**
      * Kernels for a GPU.
@@ -37,6 +47,31 @@ final class Kernels {
      * @throws UnavailableException when the source does not compile, or there is neither a compiler nor prebuilt PTX of it
      */
     byte[] load(CudaSource source) {
+        byte[] ready = prepared.remove(source);
+        return ready == null ? make(source) : ready;
+    }
+
+    /** Compiles sources in threads, one for each processor and eight at most. What does not compile is left to {@link #load}. */
+    void prepare(Collection<CudaSource> sources) {
+        if (sources.size() < 2) {
+            return;
+        }
+        int threads = Math.min(
+                MOST_THREADS, Math.min(sources.size(), Runtime.getRuntime().availableProcessors()));
+        try (ExecutorService pool = Executors.newFixedThreadPool(threads)) {
+            for (CudaSource source : sources) {
+                pool.execute(() -> {
+                    try {
+                        prepared.put(source, make(source));
+                    } catch (UnavailableException e) {
+                        LOG.log(System.Logger.Level.DEBUG, "{0} was not prepared: {1}", source, e.what());
+                    }
+                });
+            }
+        }
+    }
+
+    private byte[] make(CudaSource source) {
         Optional<KernelCompiler> compiler = compilers.compiler();
         Optional<ComputeCapability> architecture =
                 compiler.flatMap(c -> ComputeCapability.of(capability, c.architectures()));

@@ -1,5 +1,6 @@
 package dev.octet.trainer.device.cuda;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -15,11 +16,14 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Where to search for CUDA's libraries, in order: {@code OCTET_CUDA_HOME}, {@code CUDA_HOME}, the system's loader ({@code LD_LIBRARY_PATH},
- * its cache), the usual folders, pip packages.
+ * its cache), the usual folders, pip packages: of the environment that is activated, of the one whose {@code python3} comes first on the
+ * PATH, of the system, and of environments at the places where images of machines with a GPU have them.
  */
 record LibraryPlaces(List<Place> places) {
     /** The environment variable searched first. */
     static final String OWN = "OCTET_CUDA_HOME";
+
+    private static final int MOST_LINKS = 8;
 
     /** Library folders within an installation; last the folder itself. */
     private static final List<String> BELOW = List.of("lib64", "lib", "targets/x86_64-linux/lib", "");
@@ -41,6 +45,16 @@ record LibraryPlaces(List<Place> places) {
             "usr/lib/python3*/site-packages",
             "usr/lib/python3/dist-packages",
             "opt/conda/lib/python3*/site-packages");
+
+    /** Virtual environments that need not be activated. */
+    private static final List<String> ENVIRONMENTS = List.of(
+            "opt/venv", "opt/*/.venv", "opt/*/venv", "opt/conda/envs/*", "venv", "workspace/.venv", "usr/local/venv");
+
+    /** Those below the home folder. */
+    private static final List<String> OWN_ENVIRONMENTS =
+            List.of(".venv", "venv", "miniconda3", "miniconda3/envs/*", "miniforge3", "miniforge3/envs/*");
+
+    private static final String PACKAGES = "lib/python3*/site-packages";
 
     /** Library folders within a folder of Python packages. */
     private static final String PIP = "nvidia/*/lib";
@@ -103,11 +117,56 @@ record LibraryPlaces(List<Place> places) {
     private static List<Path> pythons(Map<String, String> environment, Path root) {
         List<Path> sites = new ArrayList<>();
         for (String variable : List.of("VIRTUAL_ENV", "CONDA_PREFIX")) {
-            folder(environment, variable).ifPresent(e -> sites.addAll(matching(e, "lib/python3*/site-packages")));
+            folder(environment, variable).ifPresent(e -> sites.addAll(matching(e, PACKAGES)));
         }
-        folder(environment, "HOME").ifPresent(h -> sites.addAll(matching(h, ".local/lib/python3*/site-packages")));
+        pythonOnPath(environment).ifPresent(e -> sites.addAll(matching(e, PACKAGES)));
+        Optional<Path> home = folder(environment, "HOME");
+        home.ifPresent(h -> sites.addAll(matching(h, ".local/" + PACKAGES)));
         PYTHONS.forEach(p -> sites.addAll(matching(root, p)));
+        ENVIRONMENTS.forEach(e -> environments(root, e).forEach(v -> sites.addAll(matching(v, PACKAGES))));
+        home.ifPresent(h -> OWN_ENVIRONMENTS.forEach(
+                e -> environments(h, e).forEach(v -> sites.addAll(matching(v, PACKAGES)))));
         return sites;
+    }
+
+    /** The environment that the {@code python3} that comes first on the PATH belongs to, also without activation. */
+    private static Optional<Path> pythonOnPath(Map<String, String> environment) {
+        for (String folder : environment.getOrDefault("PATH", "").split(File.pathSeparator, -1)) {
+            Optional<Path> bin = path(folder).filter(p -> Files.isExecutable(p.resolve("python3")));
+            if (bin.isPresent()) {
+                return bin.map(Path::getParent).filter(LibraryPlaces::isEnvironment).or(() -> linked(bin.get()));
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** The environment of a {@code python3} that is a link into its folder, as from {@code /usr/local/bin}. */
+    private static Optional<Path> linked(Path bin) {
+        Path python = bin.resolve("python3");
+        for (int links = 0; links < MOST_LINKS && Files.isSymbolicLink(python); links++) {
+            try {
+                python = python.resolveSibling(Files.readSymbolicLink(python)).normalize();
+            } catch (IOException e) {
+                return Optional.empty();
+            }
+            Optional<Path> home = Optional.ofNullable(python.getParent()).map(Path::getParent);
+            if (home.filter(LibraryPlaces::isEnvironment).isPresent()) {
+                return home;
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** Environments of Python that match a pattern; other folders are left alone. */
+    private static List<Path> environments(Path from, String pattern) {
+        return matching(from, pattern).stream()
+                .filter(LibraryPlaces::isEnvironment)
+                .toList();
+    }
+
+    /** Whether a folder is a virtual environment (PEP 405) or one of conda. */
+    private static boolean isEnvironment(Path folder) {
+        return Files.isRegularFile(folder.resolve("pyvenv.cfg")) || Files.isDirectory(folder.resolve("conda-meta"));
     }
 
     private static Optional<Path> folder(Map<String, String> environment, String variable) {

@@ -3,6 +3,7 @@ package dev.octet.trainer.device.cuda;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
 import jcuda.driver.CUfunction;
@@ -12,8 +13,11 @@ import jcuda.driver.JCudaDriver;
 
 /** Kernels in GPU memory; each source is loaded once. */
 final class LoadedKernels implements AutoCloseable {
-    /** Dynamic shared memory available to a kernel without opt-in (CUDA programming guide, 16.8.3). */
-    private static final int PLAIN_SHARED_BYTES = 48 << 10;
+    /**
+     * Dynamic shared memory that needs no opt-in. A block has 48 KiB without it (CUDA programming guide, 16.8.3), static arrays included, for
+     * which 16 KiB are left.
+     */
+    static final int PLAIN_SHARED_BYTES = 32 << 10;
 
     private final GpuContext context;
     private final Kernels kernels;
@@ -61,6 +65,12 @@ final class LoadedKernels implements AutoCloseable {
             shared.put(name, grid.sharedBytes());
         }
         return function;
+    }
+
+    /** Compiles the sources that are neither loaded nor in the cache, several at a time. */
+    void prepare(Collection<CudaSource> sources) {
+        kernels.prepare(
+                sources.stream().filter(s -> !modules.containsKey(s)).toList());
     }
 
     private CUfunction find(Name name) {

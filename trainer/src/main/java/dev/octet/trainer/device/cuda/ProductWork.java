@@ -8,6 +8,7 @@ import java.lang.foreign.ValueLayout;
 
 /** A matrix product with its algorithm. */
 final class ProductWork implements Work {
+    private final GpuContext context;
     private final CublasLt lt;
     private final long handle;
     private final CudaProduct product;
@@ -20,12 +21,14 @@ final class ProductWork implements Work {
 
     /** Takes ownership of the description. */
     ProductWork(
+            GpuContext context,
             CublasLt lt,
             long handle,
             CudaProduct product,
             ProductDescription description,
             byte[] algorithm,
             CublasLt.Place place) {
+        this.context = context;
         this.lt = lt;
         this.handle = handle;
         this.product = product;
@@ -39,21 +42,21 @@ final class ProductWork implements Work {
 
     @Override
     public void run() {
-        run(product.d().address(), algorithm);
+        run(Addresses.of(product), algorithm);
     }
 
-    /** Runs with another destination and algorithm, for measurements. */
-    void run(long d, MemorySegment other) {
-        lt.multiply(
-                handle,
-                description.descriptors(),
-                alpha,
-                product.b().address(), // operands are swapped, see ProductDescription
-                product.a().address(),
-                beta,
-                d,
-                other,
-                place);
+    /** Addresses of a product's matrices. */
+    record Addresses(long a, long b, long d) {
+        static Addresses of(CudaProduct p) {
+            return new Addresses(p.a().address(), p.b().address(), p.d().address());
+        }
+    }
+
+    /** Runs on other matrices and with another algorithm, for measurements. */
+    void run(Addresses at, MemorySegment other) {
+        context.enter();
+        // operands are swapped, see ProductDescription
+        lt.multiply(handle, description.descriptors(), alpha, at.b(), at.a(), beta, at.d(), other, place);
     }
 
     @Override

@@ -1,6 +1,5 @@
 package dev.octet.trainer.device.cuda;
 
-import dev.octet.formats.error.DeviceLostException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.device.cuda.LtAttribute.Kind;
@@ -10,13 +9,16 @@ import dev.octet.trainer.kernel.CudaSource;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.HashMap;
 import java.util.HexFormat;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
  * Prepares products: checks the rules, creates descriptors, chooses an algorithm. The library's ranking of algorithms is an estimate, so
- * its proposals are timed when a shape first occurs on a GPU model; the choice is cached.
+ * its proposals are timed when a shape first occurs on a GPU model, on operands of noise and by an {@link AlgorithmRace}; the choice is
+ * cached.
  */
 final class Products implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(Products.class.getName());
@@ -27,6 +29,7 @@ final class Products implements AutoCloseable {
     /** Largest alignment that an algorithm requires. */
     private static final long MOST_ALIGNMENT = 256;
 
+    private final GpuContext context;
     private final CublasLt lt;
     private final long handle;
     private final CublasLt.Place place;
@@ -34,26 +37,39 @@ final class Products implements AutoCloseable {
     private final GpuOptions options;
     private final AlgorithmChoices choices;
     private final Bench bench;
+    /** Answers of {@link #computes}, by {@link #key}. */
+    private final Map<String, Boolean> computed = new HashMap<>();
 
     /** Resources for timing. */
     interface Bench {
         /** Memory for results that are discarded; empty when memory does not suffice. */
         OptionalLong scratch(long bytes);
 
+        /** Memory with random numbers of a type; empty when memory does not suffice. */
+        OptionalLong noise(DType type, long bytes);
+
         /** Frees the memory. */
         void release(long address);
 
-        /** Microseconds per run, the minimum of several timings. */
+        /** Runs the work until the GPU has its clock under load, where it idled before. */
+        void warm(Runnable work);
+
+        /** Microseconds per run, of a few runs. */
         double microseconds(Runnable work);
+
+        /** Clock of the multiprocessors now, in MHz; 0 when it is not known. */
+        int clock();
     }
 
     Products(
+            GpuContext context,
             CublasLt lt,
             CublasLt.Place place,
             GpuInfo info,
             GpuOptions options,
             AlgorithmChoices choices,
             Bench bench) {
+        this.context = context;
         this.lt = lt;
         this.handle = lt.create();
         this.place = place;
@@ -79,11 +95,36 @@ final class Products implements AutoCloseable {
         });
         ProductDescription description = new ProductDescription(lt, p, options.allowTf32());
         try {
-            return new ProductWork(lt, handle, p, description, algorithm(p, description), place);
+            return new ProductWork(context, lt, handle, p, description, algorithm(p, description), place);
         } catch (RuntimeException e) {
             description.close();
             throw e;
         }
+    }
+
+    /**
+     * Whether the library has an algorithm for a product. A library may refuse products that meet all rules, for example of FP8 codes with
+     * few rows.
+     */
+    boolean computes(CudaProduct p) {
+        if (ProductRules.broken(p, info.capability()).isPresent()) {
+            return false;
+        }
+        return computed.computeIfAbsent(key(p, options.allowTf32()), k -> {
+            try (ProductDescription description = new ProductDescription(lt, p, options.allowTf32());
+                    Arena arena = Arena.ofConfined()) {
+                boolean has = proposals(p, description, 1, arena.allocate(CublasLt.RESULT_BYTES, 8)) > 0;
+                if (!has) {
+                    LOG.log(
+                            System.Logger.Level.INFO,
+                            "cublasLt {0} has no algorithm for {1} on {2}",
+                            lt.versionText(),
+                            ProductWork.name(p),
+                            info.name());
+                }
+                return has;
+            }
+        });
     }
 
     private byte[] algorithm(CudaProduct p, ProductDescription description) {
@@ -116,6 +157,20 @@ final class Products implements AutoCloseable {
     }
 
     private int candidates(CudaProduct p, ProductDescription description, int wanted, MemorySegment results) {
+        int count = proposals(p, description, wanted, results);
+        if (count == 0) {
+            throw new UnavailableException(
+                    "cublasLt " + lt.versionText() + " has no algorithm for " + ProductWork.name(p) + " on "
+                            + info.name(),
+                    p.toString(),
+                    p.isFp8()
+                            ? "choose mode: bf16, or install a newer CUDA"
+                            : "install a newer CUDA, or use --device cpu");
+        }
+        return count;
+    }
+
+    private int proposals(CudaProduct p, ProductDescription description, int wanted, MemorySegment results) {
         long preference = lt.createPreference();
         try {
             lt.set(preference, LtAttribute.MAX_WORKSPACE_BYTES, place.workspaceBytes());
@@ -125,77 +180,81 @@ final class Products implements AutoCloseable {
             lt.set(preference, LtAttribute.MIN_ALIGNMENT_B_BYTES, alignment(p.a()));
             lt.set(preference, LtAttribute.MIN_ALIGNMENT_C_BYTES, alignment(p.d()));
             lt.set(preference, LtAttribute.MIN_ALIGNMENT_D_BYTES, alignment(p.d()));
-            int count = lt.heuristics(handle, description.descriptors(), preference, wanted, results);
-            if (count == 0) {
-                throw new UnavailableException(
-                        "cublasLt " + lt.versionText() + " has no algorithm for " + ProductWork.name(p) + " on "
-                                + info.name(),
-                        p.toString(),
-                        p.isFp8()
-                                ? "choose mode: bf16, or install a newer CUDA"
-                                : "install a newer CUDA, or use --device cpu");
-            }
-            return count;
+            return lt.heuristics(handle, description.descriptors(), preference, wanted, results);
         } finally {
             lt.free(Kind.PREFERENCE, preference);
         }
     }
 
-    /** Times the proposals. Results go to separate memory, because d may hold data the run needs. */
+    /**
+     * Times the proposals. Results go to separate memory, because d may hold data the run needs; operands are noise where memory suffices for
+     * it, because zeros draw less power, so the clock is higher than in a run.
+     */
     private byte[] fastest(
             CudaProduct p, ProductDescription description, String key, MemorySegment results, int count) {
-        OptionalLong scratch = bench.scratch(span(p));
-        if (scratch.isEmpty()) {
+        OptionalLong d = bench.scratch(p.d().span(p.m(), p.n(), p.batch()));
+        if (d.isEmpty()) {
             return bytes(results, 0);
         }
+        OptionalLong a = bench.noise(
+                p.a().type(),
+                p.transposeA()
+                        ? p.a().span(p.k(), p.m(), p.batch())
+                        : p.a().span(p.m(), p.k(), p.batch()));
+        OptionalLong b = bench.noise(
+                p.b().type(),
+                p.transposeB()
+                        ? p.b().span(p.n(), p.k(), p.batch())
+                        : p.b().span(p.k(), p.n(), p.batch()));
+        ProductWork.Addresses at = new ProductWork.Addresses(
+                a.orElse(p.a().address()), b.orElse(p.b().address()), d.getAsLong());
         // not closed: the returned work takes over the description
-        ProductWork trial = new ProductWork(lt, handle, p, description, bytes(results, 0), place);
-        int best = 0;
-        double least = Double.POSITIVE_INFINITY;
+        ProductWork trial = new ProductWork(context, lt, handle, p, description, bytes(results, 0), place);
+        AlgorithmRace.Winner winner;
+        int clock;
         try {
-            for (int i = 0; i < count; i++) {
-                MemorySegment algorithm = results.asSlice((long) i * CublasLt.RESULT_BYTES, CublasLt.ALGORITHM_BYTES);
-                double time = time(trial, scratch.getAsLong(), algorithm);
-                if (time < least) {
-                    least = time;
-                    best = i;
+            winner = AlgorithmRace.run(count, new AlgorithmRace.Course() {
+                @Override
+                public void warm(int candidate) {
+                    bench.warm(() -> trial.run(at, algorithm(results, candidate)));
                 }
-            }
+
+                @Override
+                public double microseconds(int candidate) {
+                    return bench.microseconds(() -> trial.run(at, algorithm(results, candidate)));
+                }
+            });
+            clock = bench.clock();
         } finally {
             trial.release();
-            bench.release(scratch.getAsLong());
+            bench.release(d.getAsLong());
+            a.ifPresent(bench::release);
+            b.ifPresent(bench::release);
         }
-        if (least < Double.POSITIVE_INFINITY) {
+        byte[] algorithm = bytes(results, winner.candidate());
+        if (winner.microseconds() < Double.POSITIVE_INFINITY) {
             LOG.log(
                     System.Logger.Level.DEBUG,
-                    "{0}: algorithm {1} of {2}, {3} microseconds",
+                    "{0}: algorithm {1} of {2}, {3} microseconds at {4} MHz",
                     ProductWork.name(p),
-                    best + 1,
+                    winner.candidate() + 1,
                     count,
-                    least);
-            choices.put(key, new AlgorithmChoices.Choice(HexFormat.of().formatHex(bytes(results, best)), least, count));
+                    winner.microseconds(),
+                    clock);
+            choices.put(
+                    key,
+                    new AlgorithmChoices.Choice(
+                            HexFormat.of().formatHex(algorithm), winner.microseconds(), count, clock));
         }
-        return bytes(results, best);
+        return algorithm;
     }
 
-    private double time(ProductWork trial, long d, MemorySegment algorithm) {
-        try {
-            return bench.microseconds(() -> trial.run(d, algorithm));
-        } catch (DeviceLostException e) {
-            throw e;
-        } catch (UnavailableException e) {
-            return Double.POSITIVE_INFINITY; // the library rejects its own proposal
-        }
+    private static MemorySegment algorithm(MemorySegment results, int index) {
+        return results.asSlice((long) index * CublasLt.RESULT_BYTES, CublasLt.ALGORITHM_BYTES);
     }
 
     private static byte[] bytes(MemorySegment results, int index) {
-        return results.asSlice((long) index * CublasLt.RESULT_BYTES, CublasLt.ALGORITHM_BYTES)
-                .toArray(ValueLayout.JAVA_BYTE);
-    }
-
-    private static long span(CudaProduct p) {
-        long elements = (p.batch() - 1) * p.d().stride() + (p.m() - 1) * p.d().leading() + p.n();
-        return elements * p.d().type().bits() / 8;
+        return algorithm(results, index).toArray(ValueLayout.JAVA_BYTE);
     }
 
     /** Largest power of two that divides the addresses of all matrices of a batch. */

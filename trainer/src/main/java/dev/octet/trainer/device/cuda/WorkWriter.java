@@ -9,8 +9,10 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,6 +24,7 @@ final class WorkWriter implements CudaStream {
     private final @Nullable Room room;
     private final List<Long> words = new ArrayList<>();
     private final Map<Derived, Long> derived;
+    private final Set<CudaSource> sources = new LinkedHashSet<>();
     private List<Work> works = new ArrayList<>();
     private long stepWorkspace;
     private long workspace;
@@ -47,6 +50,11 @@ final class WorkWriter implements CudaStream {
     /** Bytes requested in the first pass. */
     long bytes() {
         return CudaMemory.aligned(workspace) + derivedBytes + CudaMemory.aligned(tableBytes);
+    }
+
+    /** Sources of the kernels launched in the first pass. */
+    Set<CudaSource> sources() {
+        return sources;
     }
 
     /**
@@ -108,8 +116,11 @@ final class WorkWriter implements CudaStream {
                                     + a.getClass().getSimpleName());
                     });
         }
+        CudaSource part = source.part(kernel);
         if (room != null) {
-            works.add(gpu.launch(source, kernel, grid, numbers));
+            works.add(gpu.launch(part, kernel, grid, numbers));
+        } else {
+            sources.add(part);
         }
     }
 
@@ -118,6 +129,11 @@ final class WorkWriter implements CudaStream {
         if (room != null) {
             works.add(gpu.product(product));
         }
+    }
+
+    @Override
+    public boolean computes(CudaProduct product) {
+        return gpu.computes(product);
     }
 
     @Override

@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Codes are multiplied as they are where the GPU and its library can: with one scale for each operand the library applies both, with
  * one for each vector they are applied to the F32 sums afterwards. Codes that the library does not take (lengths that are not multiples of 16,
- * two E5M2 operands, a GPU without FP8) are widened to BF16, which holds each of them, and give the same sums up to their order.
+ * two E5M2 operands, a GPU without FP8, a shape for which the library has no algorithm) are widened to BF16, which holds each of them, and give the same sums up to their order.
  */
 final class CudaScaledProduct {
     /** First compute capability with FP8 tensor cores. */
@@ -115,7 +115,8 @@ final class CudaScaledProduct {
         if (size.m() == 0 || size.n() == 0) {
             return;
         }
-        if (isFp8(form, !task.transposeA(), task.transposeB(), size, task.d().dtype(), cuda.capability())) {
+        if (isFp8(form, !task.transposeA(), task.transposeB(), size, task.d().dtype(), cuda.capability())
+                && cuda.computes(product(task, MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
             onCodes(task);
         } else {
             widened(task);
@@ -124,32 +125,44 @@ final class CudaScaledProduct {
 
     private void onCodes(Task task) {
         Size size = task.size();
-        Operand a = task.a();
-        Operand b = task.b();
         CudaTensor bias = task.bias();
-        CudaTensor d = task.d();
-        boolean padded = task.transposeA() && !task.transposeB();
-        int k = padded ? Math.toIntExact(CudaCodes.leading(size.k())) : size.k();
-        Matrix left = Matrix.of(contiguous(a, task.transposeA()), a.type(), k);
-        Matrix right = Matrix.of(contiguous(b, !task.transposeB()), b.type(), k);
-        boolean vectors = blocks(a).scaleCount() > 1 || blocks(b).scaleCount() > 1;
-        // the library adds a bias of BF16, or of F16 to results in F16
-        DType addable = d.dtype() == DType.F16 ? DType.F16 : DType.BF16;
-        boolean epilogue = bias != null && !vectors && task.biasType() == addable;
-        boolean direct = !vectors && (bias == null || epilogue);
-        long sums = direct ? d.address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
-        DType type = direct ? d.dtype() : DType.F32;
-        CudaProduct product = CudaProduct.of(
-                        false, true, size.m(), size.n(), k, left, right, Matrix.of(sums, type, size.n()))
-                .scaled(direct ? a.scales() : 0, direct ? b.scales() : 0, task.fast())
-                .accumulating(direct && task.accumulate());
-        if (epilogue && bias != null) {
-            product = product.withBias(narrowed(bias, task.biasType()), task.biasType());
-        }
-        CudaProducts.write(product, cuda);
+        long left = contiguous(task.a(), task.transposeA());
+        long right = contiguous(task.b(), !task.transposeB());
+        boolean direct = isDirect(task);
+        long sums = direct ? task.d().address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
+        long row = bias != null && direct ? narrowed(bias, task.biasType()) : 0;
+        CudaProducts.write(product(task, left, right, sums, row), cuda);
         if (!direct) {
             finish(task, sums, true);
         }
+    }
+
+    /** Whether the library writes the result itself: with one scale for each operand, and a bias that it can add. */
+    private static boolean isDirect(Task task) {
+        boolean vectors = blocks(task.a()).scaleCount() > 1 || blocks(task.b()).scaleCount() > 1;
+        // the library adds a bias of BF16, or of F16 to results in F16
+        DType addable = task.d().dtype() == DType.F16 ? DType.F16 : DType.BF16;
+        return !vectors && (task.bias() == null || task.biasType() == addable);
+    }
+
+    /** The product of codes that lie at these addresses, with the result's or the sums' and the narrow bias's, if it has one. */
+    private static CudaProduct product(Task task, long left, long right, long result, long bias) {
+        Size size = task.size();
+        boolean direct = isDirect(task);
+        boolean padded = task.transposeA() && !task.transposeB();
+        int k = padded ? Math.toIntExact(CudaCodes.leading(size.k())) : size.k();
+        CudaProduct product = CudaProduct.of(
+                        false,
+                        true,
+                        size.m(),
+                        size.n(),
+                        k,
+                        Matrix.of(left, task.a().type(), k),
+                        Matrix.of(right, task.b().type(), k),
+                        Matrix.of(result, direct ? task.d().dtype() : DType.F32, size.n()))
+                .scaled(direct ? task.a().scales() : 0, direct ? task.b().scales() : 0, task.fast())
+                .accumulating(direct && task.accumulate());
+        return task.bias() != null && direct ? product.withBias(bias, task.biasType()) : product;
     }
 
     private static Blocks blocks(Operand operand) {

@@ -48,7 +48,7 @@ DEVICE float dots(const float* own, const TYPE* rows, i64 step, int valid, int s
         block_barrier();
         int n = size - from < COLUMNS ? size - from : COLUMNS;
         for (int c = 0; c < n; c++) {
-            sum += own[from + c] * stage[lane() * PITCH + c];
+            sum = fmaf(own[from + c], stage[lane() * PITCH + c], sum);
         }
     }
     return sum;
@@ -58,7 +58,7 @@ DEVICE void add_rows(float* sums, float factor, const float* weights, const TYPE
     for (int c = lane(); c < size; c += WARP) {
         float sum = sums[c] * factor;
         for (int r = 0; r < valid; r++) {
-            sum += weights[r] * widen(rows[r * step + c]);
+            sum = fmaf(weights[r], widen(rows[r * step + c]), sum);
         }
         sums[c] = sum;
     }
@@ -81,7 +81,7 @@ DEVICE void put_row(TYPE* to, const float* from, float factor, int size) {
 }
 DEVICE int at_most(int x, int most) { return x < most ? x : most; }
 
-KERNEL(attention_forward, THREADS,
+RESIDENT_KERNEL(attention_forward, THREADS, 512,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, TYPE* y, float* log_sums, const i64* steps, i32 heads, i32 queries,
         i32 keys, i32 group, i32 size, i32 value_size, i32 causal, float scale)) {
     DYNAMIC_SHARED(shared);
@@ -138,7 +138,7 @@ KERNEL(attention_dots, THREADS,
         i64 at = row / queries / heads * sy.batch + row / queries % heads * sy.head + row % queries * sy.row;
         float sum = 0;
         for (int c = lane(); c < value_size; c += WARP) {
-            sum += widen(y[at + c]) * widen(dy[at + c]);
+            sum = fmaf(widen(y[at + c]), widen(dy[at + c]), sum);
         }
         sum = warp_fold(sum, Sum());
         if (lane() == 0) {
@@ -148,7 +148,7 @@ KERNEL(attention_dots, THREADS,
 }
 
 // dq = scale Σ ds k. A warp has a query.
-KERNEL(attention_queries, THREADS,
+RESIDENT_KERNEL(attention_queries, THREADS, 512,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, const TYPE* dy, const float* log_sums, const float* dy_dots,
         TYPE* dq, const i64* steps, i32 heads, i32 queries, i32 keys, i32 group, i32 size, i32 value_size, i32 causal, float scale)) {
     DYNAMIC_SHARED(shared);
@@ -286,10 +286,10 @@ KERNEL(attention_mask, THREADS,
                     float score = 0;
                     float dp = 0;
                     for (int c = 0; c < size; c++) {
-                        score += widen(own_q[c]) * widen(own_k[c]);
+                        score = fmaf(widen(own_q[c]), widen(own_k[c]), score);
                     }
                     for (int c = 0; c < value_size; c++) {
-                        dp += widen(up[c]) * widen(own_v[c]);
+                        dp = fmaf(widen(up[c]), widen(own_v[c]), dp);
                     }
                     if (log_sums[row] != -INFINITE) {
                         sum += expf(masked(scale * score, mask, steps, b, h, i, j) - log_sums[row]) * (dp - dy_dots[row]);

@@ -181,11 +181,11 @@ DEVICE float seen(const Sight& sight, float product, int i, int j) {
 DEVICE float base_of_score(float x, float factor) { return MASKED ? x : x * factor; }
 DEVICE float base_of_sum(float x) { return MASKED ? x : x * LOG2_E; }
 DEVICE float power(float score, float base, float factor) {
-    return fast_exp2(MASKED ? (score - base) * LOG2_E : score * factor - base);
+    return fast_exp2(MASKED ? (score - base) * LOG2_E : fmaf(score, factor, -base));
 }
 
 // A block has ROWS queries of a head. While scores are computed values arrive, and while values are added up the next keys do.
-KERNEL(flash_forward, THREADS,
+RESIDENT_KERNEL(flash_forward, THREADS, THREADS,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, TYPE* y, float* log_sums, const i64* steps, i32 heads,
         i32 queries, i32 keys, i32 group, float scale)) {
     DYNAMIC_SHARED(shared);
@@ -307,7 +307,7 @@ KERNEL(flash_forward, THREADS,
 }
 
 // dq = scale Σ ds k, ds = p (dp - dy·y). A block has 64 queries of a head; keys and values of the next tile arrive while one is worked on.
-KERNEL(flash_queries, THREADS,
+RESIDENT_KERNEL(flash_queries, THREADS, THREADS,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, const TYPE* dy, const float* log_sums, const float* dy_dots,
         TYPE* dq, const i64* steps, i32 heads, i32 queries, i32 keys, i32 group, float scale)) {
     DYNAMIC_SHARED(shared);
@@ -396,7 +396,7 @@ KERNEL(flash_queries, THREADS,
 
 // dk = scale Σ dsᵀ q and dv = Σ pᵀ dy. A block has 64 keys, for which scores are computed transposed: then they are in the registers as the
 // products over queries want them. The heads that share the keys come one after the other. dk or dv may be absent.
-KERNEL(flash_keys, THREADS,
+RESIDENT_KERNEL(flash_keys, THREADS, THREADS,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, const TYPE* dy, const float* log_sums, const float* dy_dots,
         TYPE* dk, TYPE* dv, const i64* steps, i32 heads, i32 queries, i32 keys, i32 group, float scale)) {
     DYNAMIC_SHARED(shared);
@@ -422,6 +422,7 @@ KERNEL(flash_keys, THREADS,
     int count = each > 0 ? each * group : 0;
     start_rows<BACK_ROWS>(ks, k + at_k + first * sk.row, sk.row, keys - first);
     start_rows<BACK_ROWS>(vs, v + at_v + first * sv.row, sv.row, keys - first);
+    copy_async_commit(); // also where no tile of queries follows: a wait covers only copies that were committed
     float c = scale * LOG2_E;
     float out_k[1][PADDED / 8][4];
     float out_v[1][PADDED / 8][4];

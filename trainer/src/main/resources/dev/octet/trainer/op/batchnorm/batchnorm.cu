@@ -75,7 +75,7 @@ DEVICE void sums(
         i64 sample = quotient(e, inner);
         i64 at = (sample * channels + c) * inner + e - sample * inner;
         float g = widen(dy[at]);
-        by_x += g * (widen(x[at]) - centre);
+        by_x = fmaf(g, widen(x[at]) - centre, by_x);
         alone += g;
     }
     by_x = block_fold(by_x, Sum(), 0.0f, scratch);

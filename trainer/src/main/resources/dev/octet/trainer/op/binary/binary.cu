@@ -1,4 +1,5 @@
 // y = f(a, b) element by element with broadcasting, and its gradients; the twin of BinaryReference.
+// variants: PART_REST=1; PART_FLOAT=f32; PART_FLOAT=bf16; PART_FLOAT=f16
 #include "octet.cuh"
 
 // The exponent of Pow where that is a constant, otherwise b.
@@ -106,6 +107,7 @@ DEVICE void spread(int function, const T* a, const T* b, T* y, i64 n, int rank, 
     }
 FLOAT_TYPES(N)
 
+#if HAS_REST
 KERNEL(binary_forward_any, 256,
        (int function, int type_a, const void* a, int type_b, const void* b, int type_y, void* y, i64 n, int rank, const i64* axes)) {
     for_packs<1>(n, [&](i64 at, int) {
@@ -114,8 +116,10 @@ KERNEL(binary_forward_any, 256,
         write_number(type_y, y, at, value(function, u, v));
     });
 }
+#endif
 
 // The gradient of an operand that is not repeated.
+#if HAS_REST
 KERNEL(binary_backward_any, 256,
        (int function, int of, int type_g, const void* g, int type_a, const void* a, int type_b, const void* b, int type_d, void* d, i64 n,
         int rank, const i64* axes, float exponent)) {
@@ -126,10 +130,12 @@ KERNEL(binary_backward_any, 256,
         write_number(type_d, d, at, gradient(function, of, up, u, v, exponent));
     });
 }
+#endif
 
 // The gradient of an operand that is repeated, summed over its repetitions in two stages: parts[split][element] here, each the sum of every
 // splits-th repetition, in order. kept: the axes along which it is whole, and repeated: those along which it is not; each as
 // lengths, steps of the result, of a and of b.
+#if HAS_REST
 KERNEL(binary_fold, 256,
        (int function, int of, int type_g, const void* g, int type_a, const void* a, int type_b, const void* b, float* parts, i64 elements,
         i64 repetitions, i64 splits, int kept_rank, const i64* kept, int repeated_rank, const i64* repeated, float exponent)) {
@@ -150,8 +156,10 @@ KERNEL(binary_fold, 256,
         parts[at] = sum;
     });
 }
+#endif
 
 // The second stage: one warp an element, its lanes over the splits.
+#if HAS_REST
 KERNEL(binary_join, 256, (const float* parts, i64 elements, i64 splits, int type_d, void* d)) {
     i64 warps = block_count() * (thread_count() / WARP);
     for (i64 element = block_index() * (thread_count() / WARP) + warp(); element < elements; element += warps) {
@@ -165,3 +173,4 @@ KERNEL(binary_join, 256, (const float* parts, i64 elements, i64 splits, int type
         }
     }
 }
+#endif

@@ -188,8 +188,8 @@ DEVICE void group_forward(const T* x, const T* w, int type, const void* bias, T*
                 for (int j = 0; j < columns.kernel; j++) {
                     int column = columns.at(c, j);
                     if (column >= 0 && column < columns.in) {
-                        sum += widen(x[((first + channel) * rows.in + row) * columns.in + column])
-                               * widen(filter[(channel * rows.kernel + i) * columns.kernel + j]);
+                        sum = fmaf(widen(x[((first + channel) * rows.in + row) * columns.in + column]),
+                                   widen(filter[(channel * rows.kernel + i) * columns.kernel + j]), sum);
                     }
                 }
             }
@@ -218,7 +218,7 @@ template <typename T> DEVICE void group_input(const T* dy, const T* w, T* dx, i6
                 for (int j = 0; r >= 0 && j < columns.kernel; j++) {
                     int c = columns.output(column, j);
                     if (c >= 0) {
-                        sum += widen(up[(i64)r * columns.out + c]) * widen(filter[i * columns.kernel + j]);
+                        sum = fmaf(widen(up[(i64)r * columns.out + c]), widen(filter[i * columns.kernel + j]), sum);
                     }
                 }
             }
@@ -244,8 +244,8 @@ template <typename T> DEVICE void group_weight(const T* dy, const T* x, T* dw, i
         int p = (int)(e - sample * p_count);
         int row = rows.at(p / columns.out, i), column = columns.at(p % columns.out, j);
         if (row >= 0 && row < rows.in && column >= 0 && column < columns.in) {
-            sum += widen(dy[(sample * g.filters + f) * p_count + p])
-                   * widen(x[((sample * g.channels + channel) * rows.in + row) * columns.in + column]);
+            sum = fmaf(widen(dy[(sample * g.filters + f) * p_count + p]),
+                       widen(x[((sample * g.channels + channel) * rows.in + row) * columns.in + column]), sum);
         }
     }
     sum = block_fold(sum, Sum(), 0.0f, scratch);

@@ -1,6 +1,11 @@
 // Quantisation, and what products of codes need besides the product; the twins of QuantizeFp8Reference, QuantizeFp8DelayedReference,
 // AmaxUpdateReference and the parts of Fp8LinearReference. Everything that decides the bits of codes, scales and amaxes is F32 arithmetic in the
 // recipe's order, never contracted.
+//
+// variants: PART_REST=1; PART_FLOAT=f32; PART_FLOAT=bf16; PART_FLOAT=f16
+// variants: PART_FLOAT=f32 PART_CODE=e4m3; PART_FLOAT=f32 PART_CODE=e5m2
+// variants: PART_FLOAT=bf16 PART_CODE=e4m3; PART_FLOAT=bf16 PART_CODE=e5m2
+// variants: PART_FLOAT=f16 PART_CODE=e4m3; PART_FLOAT=f16 PART_CODE=e5m2
 #include "octet.cuh"
 
 // --- one scale, known before ---------------------------------------------------------------------------------------------------
@@ -234,10 +239,11 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
             float* scale, float* amax)) {                                                                                             \
         cast_transpose(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, transposed, leading, quant_scale, scale, amax);  \
     }
-#define M(S, T) M2(S, T, e4m3, e4m3) M2(S, T, e5m2, e5m2)
+#define M(S, T) CODE_TYPES(M2, S, T)
 FLOAT_TYPES(M)
 #undef M
 
+#if HAS_REST
 // Codes that were made in one layout only.
 KERNEL(transpose_codes, 256, (const u8* codes, i64 rows, i64 cols, u8* transposed, i64 leading)) {
     SHARED u8 tile[64][65];
@@ -257,6 +263,7 @@ KERNEL(transpose_codes, 256, (const u8* codes, i64 rows, i64 cols, u8* transpose
         }
     }
 }
+#endif
 
 // --- scales from the values themselves -----------------------------------------------------------------------------------------
 
@@ -380,6 +387,7 @@ DEVICE float torchao_scale(float amax, float format_max, int power_of_two) {
     return quotient == 0 ? quotient : (float)ldexp(1.0, (int)floor((double)(float)(log((double)quotient) / log(2.0))));
 }
 
+#if HAS_REST
 // Multipliers and scales of blocks from their amaxes. rule: 0 Transformer Engine's, 1 its MX, 2 torchao's. *recorded, where it is wanted and zero
 // before, becomes the largest amax, NaN left out.
 KERNEL(block_scales, 256,
@@ -397,6 +405,7 @@ KERNEL(block_scales, 256,
         }
     });
 }
+#endif
 
 template <typename T, typename C>
 DEVICE void encode_blocks(const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes) {
@@ -468,9 +477,15 @@ DEVICE void decode_blocks(const C* codes, i64 rows, i64 cols, i64 block_rows, i6
     }                                                                                                                                 \
     KERNEL(column_amax_##S, 256, (const T* x, i64 rows, i64 cols, i64 block_rows, float* amax, int sees_nan)) {                        \
         column_amax(x, rows, cols, block_rows, amax, sees_nan);                                                                       \
-    }                                                                                                                                 \
-    M3(S, T, e4m3, e4m3) M3(S, T, e5m2, e5m2)
+    }
+#ifndef PART_CODE
 FLOAT_TYPES(M)
+#endif
+#undef M
+#define M(S, T) CODE_TYPES(M3, S, T)
+FLOAT_TYPES(M)
+
+#if HAS_REST
 
 // --- behind a product ----------------------------------------------------------------------------------------------------------
 
@@ -557,3 +572,4 @@ KERNEL(amax_update, 32, (const i64* table, int fused)) {
         *(float*)row[2] = q;
     }
 }
+#endif

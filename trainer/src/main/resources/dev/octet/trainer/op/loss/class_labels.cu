@@ -172,7 +172,7 @@ struct WriteGradient {
 
 // Softmax and cross entropy, the scores read once: log Σ exp x, and w (log Σ exp x - x[label]) of each position. logs, where the
 // logarithms go, may be absent.
-KERNEL(cross_entropy_forward, THREADS,
+RESIDENT_KERNEL(cross_entropy_forward, THREADS, 512,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, float* log_sums, float* losses, float* used, X_TYPE* logs,
         i64 positions, i32 classes, i64 sequence, i32 ignores, i64 ignored)) {
     SHARED float scratch[33];
@@ -199,7 +199,7 @@ KERNEL(cross_entropy_forward, THREADS,
 }
 
 // dx = w dl (p - onehot) + dlog - p Σ dlog, the scores read once. each: dloss has a number for each position. dlog may be absent.
-KERNEL(cross_entropy_backward, THREADS,
+RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, const float* log_sums, const float* divisor,
         const float* dloss, const X_TYPE* dlog, X_TYPE* dx, i32 each, i64 positions, i32 classes, i64 sequence, i32 ignores,
         i64 ignored)) {

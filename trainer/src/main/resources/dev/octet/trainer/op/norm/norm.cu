@@ -42,7 +42,7 @@ DEVICE float centre(float (&v)[CHUNKS][PACK], int n, int size, float epsilon, fl
 #pragma unroll
             for (int i = 0; i < PACK; i++) {
                 v[c][i] -= mean;
-                squares += v[c][i] * v[c][i];
+                squares = fmaf(v[c][i], v[c][i], squares);
             }
         }
     }
@@ -71,7 +71,7 @@ DEVICE void weigh(float (&v)[PACK], float r, const W_TYPE* w, const B_TYPE* b) {
 }
 
 // y = (x - mean) r w + b; b and mean may be absent: without a place for means the row is not centred.
-KERNEL(norm_forward, THREADS,
+RESIDENT_KERNEL(norm_forward, THREADS, THREADS,
        (const X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means, float* deviations, i64 rows, i32 size,
         float epsilon)) {
     SHARED float scratch[33];
@@ -98,7 +98,7 @@ KERNEL(norm_forward, THREADS,
 // The same with what comes before and behind it. x = first + second where there is a second, written; y is written where there is a place
 // for it; and is cast where there is one for codes, with its largest magnitude (QuantizeFp8Delayed). Values are rounded to the operands' types between the operators, as they are
 // where each runs by itself.
-KERNEL(norm_forward_fused, THREADS,
+RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
        (const FIRST_TYPE* first, const SECOND_TYPE* second, X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means,
         float* deviations, i64 rows, i32 size, float epsilon, CODE_TYPE* codes, const float* quant_scale, float* scale, float* amax)) {
     SHARED float scratch[33];
@@ -168,9 +168,10 @@ DEVICE Slopes slopes(float sum_g, float sum_g_normal, float r, const float* dmea
     return s;
 }
 
+#if ELEMENTS <= 32 // of longer rows the gradients do not fit a warp's registers, RowNormCuda gives them to a block
 // Gradients of rows block, block + blocks, .. and their part of dw and db: pieces are [blocks, size]. dx, the pieces, dy, dmean and
 // ddeviation may be absent; means are when the row was not centred.
-KERNEL(norm_backward, THREADS,
+RESIDENT_KERNEL(norm_backward, THREADS, THREADS,
        (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const Y_TYPE* dy, const float* dmean,
         const float* ddeviation, X_TYPE* dx, float* dw_pieces, float* db_pieces, i64 rows, i32 size)) {
     SHARED float scratch[33];
@@ -212,11 +213,11 @@ KERNEL(norm_backward, THREADS,
                 for (int i = 0; i < PACK; i++) {
                     float up = dy ? g[c][i] : 0;
                     v[c][i] = (v[c][i] - mean) * r;
-                    dw[c][i] += up * v[c][i];
+                    dw[c][i] = fmaf(up, v[c][i], dw[c][i]);
                     db[c][i] += up;
                     g[c][i] = up * ws[i];
                     sum_g += g[c][i];
-                    sum_g_normal += g[c][i] * v[c][i];
+                    sum_g_normal = fmaf(g[c][i], v[c][i], sum_g_normal);
                 }
             }
         }
@@ -269,6 +270,7 @@ KERNEL(norm_backward, THREADS,
         }
     }
 }
+#endif
 
 // Sums of pieces, [pieces, size], column by column: of 32 columns at a time, each of eight groups of threads has some pieces in order, and
 // the groups' sums are added in order.
@@ -319,7 +321,7 @@ KERNEL(norm_forward_long, THREADS,
     float squares = 0;
     for (int k = thread_index(); k < size; k += THREADS) {
         float d = widen(from[k]) - mean;
-        squares += d * d;
+        squares = fmaf(d, d, squares);
     }
     float r = 1 / sqrtf(block_fold(squares, Sum(), 0.0f, scratch) / size + epsilon);
     if (thread_index() == 0) {

@@ -3,6 +3,8 @@
 //
 // A result's elements lie along the kept axes of x, what becomes one of them along its folded axes. Both are given as lengths and then
 // steps in x, outermost first.
+//
+// variants: PART_REST=1; PART_FLOAT=f32; PART_FLOAT=bf16; PART_FLOAT=f16
 #include "octet.cuh"
 
 // As ReduceCuda's enums of the same names.
@@ -171,10 +173,12 @@ template <typename R> DEVICE void fold_splits(Way<R> way) {
     }
 #define FOLD_TYPED(S, T) FOLD(S, T, float, Typed<T>{x})
 FLOAT_TYPES(FOLD_TYPED)
+#if HAS_REST
 FOLD(any, void, double, (Any{type, x}))
 
-KERNEL(reduce_splits_f32, 256, (WAY_OF(float))) { fold_splits(WAY(float)); }
-KERNEL(reduce_splits_f64, 256, (WAY_OF(double))) { fold_splits(WAY(double)); }
+KERNEL(reduce_splits_single, 256, (WAY_OF(float))) { fold_splits(WAY(float)); }
+KERNEL(reduce_splits_double, 256, (WAY_OF(double))) { fold_splits(WAY(double)); }
+#endif
 
 // --- gradients -------------------------------------------------------------------------------------------------------------------
 
@@ -236,6 +240,7 @@ DEVICE void backward(
     }
 FLOAT_TYPES(M)
 
+#if HAS_REST
 KERNEL(reduce_backward_any, 256,
        (int kind, int type, const void* g, const void* x, const void* y, const double* equal, void* dx, i64 n, i64 terms, int rank,
         const i64* axes)) {
@@ -247,3 +252,4 @@ KERNEL(reduce_backward_any, 256,
         write_number(type, dx, at, v);
     });
 }
+#endif

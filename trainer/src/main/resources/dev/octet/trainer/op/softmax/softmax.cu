@@ -16,7 +16,7 @@ template <typename F> DEVICE float group_fold(float x, F fold, float neutral, fl
 // Element of its row that a thread's chunk begins with.
 DEVICE int start_of(int chunk) { return (chunk * GROUP + thread_index() % GROUP) * PACK; }
 
-KERNEL(softmax_forward, THREADS, (const X_TYPE* x, X_TYPE* y, i64 rows, i32 size, i32 logarithm)) {
+RESIDENT_KERNEL(softmax_forward, THREADS, THREADS, (const X_TYPE* x, X_TYPE* y, i64 rows, i32 size, i32 logarithm)) {
     SHARED float scratch[33];
     i64 row = block_index() * (THREADS / GROUP) + thread_index() / GROUP;
     int n = row < rows ? size : 0;
@@ -66,7 +66,7 @@ KERNEL(softmax_forward, THREADS, (const X_TYPE* x, X_TYPE* y, i64 rows, i32 size
 }
 
 // dx = y (dy - sum(dy y)); of the logarithm: dy - exp(y) sum(dy).
-KERNEL(softmax_backward, THREADS, (const X_TYPE* y, const X_TYPE* dy, X_TYPE* dx, i64 rows, i32 size, i32 logarithm)) {
+RESIDENT_KERNEL(softmax_backward, THREADS, THREADS, (const X_TYPE* y, const X_TYPE* dy, X_TYPE* dx, i64 rows, i32 size, i32 logarithm)) {
     SHARED float scratch[33];
     i64 row = block_index() * (THREADS / GROUP) + thread_index() / GROUP;
     int n = row < rows ? size : 0;
@@ -85,7 +85,7 @@ KERNEL(softmax_backward, THREADS, (const X_TYPE* y, const X_TYPE* dy, X_TYPE* dx
         if (start_of(c) < n) {
 #pragma unroll
             for (int i = 0; i < PACK; i++) {
-                sum += logarithm ? up[c][i] : up[c][i] * v[c][i];
+                sum = logarithm ? sum + up[c][i] : fmaf(up[c][i], v[c][i], sum);
             }
         }
     }
@@ -133,7 +133,7 @@ KERNEL(softmax_backward_long, THREADS, (const X_TYPE* y, const X_TYPE* dy, X_TYP
     float sum = 0;
     for (int k = thread_index(); k < size; k += THREADS) {
         float up = widen(dy[start + k]);
-        sum += logarithm ? up : up * widen(y[start + k]);
+        sum = logarithm ? sum + up : fmaf(up, widen(y[start + k]), sum);
     }
     sum = block_fold(sum, Sum(), 0.0f, scratch);
     for (int k = thread_index(); k < size; k += THREADS) {
@@ -173,7 +173,7 @@ KERNEL(softmax_backward_columns, THREADS,
         float sum = 0;
         for (int k = 0; k < size; k++) {
             float up = widen(dy[start + k * inner]);
-            sum += logarithm ? up : up * widen(y[start + k * inner]);
+            sum = logarithm ? sum + up : fmaf(up, widen(y[start + k * inner]), sum);
         }
         for (int k = 0; k < size; k++) {
             float v = widen(y[start + k * inner]);

@@ -3,6 +3,8 @@
 //
 // Tensors are rows of a table of 64-bit words, whose meaning stands with each kernel. They are cut into chunks of CHUNK elements; each block
 // takes one, of the tensor and from the element that `chunks` says.
+//
+// variants: PART_REST=1; PART_FLOAT=f32; PART_FLOAT=bf16; PART_FLOAT=f16
 #include "octet.cuh"
 
 #define CHUNK 16384
@@ -38,6 +40,7 @@ template <typename T> DEVICE void square_sum_parts(const i64* table, const i64* 
 }
 
 // A warp for each row.
+#if HAS_REST
 KERNEL(square_sum_join, 256, (const i64* table, i64 rows, const double* parts)) {
     i64 r = block_index() * (thread_count() / WARP) + warp();
     if (r < rows) {
@@ -52,8 +55,10 @@ KERNEL(square_sum_join, 256, (const i64* table, i64 rows, const double* parts)) 
         }
     }
 }
+#endif
 
 // One block. squares: addresses of the sums.
+#if HAS_REST
 KERNEL(gradient_check, 256,
        (const i64* squares, int count, const float* unscale, const float* step, const float* bad_loss, double max_norm, float* norm, float* factor,
         float* non_finite, float* next_step)) {
@@ -74,14 +79,17 @@ KERNEL(gradient_check, 256,
         *next_step = finite ? *step + 1 : *step;
     }
 }
+#endif
 
 // One thread. seen: 1 when a loss of this step before it was not finite.
+#if HAS_REST
 KERNEL(loss_check, 32, (int type, const void* loss, const float* seen, float* now_seen)) {
     if (thread_index() == 0) {
         double x = read_number(type, loss, 0);
         *now_seen = x - x == 0 ? *seen : 1.0f;
     }
 }
+#endif
 
 // --- Adam ----------------------------------------------------------------------------------------------------------------------
 

@@ -32,17 +32,18 @@ class AlgorithmChoicesTest {
 
     @Test
     void a_choice_is_found_by_the_next_process() {
-        choices().put("bf16", new Choice(ALGORITHM, 12.5, 8));
+        choices().put("bf16", new Choice(ALGORITHM, 12.5, 8, 1980));
         Choice kept = choices().get("bf16").orElseThrow();
         assertEquals(ALGORITHM, kept.algorithm());
         assertEquals(12.5, kept.microseconds());
         assertEquals(8, kept.candidates());
+        assertEquals(1980, kept.clock());
         assertTrue(choices().get("f16").isEmpty());
     }
 
     @Test
     void another_gpu_or_library_has_choices_of_its_own() {
-        choices().put("bf16", new Choice(ALGORITHM, 12.5, 8));
+        choices().put("bf16", new Choice(ALGORITHM, 12.5, 8, 1980));
         assertTrue(new AlgorithmChoices(folder, "NVIDIA H100", "13.1.0")
                 .get("bf16")
                 .isEmpty());
@@ -55,15 +56,15 @@ class AlgorithmChoicesTest {
     void two_processes_do_not_lose_each_others_choices() {
         AlgorithmChoices one = choices();
         AlgorithmChoices other = choices();
-        one.put("first", new Choice(ALGORITHM, 1, 2));
-        other.put("second", new Choice(ALGORITHM, 1, 2));
+        one.put("first", new Choice(ALGORITHM, 1, 2, 0));
+        other.put("second", new Choice(ALGORITHM, 1, 2, 0));
         assertTrue(choices().get("first").isPresent());
         assertTrue(choices().get("second").isPresent());
     }
 
     @Test
     void hostile_files_count_as_none_and_are_written_anew() throws IOException {
-        choices().put("bf16", new Choice(ALGORITHM, 12.5, 8));
+        choices().put("bf16", new Choice(ALGORITHM, 12.5, 8, 1980));
         String whole = Files.readString(file());
         List<String> hostile = List.of(
                 "",
@@ -74,12 +75,13 @@ class AlgorithmChoicesTest {
                 whole.replace("NVIDIA H200", "another"),
                 whole.replace("abab", "xyxy"),
                 whole.replace("abab", ""),
+                whole.replace("clock", "time"),
                 "{\"gpu\":\"NVIDIA H200\",\"cublasLt\":\"13.1.0\",\"choices\":[1,2]}",
                 "{\"gpu\":\"NVIDIA H200\",\"cublasLt\":\"13.1.0\",\"choices\":{\"bf16\":3}}");
         for (String text : hostile) {
             Files.writeString(file(), text);
             assertEquals(Optional.empty(), choices().get("bf16"), text);
-            choices().put("bf16", new Choice(ALGORITHM, 12.5, 8));
+            choices().put("bf16", new Choice(ALGORITHM, 12.5, 8, 1980));
             assertEquals(whole, Files.readString(file()), text);
         }
     }

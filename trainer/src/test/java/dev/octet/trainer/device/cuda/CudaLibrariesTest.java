@@ -85,6 +85,58 @@ class CudaLibrariesTest {
     }
 
     @Test
+    void the_environment_of_the_python_on_the_path_is_searched_without_activation() throws IOException {
+        python("somewhere/venv");
+        environment.put("PATH", root.resolve("nowhere") + ":" + root.resolve("somewhere/venv/bin"));
+        String library = "somewhere/venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcublasLt.so.13";
+        file(library);
+        file("usr/lib/python3/dist-packages/nvidia/cublas/lib/libcublasLt.so.13");
+        assertEquals(library, found(CudaLibrary.CUBLAS_LT, CudaLibraries.ANY_MAJOR));
+        // a link to the environment's python from a folder that is none
+        Files.createDirectories(root.resolve("usr/local/bin"));
+        Files.createSymbolicLink(
+                root.resolve("usr/local/bin/python3"), Path.of("../../../somewhere/venv/bin/python3"));
+        environment.put("PATH", root.resolve("usr/local/bin").toString());
+        assertEquals(library, found(CudaLibrary.CUBLAS_LT, CudaLibraries.ANY_MAJOR));
+        // the first python decides, as in a shell
+        python("other");
+        environment.put("PATH", root.resolve("other/bin") + ":" + root.resolve("somewhere/venv/bin"));
+        assertEquals(
+                "usr/lib/python3/dist-packages/nvidia/cublas/lib/libcublasLt.so.13",
+                found(CudaLibrary.CUBLAS_LT, CudaLibraries.ANY_MAJOR));
+    }
+
+    /** A virtual environment. */
+    private void python(String folder) throws IOException {
+        Path bin = Files.createDirectories(root.resolve(folder).resolve("bin"));
+        assertTrue(Files.createFile(bin.resolve("python3")).toFile().setExecutable(true));
+        Files.writeString(root.resolve(folder).resolve("pyvenv.cfg"), "home = /usr/bin\n");
+    }
+
+    @Test
+    void environments_at_the_usual_places_come_last_and_other_folders_are_left_alone() throws IOException {
+        environment.put("HOME", root.resolve("home/user").toString());
+        String library = "/lib/python3.12/site-packages/nvidia/cu13/lib/libcublasLt.so.13";
+        List<String> order = List.of(
+                "usr/local/lib/python3.11/site-packages/nvidia/cublas/lib/libcublasLt.so.13",
+                "opt/venv" + library,
+                "opt/pytorch/.venv" + library,
+                "home/user/.venv" + library);
+        for (String path : order) {
+            file(path);
+        }
+        for (String venv : List.of("opt/venv", "opt/pytorch/.venv", "home/user/.venv")) {
+            python(venv);
+        }
+        file("opt/other/venv" + library); // without pyvenv.cfg
+        for (String path : order) {
+            assertEquals(path, found(CudaLibrary.CUBLAS_LT, CudaLibraries.ANY_MAJOR));
+            Files.delete(root.resolve(path));
+        }
+        assertInstanceOf(LibrarySearch.Absent.class, libraries().find(CudaLibrary.CUBLAS_LT));
+    }
+
+    @Test
     void the_loader_is_asked_behind_the_variables_and_before_the_usual_folders() throws IOException {
         environment.put("CUDA_HOME", root.resolve("home").toString());
         file("home/lib64/other.so");

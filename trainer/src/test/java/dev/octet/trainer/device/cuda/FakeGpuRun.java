@@ -2,6 +2,7 @@ package dev.octet.trainer.device.cuda;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -17,6 +18,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -96,6 +98,7 @@ final class FakeGpuRun {
                 232448,
                 CublasLt.of(
                         libraries.find(CudaLibrary.CUBLAS_LT, driver.major()).orThrow()),
+                GpuClock.of(libraries, driver.busId(driver.device(0))),
                 new GpuOptions(false, true, cache)));
     }
 
@@ -169,9 +172,12 @@ final class FakeGpuRun {
         assertArrayEquals(new float[] {first, first, first}, floats(gpu, x, 3));
         work.run();
         assertEquals((first + 4) * 2.5f + 0.25f + 5432, floats(gpu, x, 3)[1]);
-        gpu.launch(SOURCE, "mix", new Grid(1, 1, 1, 32, 100_000), List.of(x, 3L, 0, 0f, 0.0))
-                .run();
-        assertEquals(1000 + 100 + 10 + 1, floats(gpu, x, 3)[2]);
+        // 40000 bytes and the kernel's static arrays are more than a launch has without opt-in
+        for (int shared : new int[] {40_000, 100_000}) {
+            gpu.launch(SOURCE, "mix", new Grid(1, 1, 1, 32, shared), List.of(x, 3L, 0, 0f, 0.0))
+                    .run();
+            assertEquals(1000 + 100 + 10 + 1, floats(gpu, x, 3)[2]);
+        }
     }
 
     private static void graphs(Gpu gpu) {
@@ -340,7 +346,42 @@ final class FakeGpuRun {
         assertEquals(16 * 2 * 0.5f * 3, result[0]);
         assertEquals(15 * 2 * 0.5f * 3, result[1]);
         assertEquals(15 * 2 * 0.5f * 3, result[9]);
-        assertEquals("product e4m3*e5m2 3x8x16", gpu.product(p).name());
+        Work again = gpu.product(p);
+        assertEquals("product e4m3*e5m2 3x8x16", again.name());
+        gpu.write(d, MemorySegment.ofArray(new byte[3 * 8 * 2]));
+        runInAnotherThread(again);
+        assertArrayEquals(result, decode(DType.BF16, read(gpu, d, 3 * 8 * 2)));
+        assertTrue(gpu.computes(p));
+        // of codes with thirteen rows the fake library has no algorithm, though no rule is broken
+        assertFalse(gpu.computes(CudaProduct.of(
+                false,
+                true,
+                13,
+                16,
+                16,
+                Matrix.of(p.a().address(), DType.F8_E4M3FN, 16),
+                Matrix.of(p.b().address(), DType.F8_E5M2, 16),
+                Matrix.of(d, DType.BF16, 16))));
+        assertFalse(gpu.computes(CudaProduct.of(false, true, 3, 8, 15, p.a(), p.b(), p.d())), "k");
+    }
+
+    /** A context is current in one thread; works make it so in theirs. */
+    private static void runInAnotherThread(Work work) {
+        List<RuntimeException> thrown = new ArrayList<>();
+        Thread thread = new Thread(() -> {
+            try {
+                work.run();
+            } catch (RuntimeException e) {
+                thrown.add(e);
+            }
+        });
+        thread.start();
+        try {
+            thread.join();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+        assertEquals(List.of(), thrown);
     }
 
     private static void refusals(Gpu gpu) {

@@ -4,6 +4,7 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import java.lang.foreign.MemorySegment;
+import java.util.Collection;
 import java.util.List;
 
 /** A GPU that does what another does; tests watch some of it. */
@@ -60,8 +61,18 @@ class ForwardingGpu implements Gpu {
     }
 
     @Override
+    public void prepare(Collection<CudaSource> sources) {
+        gpu.prepare(sources);
+    }
+
+    @Override
     public Work product(CudaProduct product) {
         return gpu.product(product);
+    }
+
+    @Override
+    public boolean computes(CudaProduct product) {
+        return gpu.computes(product);
     }
 
     @Override

@@ -120,9 +120,28 @@ public final class HostGpu implements Gpu {
             throw new IllegalArgumentException(kernel + ": " + grid.sharedBytes()
                     + " bytes of shared memory; compute capability " + capability + " has " + most);
         }
-        HostLibrary.Bound bound =
-                HostLibrary.of(compiler.compile(source), source).bind(kernel, grid, arguments);
+        HostLibrary library = HostLibrary.of(compiler.compile(source), source);
+        checkShared(kernel, library.sharedBytes(), grid.sharedBytes(), most);
+        HostLibrary.Bound bound = library.bind(kernel, grid, arguments);
         return new HostWork(kernel, 0, () -> bound.run(order));
+    }
+
+    /**
+     * Static arrays count with the dynamic bytes: towards the block's limit, and towards the 48 KiB that a launch has without opt-in.
+     *
+     * @param fixed bytes of the static arrays of all kernels of the source, an upper bound for one of them
+     */
+    private static void checkShared(String kernel, long fixed, int dynamic, int most) {
+        long all = fixed + dynamic;
+        if (dynamic > 0 && all > most) {
+            throw new IllegalArgumentException(kernel + ": " + fixed + " bytes of static and " + dynamic
+                    + " of dynamic shared memory, and a block has " + most);
+        }
+        if (dynamic > 0 && dynamic <= LoadedKernels.PLAIN_SHARED_BYTES && all > 48 << 10) {
+            throw new IllegalArgumentException(kernel + ": " + fixed + " bytes of static and " + dynamic
+                    + " of dynamic shared memory are more than 48 KiB, and a launch with so few dynamic bytes is not"
+                    + " opted in");
+        }
     }
 
     @Override

@@ -310,6 +310,35 @@ class HostGpuTest {
     }
 
     @Test
+    void asynchronous_copies_that_may_still_arrive_when_a_thread_ends_are_refused_in_every_order() {
+        for (int seed : new int[] {0, 1, 77}) {
+            gpu.close();
+            gpu = new HostGpu(new HostGpu.Order(seed));
+            long x = floats(numbers(128, 8));
+            long y = gpu.allocate(256, "y");
+            for (String kernel : List.of("uncommitted", "two_groups")) {
+                String failed = failure(kernel, Grid.of(1, 32), x, y);
+                assertTrue(failed.contains("not committed and waited for"), failed);
+            }
+            launch("early", Grid.of(1, 32), x, y);
+        }
+    }
+
+    @Test
+    void static_arrays_count_with_the_dynamic_bytes() {
+        long y = gpu.allocate(4, "y");
+        Grid grid = Grid.of(1, 32);
+        launch("twenty_thousand_fixed", grid, y);
+        launch("twenty_thousand_fixed", grid.withShared(40_000), y); // opted in
+        IllegalArgumentException plain = assertThrows(
+                IllegalArgumentException.class, () -> launch("twenty_thousand_fixed", grid.withShared(30_000), y));
+        assertTrue(String.valueOf(plain.getMessage()).contains("more than 48 KiB"), plain.getMessage());
+        IllegalArgumentException most = assertThrows(
+                IllegalArgumentException.class, () -> launch("twenty_thousand_fixed", grid.withShared(220_000), y));
+        assertTrue(String.valueOf(most.getMessage()).contains("a block has 232448"), most.getMessage());
+    }
+
+    @Test
     void shared_memory_holds_garbage_when_a_block_starts() {
         long y = gpu.allocate(24, "y");
         launch("garbage", Grid.of(3, 32).withShared(16), y);

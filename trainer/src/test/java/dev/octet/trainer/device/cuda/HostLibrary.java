@@ -30,6 +30,7 @@ final class HostLibrary {
     private final SymbolLookup symbols;
     private final CudaSource source;
     private final MethodHandle launch;
+    private final long sharedBytes;
 
     private HostLibrary(Path file, CudaSource source) {
         this.source = source;
@@ -38,6 +39,18 @@ final class HostLibrary {
                 .downcallHandle(
                         symbols.findOrThrow("octet_launch"),
                         FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+        try {
+            this.sharedBytes = (long) Linker.nativeLinker()
+                    .downcallHandle(symbols.findOrThrow("octet_shared_bytes"), FunctionDescriptor.of(JAVA_LONG))
+                    .invokeExact();
+        } catch (Throwable e) {
+            throw new IllegalStateException("octet_shared_bytes of " + file, e);
+        }
+    }
+
+    /** Bytes of the static shared arrays of all kernels of the source. */
+    long sharedBytes() {
+        return sharedBytes;
     }
 
     /** The library of a file, loaded once per process and never unloaded. */

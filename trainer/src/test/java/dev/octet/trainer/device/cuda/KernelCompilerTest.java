@@ -14,8 +14,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -149,6 +152,61 @@ class KernelCompilerTest {
         UnavailableException e = assertThrows(UnavailableException.class, () -> kernels.load(BAD));
         assertEquals("libnvrtc: here; nvcc: there", e.where());
         assertTrue(e.what().contains("no compiler was found, and this Octet has no prebuilt PTX of it"), e.what());
+    }
+
+    @Test
+    void a_setting_leaves_nvrtc_aside(@TempDir Path folder) throws IOException {
+        Files.write(folder.resolve("libnvrtc.so.13"), new byte[] {1});
+        Map<String, String> environment = Map.of("OCTET_CUDA_HOME", folder.toString());
+        CudaLibraries libraries = CudaLibraries.of(environment);
+        KernelCompilers usual = KernelCompilers.of(libraries, environment, 13);
+        assertTrue(usual.tried().getFirst().contains("libnvrtc.so.13"), usual.toString());
+        System.setProperty(KernelCompilers.SETTING, "nvcc");
+        try {
+            KernelCompilers set = KernelCompilers.of(libraries, environment, 13);
+            assertTrue(set.tried().stream().noneMatch(t -> t.contains("libnvrtc")), set.toString());
+        } finally {
+            System.clearProperty(KernelCompilers.SETTING);
+        }
+    }
+
+    @Test
+    void what_a_program_needs_is_compiled_ahead_by_several_threads(@TempDir Path folder) {
+        Set<Thread> threads = ConcurrentHashMap.newKeySet();
+        CountDownLatch both = new CountDownLatch(2);
+        KernelCompiler slow = new KernelCompiler() {
+            @Override
+            public String version() {
+                return "slow 1";
+            }
+
+            @Override
+            public Set<Integer> architectures() {
+                return Set.of(90);
+            }
+
+            @Override
+            public byte[] compile(CudaSource source, ComputeCapability architecture) throws CompileException {
+                threads.add(Thread.currentThread());
+                if (source.defines().containsKey("BAD")) {
+                    throw new CompileException(source, version(), architecture, "refused");
+                }
+                both.countDown();
+                return new byte[] {1, 2, 3};
+            }
+        };
+        // a folder that cannot be written: what is compiled ahead is kept in memory
+        Kernels kernels = new Kernels(
+                new KernelCompilers(Optional.of(slow), "here", List.of()), new KernelCache(Path.of("/proc/none")), 90);
+        CudaSource bad = GOOD.define("BAD", 1);
+        kernels.prepare(List.of(GOOD, GOOD.define("BY", 2), bad));
+        assertEquals(0, both.getCount());
+        assertFalse(threads.contains(Thread.currentThread()));
+        threads.clear();
+        assertArrayEquals(new byte[] {1, 2, 3}, kernels.load(GOOD));
+        assertArrayEquals(new byte[] {1, 2, 3}, kernels.load(GOOD.define("BY", 2)));
+        assertEquals(Set.of(), threads);
+        assertThrows(UnavailableException.class, () -> kernels.load(bad));
     }
 
     @Test

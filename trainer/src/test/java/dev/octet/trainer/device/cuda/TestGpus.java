@@ -3,6 +3,8 @@ package dev.octet.trainer.device.cuda;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.kernel.CudaProduct;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -66,6 +68,48 @@ public final class TestGpus {
             shared = open;
         }
         return open;
+    }
+
+    /** A GPU whose library has no algorithm for products of codes, as one may have none for a shape. */
+    public static Gpu withoutCodes(Gpu gpu) {
+        return new ForwardingGpu(gpu) {
+            @Override
+            public boolean computes(CudaProduct product) {
+                return !product.isFp8() && gpu.computes(product);
+            }
+
+            @Override
+            public Work product(CudaProduct product) {
+                if (product.isFp8()) {
+                    throw new AssertionError("asked for a product of codes: " + product);
+                }
+                return gpu.product(product);
+            }
+        };
+    }
+
+    /** A GPU that says it has so many multiprocessors. */
+    public static Gpu withMultiprocessors(Gpu gpu, int count) {
+        return new ForwardingGpu(gpu) {
+            @Override
+            public GpuInfo info() {
+                GpuInfo i = gpu.info();
+                return new GpuInfo(i.ordinal(), i.name(), i.capability(), count, i.totalBytes(), i.versions());
+            }
+        };
+    }
+
+    /** A GPU that counts the products of codes that it prepares. */
+    public static Gpu countingCodes(Gpu gpu, AtomicInteger count) {
+        return new ForwardingGpu(gpu) {
+            @Override
+            public Work product(CudaProduct product) {
+                if (product.isFp8()) {
+                    count.incrementAndGet();
+                }
+                return gpu.product(product);
+            }
+        };
     }
 
     /** The device on {@link #real()}. */

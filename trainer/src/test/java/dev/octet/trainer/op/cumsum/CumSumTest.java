@@ -7,6 +7,11 @@ import java.util.List;
 
 class CumSumTest extends TwinTest {
     @Override
+    protected boolean isExactEverywhere(Case c) {
+        return true;
+    }
+
+    @Override
     protected List<Case> cases() {
         List<Case> cases = new ArrayList<>();
         for (boolean exclusive : new boolean[] {false, true}) {

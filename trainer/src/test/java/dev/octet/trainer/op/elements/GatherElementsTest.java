@@ -46,6 +46,11 @@ class GatherElementsTest extends TwinTest {
     }
 
     @Override
+    protected boolean isExactEverywhere(Case c) {
+        return true;
+    }
+
+    @Override
     protected List<Case> cases() {
         OperandType x = f32(3, 4);
         OperandType cube = f32(2, 3, 4);

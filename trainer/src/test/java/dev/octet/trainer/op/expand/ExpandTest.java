@@ -22,6 +22,11 @@ class ExpandTest extends TwinTest {
     }
 
     @Override
+    protected boolean isExactEverywhere(Case c) {
+        return true;
+    }
+
+    @Override
     protected List<Case> cases() {
         return List.of(
                 expand(f32(), 2, 3),

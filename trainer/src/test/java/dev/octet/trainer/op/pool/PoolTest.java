@@ -18,6 +18,11 @@ class PoolTest extends TwinTest {
     }
 
     @Override
+    protected boolean isExactEverywhere(Case c) {
+        return true;
+    }
+
+    @Override
     protected List<Case> cases() {
         List<Case> cases = new ArrayList<>();
         for (boolean max : new boolean[] {true, false}) {

@@ -19,6 +19,11 @@ class WhereTest extends TwinTest {
     }
 
     @Override
+    protected boolean isExactEverywhere(Case c) {
+        return true;
+    }
+
+    @Override
     protected List<Case> cases() {
         return List.of(
                 of(f32(), f32(), f32()),

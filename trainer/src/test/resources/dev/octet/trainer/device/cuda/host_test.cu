@@ -161,6 +161,30 @@ KERNEL(early, 32, (const float* x, float* y)) {
     y[lane()] = tile[4 * lane()];
     copy_async_wait<0>();
 }
+// A wait covers committed copies only.
+KERNEL(uncommitted, 32, (const float* x, float* y)) {
+    SHARED float tile[32 * 4];
+    copy_async_16(tile + 4 * lane(), x + 4 * lane());
+    copy_async_wait<0>();
+    warp_barrier();
+    y[lane()] = tile[4 * lane()];
+}
+KERNEL(two_groups, 32, (const float* x, float* y)) {
+    SHARED float tiles[2][32 * 4];
+    copy_async_16(tiles[0] + 4 * lane(), x + 4 * lane());
+    copy_async_commit();
+    copy_async_16(tiles[1] + 4 * lane(), x + 4 * lane());
+    copy_async_commit();
+    copy_async_wait<1>();
+    warp_barrier();
+    y[lane()] = tiles[0][4 * lane()];
+}
+KERNEL(twenty_thousand_fixed, 32, (float* y)) {
+    SHARED float tile[5000];
+    tile[thread_index()] = 1;
+    warp_barrier();
+    *y = tile[31];
+}
 KERNEL(not_shared, 32, (const u16* x, u32* y)) {
     u32 r[4];
     load_matrix_4(r, x);

@@ -40,6 +40,8 @@ struct Thread {
     PendingCopy* copies;
     int copy_count, copy_room;
     i64 group; // of asynchronous copies, the one that is being filled
+    i64 newest; // group of the newest copy
+    bool unwaited; // whether copies of it may still be under way
 };
 
 const i64 STACK = 256 << 10;
@@ -208,7 +210,9 @@ inline void land(Thread& t, i64 before) {
 
 __attribute__((noinline)) inline void body() {
     machine->call(machine->parameters);
-    land(self(), self().group + 1);
+    if (self().unwaited) {
+        fail_here("ends with asynchronous copies that it has not committed and waited for");
+    }
     leave(ENDED);
     abort();
 }
@@ -328,6 +332,7 @@ inline void run_block(u32 seed) {
         t.turn = 0;
         t.copy_count = 0;
         t.group = 0;
+        t.unwaited = false;
     }
     for (;;) {
         for (int w = 0; w < warps; w++) {
@@ -369,6 +374,9 @@ struct Launch {
     i32 grid_y, grid_z, threads, shared_bytes;
     u32 seed;
 };
+
+// Bytes of the shared arrays of all kernels of the source.
+extern "C" __attribute__((visibility("default"))) i64 octet_shared_bytes() { return _end - __bss_start; }
 
 extern "C" __attribute__((visibility("default"))) const char* octet_launch(
     void (*call)(void**), const char* kernel, const Launch* launch, void** parameters) {
@@ -517,6 +525,8 @@ inline void check_shared(const void* p, int alignment, int bytes) {
     }                                                                                                                                 \
     static void name arguments
 
+#define RESIDENT_KERNEL(name, threads, resident, arguments) KERNEL(name, threads, arguments)
+
 DEVICE int thread_index() { return octet::machine->thread; }
 DEVICE int thread_count() { return octet::machine->threads; }
 DEVICE i64 block_index() { return octet::machine->block[0]; }
@@ -604,12 +614,18 @@ DEVICE void copy_async_16(void* shared, const void* global, bool valid = true) {
         t.copies = (PendingCopy*)realloc(t.copies, t.copy_room * sizeof(PendingCopy));
     }
     t.copies[t.copy_count++] = {shared, global, valid, t.group};
+    t.newest = t.group;
+    t.unwaited = true;
     if (!machine->late) {
         land(t, t.group + 1);
     }
 }
 DEVICE void copy_async_commit() { octet::self().group++; }
-template <int PENDING> DEVICE void copy_async_wait() { octet::land(octet::self(), octet::self().group - PENDING); }
+template <int PENDING> DEVICE void copy_async_wait() {
+    octet::Thread& t = octet::self();
+    octet::land(t, t.group - PENDING);
+    t.unwaited = t.unwaited && t.newest >= t.group - PENDING;
+}
 
 DEVICE void load_matrix_4(u32 (&r)[4], const void* row) {
     octet::check_shared(row, 16, 16);

@@ -1,0 +1,79 @@
+package dev.octet.converter.sensitivity;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.ScaleRuns;
+import dev.octet.quant.cast.BlockCast;
+import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.scale.GlobalScale;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+
+/**
+ * A weight rounded to a format and back, with the bytes that {@code octet quantize} writes with rounding to nearest: the same scales in the
+ * same stored types, the same codes.
+ */
+final class RoundedWeight {
+    /** Largest magnitude of four-bit integers that are symmetric, as engines write them. */
+    private static final float INT4_MAX = 7;
+
+    private RoundedWeight() {}
+
+    /**
+     * Rounds.
+     *
+     * @param weight F32 [out, in], all finite
+     * @param arena owns the result
+     * @return F32 of the same shape
+     */
+    static Tensor of(Tensor weight, OperandSpec spec, Arena arena) {
+        Blocks blocks = Blocks.of(weight.shape(), spec.granularity());
+        ScaleRuns runs = blocks.runs();
+        Tensor rounded = Tensor.allocate(arena, new TensorSpec(weight.name(), DType.F32, weight.shape()));
+        BlockCast cast = BlockCast.best();
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment scales = scratch.allocate(Math.max(1, blocks.scaleCount() * Float.BYTES), 64);
+            cast.amax(DType.F32, weight.bytes(), runs, scales);
+            if (spec.twoLevels()) {
+                twoLevels(spec, scales, blocks.scaleCount(), scratch);
+            } else {
+                for (long i = 0; i < blocks.scaleCount(); i++) {
+                    float amax = scales.get(Tensor.F32_LE, i * Float.BYTES);
+                    scales.set(Tensor.F32_LE, i * Float.BYTES, spec.storedScale(amax));
+                }
+            }
+            if (spec.type() == QuantType.INT4) {
+                integers(weight, runs, scales, rounded);
+            } else {
+                MemorySegment codes = scratch.allocate(Math.max(1, spec.type().bytes(blocks.elements())), 64);
+                cast.encode(spec.type(), DType.F32, weight.bytes(), runs, scales, codes);
+                cast.decode(spec.type(), codes, runs, scales, DType.F32, rounded.bytes());
+            }
+        }
+        return rounded;
+    }
+
+    private static void twoLevels(OperandSpec spec, MemorySegment scales, long count, Arena scratch) {
+        float amax = 0;
+        for (long i = 0; i < count; i++) {
+            amax = Math.max(amax, scales.get(Tensor.F32_LE, i * Float.BYTES));
+        }
+        GlobalScale.of(amax, spec.format(), GlobalScale.Direction.DIVISOR)
+                .blocks(scales, count, spec.format(), scratch.allocate(Math.max(1, count)));
+    }
+
+    /** Four-bit integers in -7 .. 7, ties to even. {@link BlockCast} reads these and never writes them. */
+    private static void integers(Tensor weight, ScaleRuns runs, MemorySegment scales, Tensor rounded) {
+        runs.forEachGroup((first, count, scale) -> {
+            float s = scales.get(Tensor.F32_LE, scale * Float.BYTES);
+            for (long i = first; i < first + count; i++) {
+                double code = Math.rint(weight.bytes().get(Tensor.F32_LE, i * Float.BYTES) / s);
+                rounded.bytes()
+                        .set(Tensor.F32_LE, i * Float.BYTES, (float) Math.clamp(code, -INT4_MAX, INT4_MAX) * s);
+            }
+        });
+    }
+}

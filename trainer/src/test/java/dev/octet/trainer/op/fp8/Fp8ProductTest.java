@@ -1,0 +1,258 @@
+package dev.octet.trainer.op.fp8;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.number.BFloat16;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.Overflow;
+import dev.octet.trainer.device.cuda.CudaOperands;
+import dev.octet.trainer.device.cuda.Gpu;
+import dev.octet.trainer.device.cuda.TestGpus;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Operand;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Size;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Task;
+import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * The three products of a Linear on codes with unequal scales: FP8 units against the same codes widened, which is also what happens where the
+ * library has no algorithm for the codes.
+ */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class Fp8ProductTest {
+    /** FP8 units of Hopper keep 13 bits of a sum behind the largest product of a group; the types of results have fewer or as many. */
+    private static final double TOLERANCE = 1e-3;
+
+    private static final float LEFT_SCALE = 3;
+    private static final float RIGHT_SCALE = 0.25f;
+
+    /** The products of x [rows, in], w [out, in] and dy [rows, out]. */
+    private enum Kind {
+        FPROP_WITH_BIAS(Float8Format.E4M3FN, DType.BF16, false),
+        FPROP_IN_F32(Float8Format.E4M3FN, DType.F32, false),
+        DGRAD_IN_BF16(Float8Format.E5M2, DType.BF16, false),
+        DGRAD_IN_F32(Float8Format.E5M2, DType.F32, false),
+        DGRAD_ADDED(Float8Format.E5M2, DType.F32, true),
+        WGRAD(Float8Format.E5M2, DType.F32, false),
+        WGRAD_ADDED(Float8Format.E5M2, DType.F32, true),
+        FPROP_WITH_A_SCALE_PER_ROW(Float8Format.E4M3FN, DType.BF16, false);
+
+        private final Float8Format left;
+        private final DType result;
+        private final boolean added;
+
+        Kind(Float8Format left, DType result, boolean added) {
+            this.left = left;
+            this.result = result;
+            this.added = added;
+        }
+
+        boolean isFprop() {
+            return name().startsWith("FPROP");
+        }
+
+        boolean isWgrad() {
+            return name().startsWith("WGRAD");
+        }
+    }
+
+    /** A Linear with {@code rows} rows of input. */
+    private record Lengths(int rows, int in, int out) {
+        Size size(Kind kind) {
+            return kind.isFprop()
+                    ? new Size(rows, out, in)
+                    : kind.isWgrad() ? new Size(out, in, rows) : new Size(rows, in, out);
+        }
+    }
+
+    private static final Lengths SMALL = new Lengths(96, 256, 128);
+    private static final Lengths LARGE = new Lengths(512, 3072, 768);
+
+    @ParameterizedTest
+    @EnumSource(Kind.class)
+    void products_of_codes_are_those_of_the_widened_codes(Kind kind) {
+        check(kind, SMALL, TestGpus::host);
+    }
+
+    static Stream<org.junit.jupiter.params.provider.Arguments> all() {
+        return Stream.of(SMALL, LARGE)
+                .flatMap(l -> Stream.of(Kind.values())
+                        .map(k -> org.junit.jupiter.params.provider.Arguments.of(k, l)));
+    }
+
+    @Tag("gpu")
+    @ParameterizedTest
+    @MethodSource("all")
+    void products_of_codes_on_the_gpu_are_those_of_the_widened_codes(Kind kind, Lengths lengths) {
+        Gpu gpu = TestGpus.shared();
+        assumeTrue(gpu.info().capability() >= 89, "this GPU has no FP8");
+        check(kind, lengths, () -> gpu);
+    }
+
+    private static void check(Kind kind, Lengths lengths, Supplier<Gpu> gpus) {
+        AtomicInteger onCodes = new AtomicInteger();
+        double[] codes = run(kind, lengths, TestGpus.countingCodes(gpus.get(), onCodes));
+        assertEquals(1, onCodes.get(), "products of codes");
+        double[] widened = run(kind, lengths, TestGpus.withoutCodes(gpus.get()));
+        near("widened codes", widened, codes);
+        if (lengths.equals(SMALL)) {
+            near("sums in F64", expected(kind, lengths), codes);
+        }
+    }
+
+    private static void near(String what, double[] reference, double[] got) {
+        double difference = 0;
+        double norm = 0;
+        for (int i = 0; i < reference.length; i++) {
+            difference += (got[i] - reference[i]) * (got[i] - reference[i]);
+            norm += reference[i] * reference[i];
+        }
+        assertTrue(norm > 0, what);
+        // the type of a result in BF16 has 8 bits, a relative error of 2^-9 / sqrt(3) on average
+        double most = what.startsWith("sums") ? 2 * TOLERANCE : TOLERANCE;
+        double relative = Math.sqrt(difference / norm);
+        assertTrue(relative <= most, what + ": relative difference " + relative);
+    }
+
+    private static byte[] codes(Float8Format format, int count, int seed) {
+        SplittableRandom random = new SplittableRandom(seed);
+        byte[] codes = new byte[count];
+        for (int i = 0; i < count; i++) {
+            float x = (float) random.nextGaussian() * format.maxValue() / 5;
+            codes[i] = (byte) format.encode(x, Overflow.SATURATE);
+        }
+        return codes;
+    }
+
+    private static double[] numbers(int count, int seed, double deviation) {
+        SplittableRandom random = new SplittableRandom(seed);
+        return random.doubles(count, -deviation, deviation)
+                .map(x -> BFloat16.toFloat(BFloat16.fromFloat((float) x)))
+                .toArray();
+    }
+
+    /** What the codes give stands for itself; results are as large as the products of the formats' numbers. */
+    private static double magnitude(Kind kind, Size size) {
+        return kind.left.maxValue() / 5 * Float8Format.E4M3FN.maxValue() / 5 * Math.sqrt(size.k());
+    }
+
+    /** Rows and columns of the left operand as it lies. */
+    private static int[] left(Kind kind, Size size) {
+        return kind.isWgrad() ? new int[] {size.k(), size.m()} : new int[] {size.m(), size.k()};
+    }
+
+    private static int[] right(Kind kind, Size size) {
+        return kind.isFprop() ? new int[] {size.n(), size.k()} : new int[] {size.k(), size.n()};
+    }
+
+    private static boolean hasScalePerRow(Kind kind) {
+        return kind == Kind.FPROP_WITH_A_SCALE_PER_ROW;
+    }
+
+    private static double[] scales(Kind kind, int rows, float scale) {
+        double[] all = new double[hasScalePerRow(kind) ? rows : 1];
+        for (int i = 0; i < all.length; i++) {
+            all[i] = scale * (1 + i % 7);
+        }
+        return all;
+    }
+
+    private static CodedMatrix coded(Kind kind, Float8Format format, int[] lengths) {
+        Blocks blocks = hasScalePerRow(kind)
+                ? Blocks.ofMatrix(lengths[0], lengths[1], 1, lengths[1])
+                : CodedMatrix.whole(lengths[0], lengths[1]);
+        return new CodedMatrix(format, blocks, null);
+    }
+
+    private static double[] run(Kind kind, Lengths lengths, Gpu gpu) {
+        Size size = lengths.size(kind);
+        int[] left = left(kind, size);
+        int[] right = right(kind, size);
+        CodedMatrix a = coded(kind, kind.left, left);
+        CodedMatrix b = coded(kind, Float8Format.E4M3FN, right);
+        try (CudaOperands operands = new CudaOperands(gpu)) {
+            CudaTensor as = operands.tensor(type(kind.left.dtype(), left), codes(kind.left, left[0] * left[1], 1));
+            CudaTensor bs = operands.tensor(
+                    type(Float8Format.E4M3FN.dtype(), right), codes(Float8Format.E4M3FN, right[0] * right[1], 2));
+            double[] leftScales = scales(kind, left[0], LEFT_SCALE);
+            double[] rightScales = scales(kind, right[0], RIGHT_SCALE);
+            CudaTensor aScales = operands.tensor(type(DType.F32, leftScales.length), leftScales);
+            CudaTensor bScales = operands.tensor(type(DType.F32, rightScales.length), rightScales);
+            CudaTensor bias = hasBias(kind)
+                    ? operands.tensor(type(DType.F32, size.n()), numbers(size.n(), 3, magnitude(kind, size)))
+                    : null;
+            OperandType result = type(kind.result, size.m(), size.n());
+            CudaTensor d = kind.added
+                    ? operands.tensor(result, numbers(size.m() * size.n(), 4, magnitude(kind, size)))
+                    : operands.empty(result);
+            ProductForm form = new ProductForm(a, b, true, DType.BF16);
+            operands.run(cuda -> new CudaScaledProduct(form, cuda)
+                    .write(new Task(
+                            kind.isWgrad(),
+                            kind.isFprop(),
+                            size,
+                            Operand.coded(as.address(), a, aScales.address(), 0),
+                            Operand.coded(bs.address(), b, bScales.address(), 0),
+                            bias,
+                            DType.BF16,
+                            d,
+                            kind.added,
+                            kind.isFprop())));
+            return operands.numbers(d);
+        }
+    }
+
+    private static boolean hasBias(Kind kind) {
+        return kind == Kind.FPROP_WITH_BIAS || kind == Kind.FPROP_WITH_A_SCALE_PER_ROW;
+    }
+
+    private static OperandType type(DType type, int... lengths) {
+        return new OperandType(
+                type,
+                lengths.length == 1 ? Shape.of(lengths[0]) : Shape.of(lengths[0], lengths[1]));
+    }
+
+    /** By the definition, in F64. */
+    private static double[] expected(Kind kind, Lengths lengths) {
+        Size size = lengths.size(kind);
+        int[] left = left(kind, size);
+        int[] right = right(kind, size);
+        byte[] a = codes(kind.left, left[0] * left[1], 1);
+        byte[] b = codes(Float8Format.E4M3FN, right[0] * right[1], 2);
+        double[] aScales = scales(kind, left[0], LEFT_SCALE);
+        double[] bScales = scales(kind, right[0], RIGHT_SCALE);
+        double[] bias = numbers(size.n(), 3, magnitude(kind, size));
+        double[] before = numbers(size.m() * size.n(), 4, magnitude(kind, size));
+        double[] d = new double[size.m() * size.n()];
+        for (int i = 0; i < size.m(); i++) {
+            for (int j = 0; j < size.n(); j++) {
+                double sum = 0;
+                for (int k = 0; k < size.k(); k++) {
+                    int atA = kind.isWgrad() ? k * size.m() + i : i * size.k() + k;
+                    int atB = kind.isFprop() ? j * size.k() + k : k * size.n() + j;
+                    sum += (double) kind.left.decode(a[atA] & 0xFF) * Float8Format.E4M3FN.decode(b[atB] & 0xFF);
+                }
+                int at = i * size.n() + j;
+                d[at] = sum * aScales[aScales.length == 1 ? 0 : i] * bScales[bScales.length == 1 ? 0 : j]
+                        + (hasBias(kind) ? bias[j] : 0)
+                        + (kind.added ? before[at] : 0);
+            }
+        }
+        return d;
+    }
+}
