@@ -52,7 +52,7 @@ class ExamineModelsTest {
     @Test
     void of_a_healthy_gpt2_nothing_is_said() throws IOException {
         try (TrainingJob job = job("gpt2", "recipe: delayed")) {
-            Diagnosis d = job.trainer().examine(null, ExaminationOptions.defaults());
+            Diagnosis d = job.trainer().examine(null, ExaminationOptions.defaults().withSteps(2));
             assertEquals(Verdict.HEALTHY, d.verdict(), d.sentence());
         }
     }
@@ -78,7 +78,7 @@ class ExamineModelsTest {
                                         good.numbers(),
                                         good.parameters(),
                                         state),
-                                ExaminationOptions.defaults());
+                                ExaminationOptions.defaults().withSteps(2));
                 assertEquals(
                         "The grad output of model.layers.1.mlp.up_proj in wgrad is at fault: scales of earlier steps do not"
                                 + " fit; current scaling cures.",
