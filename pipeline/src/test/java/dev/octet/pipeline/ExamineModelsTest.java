@@ -23,6 +23,7 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -49,6 +50,7 @@ class ExamineModelsTest {
         return TrainingJob.open(TESTDATA.resolve("models/tiny-lm").resolve(model), config);
     }
 
+    @Tag("sweep")
     @Test
     void of_a_healthy_gpt2_nothing_is_said() throws IOException {
         try (TrainingJob job = job("gpt2", "recipe: delayed")) {
