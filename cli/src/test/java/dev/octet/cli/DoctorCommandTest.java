@@ -155,6 +155,22 @@ class DoctorCommandTest {
         assertEquals(answer.path("verdict"), again.path("verdict"));
     }
 
+    @Test
+    void the_page_has_the_verdict_and_the_curves_thinned_to_what_a_chart_shows() throws IOException {
+        CommandLine line = CommandLine.run(
+                "doctor", run("fp8"), "--baseline", run("bf16"), "--report", at("page.html"), "--output", at("o"));
+        assertEquals(ExitCode.CHECK_FAILED, line.code(), line.err());
+        assertTrue(line.out().contains("report: " + at("page.html")), line.out());
+        String page = Files.readString(folder.resolve("page.html"));
+        int start = page.indexOf("<script id=\"data\" type=\"application/json\">");
+        JsonNode data = new ObjectMapper().readTree(page.substring(page.indexOf('>', start) + 1, page.indexOf("</script>", start)));
+        assertEquals("spike in the baseline too", data.path("symptom").asText());
+        assertTrue(data.path("result").path("verdict").asText().startsWith("not FP8's fault"), data.toString());
+        assertFalse(data.path("result").has("curves"));
+        assertEquals(STEPS, data.path("curves").path(1).path("loss").path("min").size());
+        assertEquals("octet doctor", data.path("run").path("command").asText().substring(0, 12));
+    }
+
     // class (c)
 
     @Test

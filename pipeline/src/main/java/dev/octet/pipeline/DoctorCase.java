@@ -479,7 +479,8 @@ final class DoctorCase implements AutoCloseable {
                 d.update(),
                 d.isSick(),
                 e.reused(),
-                e.replay().seconds());
+                e.replay().seconds(),
+                e.replay().losses());
     }
 
     private static Doctor.Cell cell(Evidence.Cell c) {

@@ -72,6 +72,16 @@ public record CastStatistic(Optional<WhatIf> recipe, Measure measure, boolean co
         return recipe.map(r -> r.label() + "_").orElse("") + measure.label() + (columnwise ? COLUMNWISE : "");
     }
 
+    /** Whether it needs a cast that the layer itself makes. */
+    boolean isOfLayer() {
+        return recipe.isEmpty() || recipe.get() == WhatIf.FP8_DELAYED_SCALING;
+    }
+
+    /** Whether it needs a delayed scale. */
+    boolean isOfDelayed() {
+        return isOfLayer() && (recipe.isPresent() || measure == Measure.OVERFLOWS);
+    }
+
     /** Every statistic by its label. */
     public static Map<String, CastStatistic> byLabel() {
         Map<String, CastStatistic> all = new LinkedHashMap<>();

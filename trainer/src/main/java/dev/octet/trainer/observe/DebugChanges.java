@@ -42,13 +42,53 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
      * Applies the features that change how products are computed.
      *
      * @param graph the model's, canonical
-     * @throws InvalidOptionException when a feature contradicts another, or has nothing to work on
+     * @throws InvalidOptionException when a feature contradicts another, has nothing to work on, or asks for statistics of a cast that
+     *     no layer makes
      */
     public static DebugChanges of(DebugPlan plan, PrecisionPolicy policy, Graph graph) {
-        if (plan.layers().values().stream().allMatch(l -> l.changes().isEmpty())) {
-            return new DebugChanges(policy, Map.of(), List.of());
+        boolean changes = plan.layers().values().stream().anyMatch(l -> !l.changes().isEmpty());
+        DebugChanges made =
+                changes ? new Writer(plan, policy, graph).changes() : new DebugChanges(policy, Map.of(), List.of());
+        requireCasts(plan, made.policy(), graph);
+        return made;
+    }
+
+    /** Rejects statistics of casts that no layer makes, before a run begins. */
+    private static void requireCasts(DebugPlan plan, PrecisionPolicy policy, Graph graph) {
+        if (plan.layers().isEmpty()) {
+            return;
         }
-        return new Writer(plan, policy, graph).changes();
+        Map<String, Fp8Layer> layers =
+                policy.fp8(graph).layers().stream().collect(Collectors.toMap(Fp8Layer::node, l -> l));
+        for (DebugPlan.Layer layer : plan.layers().values()) {
+            for (Feature feature : layer.section().features()) {
+                if (feature instanceof Feature.LogFp8TensorStats f) {
+                    LinearTensor operand = f.tensor().operand().orElseThrow();
+                    f.stats().stream()
+                            .filter(s -> s.isOfLayer() && !isCast(layers.get(layer.module().node()), operand, s))
+                            .findFirst()
+                            .ifPresent(s -> {
+                                throw layer.hasNoCast(f.tensor(), s);
+                            });
+                }
+            }
+        }
+    }
+
+    private static boolean isCast(@Nullable Fp8Layer layer, LinearTensor operand, CastStatistic s) {
+        if (layer == null) {
+            return false;
+        }
+        for (Product product : Product.values()) {
+            OperandSpec spec = product.reads(operand) ? layer.operand(product, operand) : null;
+            boolean isDelayed = spec != null && spec.scaling() instanceof Scaling.Delayed;
+                // which axis the product sums along
+            boolean columnwise = product == Product.WGRAD || (product == Product.DGRAD && operand == LinearTensor.WEIGHT);
+            if (s.isOfDelayed() ? isDelayed : spec != null && columnwise == s.columnwise()) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static final class Writer {

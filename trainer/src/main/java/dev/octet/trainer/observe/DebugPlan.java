@@ -33,6 +33,18 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
                     .toList();
         }
 
+        /** Why a statistic of a cast cannot be found: its recipe is not the layer's, or the layer does not quantise the tensor. */
+        InvalidOptionException hasNoCast(ObservedTensor tensor, CastStatistic s) {
+            boolean delayed = s.isOfDelayed();
+            return new InvalidOptionException(
+                    s.label() + " of the " + tensor.label() + " of layer '" + module.name() + "' is of "
+                            + (delayed ? "delayed scaling" : "the layer's own recipe") + ", which does not quantise it"
+                            + (s.columnwise() ? " for sums along its first axis" : ""),
+                    section.where(),
+                    "name a recipe that is worked out from the tensor itself, as in fp8_current_scaling_"
+                            + (s.measure() == CastStatistic.Measure.OVERFLOWS ? "mse" : s.measure().label()));
+        }
+
         /** Its features that change how it is computed. */
         public List<Feature.Change> changes() {
             return section.features().stream()

@@ -89,25 +89,16 @@ public final class TensorBuffer {
 
     private CastFit fit(Sample x, LiveCast live, CastStatistic s) {
         Optional<CastStatistic.WhatIf> recipe = s.recipe();
-        boolean own = recipe.isEmpty() || recipe.get() == CastStatistic.WhatIf.FP8_DELAYED_SCALING;
-        if (!own) {
+        if (!s.isOfLayer()) {
             return QuantizedMatrix.of(x.values(), whatIf(x, live, recipe.orElseThrow(), s.columnwise()))
                     .fit();
         }
-        boolean delayed = recipe.isPresent() || s.measure() == CastStatistic.Measure.OVERFLOWS;
         QuantizedMatrix codes = live.codes(x, s.columnwise());
         if (codes == null && live.isQuantised() && !s.columnwise() && recipe.isPresent()) {
             codes = live.codes(x, true); // delayed scaling has the same codes for both
         }
-        if (codes == null || (delayed && !live.isDelayed())) {
-            throw new InvalidOptionException(
-                    s.label() + " of the " + tensor.label() + " of layer '"
-                            + layer.module().name() + "' is of "
-                            + (delayed ? "delayed scaling" : "the layer's own recipe")
-                            + ", which does not quantise it" + (s.columnwise() ? " for sums along its first axis" : ""),
-                    layer.section().where(),
-                    "name a recipe that is worked out from the tensor itself, as in fp8_current_scaling_"
-                            + (s.measure() == CastStatistic.Measure.OVERFLOWS ? "mse" : s.measure().label()));
+        if (codes == null || (s.isOfDelayed() && !live.isDelayed())) {
+            throw layer.hasNoCast(tensor, s);
         }
         return codes.fit();
     }

@@ -19,6 +19,7 @@ import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
+import dev.octet.trainer.observe.CastStatistic;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSection;
@@ -26,6 +27,7 @@ import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.Feature;
 import dev.octet.trainer.observe.LayerSelection;
 import dev.octet.trainer.observe.ObservedTensor;
+import dev.octet.trainer.observe.StepGate;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -226,6 +228,29 @@ class DebugChangesTest {
         Fp8Policy current = new Fp8Policy(Autocast.bf16(), Fp8Settings.of(TrainingRecipe.CurrentScaling.DEFAULT));
         assertTrue(refused(current, scaling).contains("PerTensorScaling replaces delayed scales"));
         assertTrue(refused(Autocast.bf16(), scaling).contains("PerTensorScaling replaces delayed scales"));
+    }
+
+    @Test
+    void statistics_of_casts_that_the_layer_does_not_make_are_refused_beforehand() {
+        Map<String, CastStatistic> all = CastStatistic.byLabel();
+        Fp8Policy current = new Fp8Policy(Autocast.bf16(), Fp8Settings.of(TrainingRecipe.CurrentScaling.DEFAULT));
+        for (String delayed : List.of("overflows%", "fp8_delayed_scaling_mse")) {
+            Feature log = log(requireNonNull(all.get(delayed)));
+            assertTrue(refused(current, log).contains(delayed + " of the weight of layer 'layer' is of delayed scaling"));
+            changes(DELAYED, graph(true), log);
+        }
+        Feature own = log(requireNonNull(all.get("mse")));
+        changes(current, graph(true), own);
+        assertTrue(refused(Autocast.bf16(), own).contains("is of the layer's own recipe"));
+        changes(Autocast.bf16(), graph(true), log(requireNonNull(all.get("mxfp8_mse_columnwise"))));
+        Feature columnwise = log(requireNonNull(all.get("mse_columnwise")));
+        Feature noDgrad = new Feature.DisableQuantization(Set.of(Product.DGRAD));
+        changes(current, graph(true), columnwise);
+        assertTrue(refused(current, columnwise, noDgrad).contains("for sums along its first axis"));
+    }
+
+    private static Feature log(CastStatistic statistic) {
+        return new Feature.LogFp8TensorStats(ObservedTensor.WEIGHT, List.of(statistic), StepGate.ALWAYS);
     }
 
     @Test
